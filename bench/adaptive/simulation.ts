@@ -1,9 +1,6 @@
 // A service in simulated time: `slots` requests are worked on at once, each for `workMs`; the rest wait inside it, first come, first served.
 import { MeasuredPermits } from '../../src/adaptive/adaptive-permits.js'
-import { Aimd } from '../../src/adaptive/aimd.js'
-import { Gradient } from '../../src/adaptive/gradient.js'
-import type { PermitAlgorithm } from '../../src/adaptive/permit-algorithm.js'
-import { Vegas } from '../../src/adaptive/vegas.js'
+import { Aimd, Gradient, type PermitAlgorithm, Vegas } from '../../src/adaptive/permit-algorithms.js'
 
 export interface Scenario {
   readonly seconds: number

@@ -1,9 +1,9 @@
 import { detailsText } from '../../src/dashboard/process-details.js'
 import { RecordKeys, stepOf } from '../../src/dashboard/record-keys.js'
 import { parsePolicy } from '../../src/index.js'
+import { portOf } from '../../src/redis/clients.js'
 import { limitFacts, limitId } from '../../src/redis/object-index.js'
-import { portOf } from '../../src/redis/port-of.js'
-import { runScript } from '../../src/redis/run-script.js'
+import { runScript } from '../../src/redis/script.js'
 import { dashboardReport } from '../../src/redis/scripts.js'
 
 export const PROCESSES = 200

@@ -1,5 +1,5 @@
 import { type Limit, parsePolicy } from '../../src/core/limit.js'
-import { LeaseBook } from '../../src/stores/redis/leases/lease-book.js'
+import { LeaseBook } from '../../src/stores/redis/leases/leases.js'
 import { leaseTerms } from '../../src/stores/redis/leases/terms.js'
 import type { Asker } from '../../src/stores/store.js'
 import { SimulatedSeller, SimulatedServer } from '../../test/stores/leases/simulated-seller.js'

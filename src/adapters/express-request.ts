@@ -1,7 +1,7 @@
 import { IncomingMessage } from 'node:http'
 import type { Request } from 'express'
 import type { Decision } from '../core/decision.js'
-import { ExistingObject } from '../core/existing-object.js'
+import { ExistingObject } from '../core/maps.js'
 import type { Trust } from '../http/framework.js'
 
 const NAME = 'rateLimit'

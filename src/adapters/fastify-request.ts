@@ -1,7 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { nodePeer } from '../http/address/peer.js'
-import type { Delivery } from '../http/delivery.js'
-import type { Framework, Trust } from '../http/framework.js'
+import { nodePeer } from '../http/address/client.js'
+import type { Delivery, Framework, Trust } from '../http/framework.js'
 import { watchResponse } from '../http/node-response.js'
 
 /** The framework of one plugin: the trust setting is the same for all requests, and is determined once. */

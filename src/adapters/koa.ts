@@ -1,18 +1,74 @@
 import type { Context, Next } from 'koa'
 import type { Decision } from '../core/decision.js'
-import { addressKeyOf } from '../http/address/client.js'
-import type { AddressKeyOptions } from '../http/address/client-options.js'
-import { nodePeer } from '../http/address/peer.js'
+import { type AddressKeyOptions, addressKeyOf, nodePeer } from '../http/address/client.js'
+import { isPromise } from '../http/call-option.js'
 import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
-import { admit, type Delivery, type Gate } from '../http/delivery.js'
-import type { Framework, Trust } from '../http/framework.js'
+import { admit, type Delivery, type Framework, type Gate, type Trust } from '../http/framework.js'
 import { checkCaller } from '../http/mounting.js'
+import { watchResponse } from '../http/node-response.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
 import { Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
+import type { ResponseWatch } from '../http/response-watch.js'
 import { ShedGate, type ShedOptions } from '../http/shed.js'
-import { isPromise } from '../http/sync-or-async.js'
-import { middlewareReturned, watchContext } from './koa-response.js'
+
+/** Watched contexts whose handler is running. */
+const AT_WORK = new WeakSet<Context>()
+
+/**
+ * The watch of a context's response. Once the client has gone, Koa 2 does not end a response, and neither Koa 2 nor Koa 3 answers an
+ * error: without this, `settle` would not learn the outcome of an aborted request, and its place would stay taken.
+ */
+function watchContext(ctx: Context): ResponseWatch {
+  return watchResponse(ctx.res, watch => {
+    endOnReturn(ctx)
+    answerErrors(ctx, watch)
+  })
+}
+
+/** Koa reads `ctx.respond` when all middleware has returned. Ends a response without a client, as Koa 3 does by itself. */
+function endOnReturn(ctx: Context): void {
+  let { respond } = ctx
+  Object.defineProperty(ctx, 'respond', {
+    configurable: true,
+    enumerable: true,
+    get() {
+      if (respond !== false && !ctx.writable) ctx.res.end()
+      return respond
+    },
+    set(value: boolean | undefined) {
+      respond = value
+    },
+  })
+}
+
+/** Koa calls `ctx.onerror` when the middleware has failed; also when the connection fails while a handler is still running. */
+function answerErrors(ctx: Context, watch: ResponseWatch): void {
+  const { onerror } = ctx
+  AT_WORK.add(ctx)
+  ctx.onerror = error => {
+    if (error === null || error === undefined || AT_WORK.has(ctx) || isOfConnection(error, ctx)) {
+      return onerror.call(ctx, error)
+    }
+    // Koa sets the status and ends the response only if it believes that there is a client.
+    const unheard = !ctx.headerSent && !ctx.writable
+    if (unheard) Object.defineProperty(ctx, 'writable', { configurable: true, value: true })
+    onerror.call(ctx, error)
+    if (unheard) Reflect.deleteProperty(ctx, 'writable')
+    // Nor does Koa end a response whose header was sent.
+    if (ctx.headerSent && !watch.gone) watch.end(false)
+  }
+}
+
+/** The middleware behind the limiter has returned or failed: later errors come from the middleware. */
+function middlewareReturned(ctx: Context): void {
+  AT_WORK.delete(ctx)
+}
+
+function isOfConnection(error: Error, { req, res }: Context): boolean {
+  const { stream } = res as { stream?: { errored?: Error | null } }
+  return error === req.socket?.errored || error === stream?.errored
+}
 
 export type * from '../http/adapter-exports.js'
 export type { ShedOptions } from '../http/shed.js'

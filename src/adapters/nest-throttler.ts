@@ -1,4 +1,4 @@
-import { checkOptions } from '../core/option-names.js'
+import { checkOptions } from '../core/options.js'
 import { PolicyMemo } from '../core/policy-memo.js'
 import { RateLimiter } from '../limiter/rate-limiter.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'

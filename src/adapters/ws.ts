@@ -3,14 +3,13 @@ import type { EventEmitter } from 'node:events'
 import type { Decision } from '../core/decision.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { getOrMake } from '../core/get-or-make.js'
-import { checkOptions, type OptionNames } from '../core/option-names.js'
-import { type GivenKey, keyText } from '../http/given-key.js'
-import { after, isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
+import { checkOptions, type OptionNames } from '../core/options.js'
+import { after, type GivenKey, isPromise, keyText, type SyncOrAsync } from '../http/call-option.js'
 import { LIMITER_OPTIONS } from '../limiter/options.js'
 import { RateLimiter, type RateLimiterOptions } from '../limiter/rate-limiter.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
 
-export type { GivenKey } from '../http/given-key.js'
+export type { GivenKey } from '../http/call-option.js'
 
 /** A `WebSocket` of `ws`, or any emitter of 'message' events. */
 export interface MessageSocket extends Pick<EventEmitter, 'emit'> {

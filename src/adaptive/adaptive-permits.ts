@@ -1,9 +1,6 @@
 import { PolicyError, shown } from '../core/errors.js'
-import { checkOptions, type OptionNames } from '../core/option-names.js'
-import { Aimd } from './aimd.js'
-import { Gradient } from './gradient.js'
-import type { PermitAlgorithm } from './permit-algorithm.js'
-import { Vegas } from './vegas.js'
+import { checkOptions, type OptionNames } from '../core/options.js'
+import { Aimd, Gradient, type PermitAlgorithm, Vegas } from './permit-algorithms.js'
 
 /** The algorithm; see docs/adaptive.md for the behaviour of each under overload. */
 export type AdaptiveAlgorithm = 'gradient' | 'vegas' | 'aimd'

@@ -1,12 +1,12 @@
 import { type Duration, parseOption } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
-import { checkOptions, type OptionNames } from '../core/option-names.js'
+import { checkOptions, type OptionNames } from '../core/options.js'
 import { noteObject } from '../redis/object-index.js'
 import { Semaphore } from '../semaphore/semaphore.js'
 import type { RateConfig } from '../shared-rate/options.js'
 import { SharedRateLimiter } from '../shared-rate/shared-rate-limiter.js'
 import { checkLoad, type Load } from './load.js'
-import { LoadFactor } from './load-factor.js'
+import { LoadFactor } from './load-policy.js'
 
 /** Options of `followLoad`. */
 export interface FollowLoadOptions {

@@ -4,8 +4,8 @@ export {
   type AdaptivePermitsOptions,
   adaptivePermits,
 } from './adaptive-permits.js'
-export { type CustomLoadOptions, customLoad } from './custom-load.js'
 export { type FollowLoadOptions, followLoad, type LoadFollower } from './follow-load.js'
 export type { Load } from './load.js'
+export { type CustomLoadOptions, customLoad } from './load.js'
 export { type LoadPolicy, type LoadPolicyOptions, loadPolicy } from './load-policy.js'
 export { type ProcessLoadOptions, processLoad } from './process-load.js'

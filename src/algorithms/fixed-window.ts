@@ -1,10 +1,8 @@
 import { Calendar } from '../core/calendar.js'
 import type { Verdict } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
-import { rowAlgorithm } from './algorithm.js'
-import { floorDiv } from './division.js'
+import { floorDiv, rowAlgorithm, toSmallInteger } from './algorithm.js'
 import { noteRefund, ownLeft } from './settlement-note.js'
-import { toSmallInteger } from './small-integer.js'
 
 /** A counter that starts at the key's first request and ends a window later. */
 interface FixedWindow {

@@ -1,9 +1,7 @@
 import type { Verdict } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
-import { fitsAfterWindows, rowAlgorithm } from './algorithm.js'
-import { ceilDiv, floorDiv } from './division.js'
+import { ceilDiv, fitsAfterWindows, floorDiv, rowAlgorithm, toSmallInteger } from './algorithm.js'
 import { noteRefund, ownLeft } from './settlement-note.js'
-import { toSmallInteger } from './small-integer.js'
 
 /** Units of the cell that began at `startedAt` (a multiple of the window) and of the one before it. */
 interface CellPair {

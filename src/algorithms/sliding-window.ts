@@ -1,7 +1,6 @@
 import type { Verdict } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
-import { type Algorithm, algorithm, fitsAfterWindows } from './algorithm.js'
-import { toSmallInteger } from './small-integer.js'
+import { type Algorithm, algorithm, fitsAfterWindows, toSmallInteger } from './algorithm.js'
 
 /**
  * A log of what was spent and when. Entry i: by `entries[2i]` ms a total of `entries[2i + 1]` units had been spent.

@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { createSecureContext } from 'node:tls'
-import { type Arguments, type Option, UsageError } from './arguments.js'
-import type { Terminal } from './command.js'
+import { type Arguments, type Option, type Terminal, UsageError } from './arguments.js'
 import { shownGiven } from './shown-given.js'
 
 const EXPECTED =

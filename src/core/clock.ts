@@ -1,3 +1,5 @@
+import { StoreError } from './errors.js'
+
 /** The source of the current time. */
 export interface Clock {
   /** Milliseconds since the Unix epoch; may be fractional. */
@@ -24,3 +26,134 @@ export function suspendedMs(offset: number, now = performance.now()): number {
 
 /** Time that never steps. Measures spans inside the process (deadlines, caches); its values are not moments. */
 export const monotonicClock: Clock = { now: () => performance.now() }
+
+// Read from the global object instead of imported: this module also runs where Node's modules do not exist. In Node, `node:timers` is used because tests may replace the global function.
+const { setImmediate = (act: () => void) => setTimeout(act, 0) } =
+  globalThis.process?.getBuiltinModule?.('node:timers') ?? globalThis
+
+/** Longer delays make `setTimeout` fire at once. */
+const LONGEST_MS = 2 ** 31 - 1
+
+/** A call that waits for its answer. */
+export interface Pending {
+  /** When the deadline passes, by `performance.now()`; set by `Deadline`. */
+  endsAt: number
+  /** True when the call was answered or has expired. */
+  settled: boolean
+  /** Called when the deadline passes: a later answer does not count. */
+  expire(error: StoreError): void
+  /** Called when the answer comes after the deadline. */
+  late?(): void
+}
+
+/** Callbacks for a call that was not answered in time. */
+export interface PendingOutcome {
+  /** The deadline has passed without an answer. */
+  silent?(): void
+  /** The answer came after the deadline. */
+  late?(): void
+}
+
+/**
+ * Rejects calls at a deadline, measured from the start of each call by a monotonic clock. One timer serves all calls, because they
+ * expire in the order in which they started.
+ */
+export class Deadline {
+  #queue: Pending[] = []
+  /** All calls before this index of the queue are settled. */
+  #head = 0
+  #timer: ReturnType<typeof setTimeout> | undefined
+
+  /**
+   * `onLate` is called when an answer comes after its deadline; `onSilence` when a deadline passes without an answer, once for all
+   * calls that expire together.
+   */
+  constructor(
+    readonly ms: number,
+    readonly onLate: () => void = () => {},
+    readonly onSilence: () => void = () => {},
+  ) {}
+
+  /** Settles as `answer` does, or rejects with `StoreError` at the deadline; a later answer has no effect. */
+  hold<T>(answer: Promise<T>, outcome?: PendingOutcome): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const pending: Pending = {
+        endsAt: 0,
+        settled: false,
+        expire: error => {
+          outcome?.silent?.()
+          reject(error)
+        },
+        late: outcome?.late,
+      }
+      this.start(pending)
+      answer.then(
+        value => {
+          if (this.answered(pending)) resolve(value)
+        },
+        error => {
+          if (this.failed(pending)) reject(error)
+        },
+      )
+    })
+  }
+
+  /** Starts the deadline of a call that is made now. */
+  start(pending: Pending): void {
+    pending.endsAt = performance.now() + this.ms
+    this.#queue.push(pending)
+    if (this.#timer === undefined) this.#timer = this.#startTimer(this.ms)
+    else if (this.#queue.length === 1) this.#timer.ref?.()
+  }
+
+  /** True if the answer came in time and counts. */
+  answered(pending: Pending): boolean {
+    if (pending.settled) {
+      this.onLate()
+      pending.late?.()
+    }
+    return this.failed(pending)
+  }
+
+  /** True if the failure came in time and counts. */
+  failed(pending: Pending): boolean {
+    if (pending.settled) return false
+    pending.settled = true
+    this.#advance()
+    return true
+  }
+
+  // If the process was busy for longer than the deadline, the timer is due before the answers that have arrived were read: read them first.
+  #startTimer(ms: number): ReturnType<typeof setTimeout> {
+    return setTimeout(() => setImmediate(() => this.#expire()), Math.min(ms, LONGEST_MS))
+  }
+
+  #expire(): void {
+    this.#timer = undefined
+    const now = performance.now()
+    if (this.#head < this.#queue.length && this.#queue[this.#head].endsAt <= now) this.onSilence()
+    for (let pending = this.#queue[this.#head]; pending !== undefined && pending.endsAt <= now; ) {
+      pending.settled = true
+      pending.expire(new StoreError(`the store did not answer within ${this.ms} ms`))
+      this.#advance()
+      pending = this.#queue[this.#head]
+    }
+    const next = this.#queue[this.#head]
+    if (next === undefined) return
+    // A rejected caller may have made a new call at once, which started a timer.
+    clearTimeout(this.#timer)
+    this.#timer = this.#startTimer(Math.max(1, Math.ceil(next.endsAt - now)))
+  }
+
+  /** Drops settled calls: under load the calls of a whole deadline would fill the heap. */
+  #advance(): void {
+    while (this.#head < this.#queue.length && this.#queue[this.#head].settled) this.#head++
+    if (this.#head === this.#queue.length) {
+      this.#queue.length = 0
+      // The timer stays for the next call, but does not keep the process alive meanwhile.
+      this.#timer?.unref?.()
+    } else if (this.#head < 1024 || this.#head * 2 < this.#queue.length) return
+    else this.#queue.splice(0, this.#head)
+    this.#head = 0
+  }
+}

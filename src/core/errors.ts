@@ -85,3 +85,16 @@ function clipped(text: string): string {
 function escaped(unit: string): string {
   return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
 }
+
+/** Throws `CostError` unless the cost is an integer ≥ 0. */
+export function checkCost(cost: number): void {
+  if (!isCost(cost)) throw wrongCost(cost)
+}
+
+export function isCost(cost: number): boolean {
+  return Number.isSafeInteger(cost) && cost >= 0
+}
+
+function wrongCost(cost: unknown): CostError {
+  return new CostError(`cost ${shown(cost)}: expected an integer ≥ 0, like 1`)
+}

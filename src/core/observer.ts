@@ -1,7 +1,7 @@
 import type { Decision } from './decision.js'
 import { PolicyError, shown } from './errors.js'
 import type { Limit } from './limit.js'
-import { emitWarning } from './warning.js'
+import { emitWarning } from './warnings.js'
 
 /** The subject of an event: a limiter with a waiting line, or a shared object. */
 export type ObservedObject = 'limiter' | 'rate' | 'semaphore' | 'concurrency' | 'queue'

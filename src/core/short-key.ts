@@ -1,4 +1,90 @@
-import { sha256 } from './sha256.js'
+const BASE64URL = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
+
+const PRIMES = firstPrimes(64)
+const START = PRIMES.slice(0, 8).map(prime => fraction(prime ** (1 / 2)))
+const ROUNDS = PRIMES.map(prime => fraction(prime ** (1 / 3)))
+
+/**
+ * SHA-256 (FIPS 180-4) of a text's UTF-16 units, little endian, in base64url: for runtimes without `node:crypto`, which is ten to twenty times faster.
+ */
+export function sha256(text: string): string {
+  const words = padded(text)
+  const schedule = new Int32Array(64)
+  const state = Int32Array.from(START)
+  for (let block = 0; block < words.length; block += 16) {
+    for (let i = 0; i < 64; i++) {
+      if (i < 16) schedule[i] = words[block + i]
+      else {
+        const early = schedule[i - 15]
+        const late = schedule[i - 2]
+        const mixed =
+          (turn(early, 7) ^ turn(early, 18) ^ (early >>> 3)) + (turn(late, 17) ^ turn(late, 19) ^ (late >>> 10))
+        schedule[i] = mixed + schedule[i - 16] + schedule[i - 7]
+      }
+    }
+    compress(state, schedule)
+  }
+  return base64url(state)
+}
+
+function compress(state: Int32Array, schedule: Int32Array): void {
+  let [a, b, c, d, e, f, g, h] = state
+  for (let i = 0; i < 64; i++) {
+    const chosen = (e & f) ^ (~e & g)
+    const first = (h + (turn(e, 6) ^ turn(e, 11) ^ turn(e, 25)) + chosen + ROUNDS[i] + schedule[i]) | 0
+    const most = (a & b) ^ (a & c) ^ (b & c)
+    const second = ((turn(a, 2) ^ turn(a, 13) ^ turn(a, 22)) + most) | 0
+    h = g
+    g = f
+    f = e
+    e = (d + first) | 0
+    d = c
+    c = b
+    b = a
+    a = (first + second) | 0
+  }
+  for (const [i, word] of [a, b, c, d, e, f, g, h].entries()) state[i] += word
+}
+
+/** The text as big-endian words, padded to whole blocks: a 1 bit after the text, its length in bits at the end. */
+function padded(text: string): Int32Array {
+  const words = new Int32Array(Math.ceil((text.length * 2 + 9) / 64) * 16)
+  const put = (i: number, unit: number) => {
+    const swapped = ((unit & 255) << 8) | (unit >>> 8)
+    words[i >> 1] |= swapped << (i & 1 ? 0 : 16)
+  }
+  for (let i = 0; i < text.length; i++) put(i, text.charCodeAt(i))
+  put(text.length, 0x80)
+  words[words.length - 2] = text.length / 2 ** 28
+  words[words.length - 1] = text.length << 4
+  return words
+}
+
+function base64url(words: Int32Array): string {
+  let text = ''
+  for (let bit = 0; bit < 256; bit += 6) {
+    const word = words[bit >> 5]
+    const next = words[(bit >> 5) + 1] ?? 0
+    const shift = bit & 31
+    const six = shift <= 26 ? word >>> (26 - shift) : (word << (shift - 26)) | (next >>> (58 - shift))
+    text += BASE64URL[six & 63]
+  }
+  return text
+}
+
+function turn(word: number, bits: number): number {
+  return (word >>> bits) | (word << (32 - bits))
+}
+
+function fraction(root: number): number {
+  return ((root % 1) * 2 ** 32) | 0
+}
+
+function firstPrimes(count: number): number[] {
+  const primes: number[] = []
+  for (let n = 2; primes.length < count; n++) if (primes.every(prime => n % prime !== 0)) primes.push(n)
+  return primes
+}
 
 /** Longer keys are hashed, because every store and message would carry their full length. */
 export const LONGEST_KEY = 200

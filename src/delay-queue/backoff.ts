@@ -1,7 +1,7 @@
 import { type Duration, parseOption } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
-import { checkOptions } from '../core/option-names.js'
-import { emitWarning } from '../core/warning.js'
+import { checkOptions } from '../core/options.js'
+import { emitWarning } from '../core/warnings.js'
 import { textOf } from './reason.js'
 
 /**
@@ -33,7 +33,7 @@ export type BackoffMs = (attempt: number, error: unknown) => number
 /** 400 years: long enough to mean never, and the most that a queue can count. */
 export const LONGEST_DELAY_MS = 400 * 366 * 86_400_000
 
-const NAMES = { type: true, delay: true, max: true, jitter: true } as const
+const BACKOFF_OPTIONS = { type: true, delay: true, max: true, jitter: true } as const
 const DEFAULT: Backoff = { type: 'exponential', delay: '1s', max: '5m', jitter: 0.2 }
 
 /** Checks a backoff: `PolicyError`, which begins with `user`. Default: exponential from 1 s, max 5 m, jitter 0.2. */
@@ -45,7 +45,7 @@ export function parseBackoff(backoff: Backoff = DEFAULT, user: string): BackoffM
       `${user}: backoff ${shown(backoff)}: expected a type "fixed" or "exponential", like { type: "exponential", delay: "1s", max: "5m" }, or a function`,
     )
   }
-  checkOptions(`${user}: backoff`, backoff, NAMES, '{ type: "exponential", delay: "1s", max: "5m" }')
+  checkOptions(`${user}: backoff`, backoff, BACKOFF_OPTIONS, '{ type: "exponential", delay: "1s", max: "5m" }')
   if (!(typeof jitter === 'number' && jitter >= 0 && jitter <= 1)) {
     throw new PolicyError(`${user}: backoff.jitter ${shown(jitter)}: expected a number from 0 to 1, like 0.2`)
   }

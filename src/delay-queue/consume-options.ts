@@ -1,8 +1,42 @@
 import type { Duration } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
-import { checkOptions, type OptionNames } from '../core/option-names.js'
-import { patienceOf } from '../waiting/wait.js'
+import { checkOptions, type OptionNames } from '../core/options.js'
+import { type Patience, patienceOf, timeoutOf } from '../waiting/wait.js'
 import { parseVisibility } from './options.js'
+
+/** Options of `DelayQueue.receive`. */
+export interface ReceiveOptions {
+  /** Most messages to take: integer from 1 to 1000, default 1. */
+  count?: number
+  /** How long to wait for the first message. Default 0: does not wait; `Infinity`: until there is one. */
+  wait?: Duration | 0
+  /** How long the deliveries belong to this caller. Default: the queue's `visibility`. More than 0, at most 400 years. */
+  visibility?: Duration
+  /** Aborting it rejects with its reason; messages taken by then are put back, not counted as an attempt. */
+  signal?: AbortSignal
+}
+
+interface ReceiveSettings {
+  readonly count: number
+  readonly patience: Patience
+  readonly visibilityMs: number
+}
+
+const RECEIVE_OPTIONS: OptionNames<ReceiveOptions> = { count: true, wait: true, visibility: true, signal: true }
+
+/** Checks the options: `PolicyError`, which begins with `user`. `visibilityMs`: the queue's. */
+export function parseReceiveOptions(options: ReceiveOptions, visibilityMs: number, user: string): ReceiveSettings {
+  checkOptions(user, options, RECEIVE_OPTIONS, "{ count: 10, wait: '5s' }")
+  const { count = 1, wait = 0, visibility, signal } = options
+  if (!(Number.isInteger(count) && count >= 1 && count <= 1000)) {
+    throw new PolicyError(`${user}: count ${shown(count)}: expected an integer from 1 to 1000, like 10`)
+  }
+  return {
+    count,
+    patience: patienceOf({ timeout: timeoutOf(wait, `${user}: wait`), signal }, user, 0),
+    visibilityMs: visibility === undefined ? visibilityMs : parseVisibility(visibility, `${user}: visibility`),
+  }
+}
 
 /** Options of `DelayQueue.consume`. */
 export interface ConsumeOptions {
@@ -38,7 +72,7 @@ export interface ConsumeSettings {
   readonly limiter: Limiter | undefined
 }
 
-const NAMES: OptionNames<ConsumeOptions> = {
+const CONSUME_OPTIONS: OptionNames<ConsumeOptions> = {
   concurrency: true,
   visibility: true,
   autoExtend: true,
@@ -53,7 +87,7 @@ export function parseConsumeOptions(
   visibilityMs: number,
   user: string,
 ): ConsumeSettings {
-  checkOptions(user, options, NAMES, '{ concurrency: 10 }')
+  checkOptions(user, options, CONSUME_OPTIONS, '{ concurrency: 10 }')
   const { concurrency = 1, visibility, autoExtend = true, signal, limiter } = options
   if (typeof handler !== 'function') {
     throw new PolicyError(`${user}: handler ${shown(handler)}: expected a function, like async ({ payload }) => {}`)

@@ -1,18 +1,24 @@
 import { type Duration, parseDurationOrZero } from '../core/duration.js'
 import { PolicyError, SpillwayError, shown } from '../core/errors.js'
-import { checkOptions } from '../core/option-names.js'
+import { checkOptions } from '../core/options.js'
 import type { RedisClient } from '../redis/client.js'
+import { portOf } from '../redis/clients.js'
 import { Commands } from '../redis/commands.js'
-import { keyRoot } from '../redis/key-root.js'
+import { keyRoot } from '../redis/keys.js'
 import { noteObject } from '../redis/object-index.js'
-import { portOf } from '../redis/port-of.js'
 import { queueCancel, queueClear, queuePause, queueReschedule, queueStats } from '../redis/scripts.js'
 import { LONGEST_DELAY_MS } from './backoff.js'
-import { type ConsumeOptions, parseConsumeOptions } from './consume-options.js'
+import {
+  type ConsumeOptions,
+  parseConsumeOptions,
+  parseReceiveOptions,
+  type ReceiveOptions,
+} from './consume-options.js'
 import { type Consumer, QueueConsumer } from './consumer.js'
 import { type DeadLetter, DeadLetters } from './dead-letters.js'
 import { type Delivery, type DeliveryContext, OpenDelivery } from './delivery.js'
 import { QueueHealth } from './fault-report.js'
+import type { Taken } from './fetch.js'
 import type { Fetcher } from './fetcher.js'
 import { holdFetcher } from './fetcher-of.js'
 import { queueKeys } from './keys.js'
@@ -24,14 +30,11 @@ import {
   pushRequestOf,
 } from './options.js'
 import { PushBatcher } from './push-batcher.js'
-import { QueueSchedules } from './queue-schedules.js'
 import { type QueueLevels, QueueWatch } from './queue-watch.js'
 import { textOf } from './reason.js'
-import { parseReceiveOptions, type ReceiveOptions } from './receive-options.js'
 import { Receiving } from './receiving.js'
 import { NO_RECORD, parseRecord } from './record.js'
-import { SCHEDULES, type ScheduleStore } from './schedule-store.js'
-import type { Taken } from './settle-and-fetch.js'
+import { QueueSchedules, SCHEDULES, type ScheduleStore } from './schedules.js'
 
 /** The number of messages in a queue, by their state. */
 export interface QueueStats {

@@ -1,12 +1,12 @@
 import { type Duration, parseDurationOrZero, parseOption } from '../core/duration.js'
 import { StaleDeliveryError } from '../core/errors.js'
-import { checkOptions } from '../core/option-names.js'
+import { checkOptions } from '../core/options.js'
 import { type BackoffMs, LONGEST_DELAY_MS } from './backoff.js'
+import type { SettlementKind, Taken } from './fetch.js'
 import type { Fetcher } from './fetcher.js'
 import type { DeliveryOutcome, QueueWatch } from './queue-watch.js'
 import { reasonOf, textOf } from './reason.js'
 import { begunReceipt, parseReceipt, type QueueRecord } from './record.js'
-import type { SettlementKind, Taken } from './settle-and-fetch.js'
 
 /**
  * A message delivered to this process. Settle it by `ack`, `nack` or `reject` before its visibility ends. Once it is settled, or

@@ -1,9 +1,9 @@
 import { StoreError } from '../core/errors.js'
 import { notify, type Observer } from '../core/observer.js'
-import { OutageWarnings } from '../core/outage-warnings.js'
+import { OutageWarnings } from '../core/warnings.js'
 import type { RedisClient } from '../redis/client.js'
-import { isFault } from '../redis/is-fault.js'
-import { redisWarnings } from '../redis/port-of.js'
+import { redisWarnings } from '../redis/clients.js'
+import { isFault } from '../redis/replies.js'
 
 /** This many failures in a row open the breaker of an observer; a failure that took so long does at once. */
 const IN_A_ROW = 3

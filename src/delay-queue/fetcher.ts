@@ -3,24 +3,24 @@ import type { Clock } from '../core/clock.js'
 import type { RedisClient } from '../redis/client.js'
 import type { Commands } from '../redis/commands.js'
 import { forgetSent, queueSettleAndFetch } from '../redis/scripts.js'
-import { Alarm } from '../waiting/alarm.js'
-import { FetchNumber } from './fetch-number.js'
-import { FetchSchedule } from './fetch-schedule.js'
-import { queueKeys, WAKE } from './keys.js'
-import { PeerWaker } from './peer-waker.js'
-import { QueueWatches } from './queue-watch.js'
-import { type MessageReceiver, Receivers } from './receivers.js'
-import { RetryDelay } from './retry-delay.js'
+import { Alarm } from '../waiting/alarms.js'
 import {
+  FetchNumber,
   type FetchReply,
   type FetchRequest,
+  FetchSchedule,
   fetchArguments,
   parseFetchReply,
   returnOf,
   type Settlement,
   type Taken,
-} from './settle-and-fetch.js'
+} from './fetch.js'
+import { queueKeys, WAKE } from './keys.js'
+import { QueueWatches } from './queue-watch.js'
+import { type MessageReceiver, Receivers } from './receivers.js'
+import { RetryDelay } from './retry-delay.js'
 import { SettlementQueue } from './settlement-queue.js'
+import { PeerWaker } from './wakers.js'
 import { type Wakeup, WakeupListener } from './wakeup-listener.js'
 
 const MOST_TAKEN = 100

@@ -1,5 +1,4 @@
-import type { Clock } from '../core/clock.js'
-import type { Pending } from '../core/deadline.js'
+import type { Clock, Pending } from '../core/clock.js'
 import type { Commands } from '../redis/commands.js'
 import { queuePush } from '../redis/scripts.js'
 import { queueKeys } from './keys.js'

@@ -1,6 +1,6 @@
 import { notify, type Observer } from '../core/observer.js'
-import { Alarm } from '../waiting/alarm.js'
-import { LevelMeter } from '../waiting/level-meter.js'
+import { Alarm } from '../waiting/alarms.js'
+import { LevelMeter } from '../waiting/reports.js'
 
 /** The server is asked for the levels of a queue at most this often, and this often while a message is overdue. */
 const EVERY_MS = 1000

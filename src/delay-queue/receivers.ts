@@ -1,4 +1,4 @@
-import type { Taken } from './settle-and-fetch.js'
+import type { Taken } from './fetch.js'
 
 /** A consumer or a `receive` of this process. */
 export interface MessageReceiver {

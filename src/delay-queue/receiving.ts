@@ -1,7 +1,7 @@
 import { type Patience, Wait } from '../waiting/wait.js'
+import type { Taken } from './fetch.js'
 import type { Fetcher } from './fetcher.js'
 import type { MessageReceiver } from './receivers.js'
-import type { Taken } from './settle-and-fetch.js'
 
 const NOTHING = Symbol('nothing')
 

@@ -1,6 +1,6 @@
-import type { Pending } from '../core/deadline.js'
+import type { Pending } from '../core/clock.js'
 import type { Commands } from '../redis/commands.js'
-import type { Settlement } from './settle-and-fetch.js'
+import type { Settlement } from './fetch.js'
 
 /** Most settlements in one call. */
 const MOST = 100

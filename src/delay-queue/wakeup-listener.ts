@@ -1,8 +1,6 @@
-import type { Blocking } from '../redis/blocking.js'
-import { blockingOf } from '../redis/blocking-of.js'
-import type { RedisClient } from '../redis/client.js'
-import { portOf } from '../redis/port-of.js'
-import { Reopening } from '../redis/reopening.js'
+import type { Blocking, RedisClient } from '../redis/client.js'
+import { blockingOf, portOf } from '../redis/clients.js'
+import { Reopening } from '../redis/subscriber.js'
 
 /** The duration of one block. It is limited so that a silent connection is noticed. */
 const BLOCK_S = 2

@@ -1,6 +1,6 @@
 import type { Request, Response } from 'express'
-import type { SyncOrAsync } from '../http/sync-or-async.js'
-import type { ClientRateLimitInfo } from './client-info.js'
+import type { SyncOrAsync } from '../http/call-option.js'
+import type { ClientRateLimitInfo } from './options.js'
 
 /** The result of counting a request: the count of its key, and its limit. */
 export interface Count {

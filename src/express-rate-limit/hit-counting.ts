@@ -1,9 +1,8 @@
-import { after, type SyncOrAsync } from '../http/sync-or-async.js'
-import type { IncrementResponse } from './client-info.js'
+import { after, type SyncOrAsync } from '../http/call-option.js'
 import type { Configuration } from './configuration.js'
 import type { Count, Counting } from './count.js'
 import { MemoryStore } from './memory-store.js'
-import type { Store } from './options.js'
+import type { IncrementResponse, Store } from './options.js'
 
 /** Counts as express-rate-limit does: every request, refused or not, in the fixed window of a store of its kind. */
 export class HitCounting implements Counting {

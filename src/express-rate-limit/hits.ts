@@ -1,7 +1,7 @@
 import type { Verdict } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
 import type { Charge } from '../stores/store.js'
-import type { Client } from './client-info.js'
+import type { Client } from './options.js'
 
 /** Never reached, so that a store only counts and never refuses; short enough for code that writes numbers as text. */
 const ENDLESS = 10 ** 12

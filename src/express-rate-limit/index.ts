@@ -1,12 +1,15 @@
 export type { EnabledValidations } from './check-name.js'
-export type { Client, ClientRateLimitInfo, IncrementCallback, IncrementResponse, LegacyStore } from './client-info.js'
-export type { SendCommand, SendCommandCluster } from './command-client.js'
 export { ipKeyGenerator } from './ip-key.js'
 export { MemoryStore, type MemoryStoreOptions } from './memory-store.js'
 export { rateLimit, rateLimit as default } from './middleware.js'
 export type {
   AugmentedRequest,
+  Client,
+  ClientRateLimitInfo,
   DraftHeadersVersion,
+  IncrementCallback,
+  IncrementResponse,
+  LegacyStore,
   Logger,
   LoggerFn,
   Options,
@@ -18,6 +21,7 @@ export type {
   Store,
   ValueDeterminingMiddleware,
 } from './options.js'
+export type { SendCommand, SendCommandCluster } from './redis-store.js'
 export { RedisStore, type RedisStoreOptions } from './redis-store.js'
 export type { Validations } from './validation.js'
 

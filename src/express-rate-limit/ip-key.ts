@@ -1,6 +1,5 @@
 import { PolicyError, shown } from '../core/errors.js'
-import { isIPv4 } from '../http/address/ipv4.js'
-import { formatIPv6, maskIPv6, readIPv6 } from '../http/address/ipv6.js'
+import { formatIPv6, isIPv4, maskIPv6, readIPv6 } from '../http/address/address.js'
 
 const MAPPED = '::ffff:'
 

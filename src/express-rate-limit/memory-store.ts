@@ -1,8 +1,7 @@
 import { MemoryStore as CoreMemoryStore } from '../stores/memory/memory-store.js'
 import type { Charge } from '../stores/store.js'
-import type { Client, ClientRateLimitInfo } from './client-info.js'
 import { hitsCharge, hitsOf, hitsWindow } from './hits.js'
-import type { Options, Store } from './options.js'
+import type { Client, ClientRateLimitInfo, Options, Store } from './options.js'
 
 /** Options of the drop-in's `MemoryStore`. */
 export interface MemoryStoreOptions {

@@ -1,5 +1,5 @@
 import { PolicyError } from '../core/errors.js'
-import { emitWarning } from '../core/warning.js'
+import { emitWarning } from '../core/warnings.js'
 
 /** What calls a middleware. */
 export type Caller = 'express' | 'koa' | 'fastify' | 'hono' | 'node' | 'fetch'

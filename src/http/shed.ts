@@ -1,14 +1,11 @@
 import { CALM_LEVEL, checkLoad, FULL_LEVEL, type Load } from '../adaptive/load.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { notify, type Observer, parseObserver } from '../core/observer.js'
-import { checkOptions, type OptionNames } from '../core/option-names.js'
-import { Client } from './address/client.js'
-import { CLIENT_OPTIONS, type ClientOptions, parseClientOptions } from './address/client-options.js'
-import { type Answer, type Gate, PASS } from './delivery.js'
-import type { Framework } from './framework.js'
+import { checkOptions, type OptionNames } from '../core/options.js'
+import { CLIENT_OPTIONS, Client, type ClientOptions, parseClientOptions } from './address/client.js'
+import { type Answer, type Framework, type Gate, PASS, plainReply } from './framework.js'
 import { checkIsCalled } from './mounting.js'
 import { refuseAtOnce } from './refusal.js'
-import { plainReply } from './reply.js'
 
 /** Options of `shed`. An address that `allow` holds is never refused. */
 export interface ShedOptions<Req> extends ClientOptions {

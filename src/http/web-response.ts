@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net'
-import { Connection, type OnConnection } from './connection.js'
+import { Connection, type OnConnection } from './node-response.js'
 import { type Client, ResponseWatch } from './response-watch.js'
 
 const CLIENTS = new WeakMap<object, WebClient>()

@@ -1,2 +1,2 @@
+export type { HeaderNames as HeaderNameOptions, LimiterOptions as MiddlewareOptions } from './middleware.js'
 export { ratelimit, ratelimit as default } from './middleware.js'
-export type { HeaderNames as HeaderNameOptions, LimiterOptions as MiddlewareOptions } from './options.js'

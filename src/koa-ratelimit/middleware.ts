@@ -1,10 +1,108 @@
 import type { Context, Middleware, Next } from 'koa'
-import { isPromise } from '../http/sync-or-async.js'
-import type { Count, Counter } from './count.js'
-import { longTime } from './long-time.js'
-import { MemoryCounter, type MemoryEntry } from './memory-counter.js'
-import { type Configuration, configurationOf, type HeaderNames, type LimiterOptions } from './options.js'
-import { RedisCounter } from './redis-counter.js'
+import { PolicyError, shown } from '../core/errors.js'
+import { isPromise } from '../http/call-option.js'
+import { type Count, type Counter, MemoryCounter, type MemoryEntry, RedisCounter } from './counters.js'
+
+const UNITS = [
+  ['day', 86_400_000],
+  ['hour', 3_600_000],
+  ['minute', 60_000],
+  ['second', 1000],
+] as const
+
+/** A time in words, rounded, as koa-ratelimit's default message has it: '2 minutes', '1 second', '300 ms'. */
+function longTime(ms: number): string {
+  for (const [name, unitMs] of UNITS) {
+    if (ms >= unitMs) return `${Math.round(ms / unitMs)} ${name}${ms >= unitMs * 1.5 ? 's' : ''}`
+  }
+  return `${ms} ms`
+}
+
+/** The names of the three header fields. */
+export interface HeaderNames {
+  /** Requests left. Default 'X-RateLimit-Remaining'. */
+  remaining?: string
+  /** The moment when a request fits again, in seconds since 1970, rounded up. Default 'X-RateLimit-Reset'. */
+  reset?: string
+  /** Requests allowed. Default 'X-RateLimit-Limit'. */
+  total?: string
+}
+
+/** The options of koa-ratelimit 6, with their names, defaults and meaning. Unknown options are ignored, as there. */
+export interface LimiterOptions {
+  /** The kind of store. Default 'redis'. */
+  driver?: 'redis' | 'memory'
+  /** For 'redis' a client of ioredis, iovalkey, node-redis or GLIDE, which is never closed here. For 'memory' a Map; default: one of its own. */
+  db?: object
+  /** In ms, more than 0; default one hour. */
+  duration?: number
+  /** Requests of an id allowed in `duration`: a whole number; 0 refuses all. Default 2500. */
+  max?: number
+  /** The sender's id; false: the request is not limited. Default: `ctx.ip`. */
+  id?: (ctx: Context) => string | number | false
+  /** The beginning of all keys, before a colon. Default 'limit'. */
+  namespace?: string
+  /** true: only a refusal has a header field, Retry-After. */
+  disableHeader?: boolean
+  /** The body of a refusal. Default: 'Rate limit exceeded, retry in 5 seconds.', with the actual time. */
+  errorMessage?: string | object
+  /** The status of a refusal. Default 429. */
+  status?: number
+  /** true: a refusal is thrown, for the service's error handling. */
+  throw?: boolean
+  /** Header fields of the request. */
+  headers?: HeaderNames
+  /** true: the request is not limited. */
+  whitelist?: (ctx: Context) => boolean | Promise<boolean>
+  /** true: the request is answered 403. */
+  blacklist?: (ctx: Context) => boolean | Promise<boolean>
+  /** Called for each refusal, after it has been written. */
+  onLimited?: (ctx: Context) => unknown
+}
+
+/** The options with their defaults. */
+type Configuration = LimiterOptions &
+  Required<Pick<LimiterOptions, 'driver' | 'db' | 'duration' | 'max' | 'id' | 'namespace' | 'status'>> & {
+    readonly names: Required<HeaderNames>
+  }
+
+const HOUR_MS = 3_600_000
+
+/** Fills in the defaults. Throws `PolicyError` for values with which koa-ratelimit would fail at every request. */
+function configurationOf(options: LimiterOptions): Configuration {
+  const { driver = 'redis', id = ctx => ctx.ip, namespace = 'limit' } = options
+  if (driver !== 'redis' && driver !== 'memory') {
+    throw new PolicyError(`koa-ratelimit: driver ${shown(driver)}: expected "redis" or "memory"`)
+  }
+  const db = options.db ?? (driver === 'memory' ? new Map() : undefined)
+  if (driver === 'memory' && !(db instanceof Map)) {
+    throw new PolicyError(`koa-ratelimit: db ${shown(db)}: expected a Map with driver "memory", like new Map()`)
+  }
+  if (typeof id !== 'function') {
+    throw new PolicyError(`koa-ratelimit: id ${shown(id)}: expected a function, like ctx => ctx.ip`)
+  }
+  const duration = numberOf(options.duration ?? HOUR_MS)
+  if (!(duration > 0 && duration <= Number.MAX_SAFE_INTEGER)) {
+    throw new PolicyError(`koa-ratelimit: duration ${shown(options.duration)}: expected ms > 0, like 60000`)
+  }
+  const max = numberOf(options.max ?? 2500)
+  if (!Number.isSafeInteger(max) || max < 0) {
+    throw new PolicyError(`koa-ratelimit: max ${shown(options.max)}: expected a whole number ≥ 0, like 100`)
+  }
+  const {
+    remaining = 'X-RateLimit-Remaining',
+    reset = 'X-RateLimit-Reset',
+    total = 'X-RateLimit-Limit',
+  } = options.headers ?? {}
+  const status = options.status || 429
+  const names = { remaining, reset, total }
+  return { ...options, driver, db: db as object, duration, max, id, namespace, status, names }
+}
+
+/** Services pass values from their environment: digits as text. */
+function numberOf(value: unknown): number {
+  return typeof value === 'number' || (typeof value === 'string' && value.trim() !== '') ? Number(value) : Number.NaN
+}
 
 /**
  * Middleware for Koa 2 and 3 with the interface and behaviour of koa-ratelimit 6. While Redis fails, requests fail with a `StoreError`, within

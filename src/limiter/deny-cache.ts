@@ -1,4 +1,4 @@
-import { refusedAfter } from '../algorithms/refused-after.js'
+import { refusedAfter } from '../algorithms/registry.js'
 import { type Clock, monotonicClock } from '../core/clock.js'
 import type { Decision, Verdict } from '../core/decision.js'
 import { getOrMake } from '../core/get-or-make.js'
@@ -6,7 +6,7 @@ import type { Policy } from '../core/limit.js'
 import { ownCopy, shortKey } from '../core/short-key.js'
 import type { Store } from '../stores/store.js'
 import type { LimiterKey } from './key.js'
-import { decide } from './settleable-decision.js'
+import { decide } from './settlement.js'
 
 interface Denial {
   readonly policy: Policy

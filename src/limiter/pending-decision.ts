@@ -1,8 +1,8 @@
-import type { Deadline, Pending } from '../core/deadline.js'
+import type { Deadline, Pending } from '../core/clock.js'
 import type { Verdict } from '../core/decision.js'
 import type { StoreError } from '../core/errors.js'
 import type { Asker, ChargedAt } from '../stores/store.js'
-import type { CircuitBreaker } from './circuit-breaker.js'
+import type { CircuitBreaker } from './breaker.js'
 
 type Answered = Asker['resolve']
 

@@ -1,7 +1,7 @@
 import { TimeoutError } from '../core/errors.js'
 import type { Observer } from '../core/observer.js'
-import { isFault } from '../redis/is-fault.js'
-import type { RedisLine } from '../stores/redis/line.js'
+import { isFault } from '../redis/replies.js'
+import type { RedisLine } from '../stores/redis/changes.js'
 import type { RedisStore } from '../stores/redis/redis-store.js'
 import type { Charge } from '../stores/store.js'
 import {
@@ -16,8 +16,7 @@ import { Mailbox } from '../waiting/mailbox.js'
 import type { Patience } from '../waiting/wait.js'
 import { WaitingLine } from '../waiting/waiting-line.js'
 import type { GuardedStore } from './guarded-store.js'
-import { neverFits, tooFar } from './local-lines.js'
-import { type StoreLines, type Turn, turnVerdict } from './store-lines.js'
+import { neverFits, type StoreLines, type Turn, tooFar, turnVerdict } from './process-lines.js'
 
 /** A key that waits again within this time continues as the same member of its line. */
 const IDLE_MS = 10_000

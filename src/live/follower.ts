@@ -1,5 +1,5 @@
 import type { RedisClient } from '../redis/client.js'
-import { notConnected } from '../redis/not-connected.js'
+import { notConnected } from '../redis/replies.js'
 import { Subscriber, type Subscription } from '../redis/subscriber.js'
 import { type Change, readChange } from './change.js'
 import type { LiveRecords, Position } from './live-records.js'

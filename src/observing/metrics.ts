@@ -1,3 +1,23 @@
+import { PolicyError, shown } from '../core/errors.js'
+
+/** Most values per label. Names come from code and are few; but names derived from requests must not fill a monitoring system. */
+const MOST_VALUES = 1000
+/** Stands for all further ones. */
+const OTHER_VALUES = 'other'
+
+/** The values of one label, bounded in number. */
+export class LabelValues {
+  readonly #known = new Set<string>()
+
+  /** The value itself while there are few, else 'other'. */
+  of(value: string): string {
+    if (this.#known.has(value)) return value
+    if (this.#known.size >= MOST_VALUES) return OTHER_VALUES
+    this.#known.add(value)
+    return value
+  }
+}
+
 /** One metric, as Prometheus and OpenTelemetry know it. */
 export interface Metric {
   readonly kind: 'counter' | 'gauge' | 'histogram'
@@ -144,3 +164,27 @@ export const METRICS = {
 
 /** A value of a shared gauge that was told this long ago is not told again. */
 export const SHARED_LIFE_MS = 15_000
+
+const OWN = new Set<string>(Object.values(METRICS).flatMap(({ labels }): readonly string[] => labels))
+
+/** Checks labels that every series shall carry; throws `PolicyError`, which begins with `user`. */
+export function checkExtraLabels(labels: unknown, user: string, pattern = /^[a-zA-Z_][a-zA-Z0-9_]*$/): void {
+  if (typeof labels !== 'object' || labels === null || Array.isArray(labels)) {
+    throw new PolicyError(`${user} ${shown(labels)}: expected texts by name, like { region: 'eu' }`)
+  }
+  for (const [name, value] of Object.entries(labels)) {
+    if (OWN.has(name)) {
+      throw new PolicyError(
+        `${user}: ${shown(name)} is a label that metrics have already: expected another, like "region"`,
+      )
+    }
+    if (!pattern.test(name)) {
+      throw new PolicyError(
+        `${user}: name ${shown(name)}: expected letters, digits and _, not a digit first, like "region"`,
+      )
+    }
+    if (typeof value !== 'string') {
+      throw new PolicyError(`${user}: ${name} ${shown(value)}: expected a text, like "eu"`)
+    }
+  }
+}

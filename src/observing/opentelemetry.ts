@@ -8,11 +8,9 @@ import {
 } from '@opentelemetry/api'
 import { PolicyError, shown } from '../core/errors.js'
 import type { Observer } from '../core/observer.js'
-import { checkOptions, type OptionNames } from '../core/option-names.js'
-import { DecisionCounts } from './decision-counts.js'
-import { checkExtraLabels } from './extra-labels.js'
-import { METRICS, type Metric, SHARED_LIFE_MS } from './metrics.js'
-import { type Labels, type MetricSink, metricsObserver } from './metrics-observer.js'
+import { checkOptions, type OptionNames } from '../core/options.js'
+import { checkExtraLabels, METRICS, type Metric, SHARED_LIFE_MS } from './metrics.js'
+import { DecisionCounts, type Labels, type MetricSink, metricsObserver } from './metrics-observer.js'
 
 /** Options of `openTelemetryObserver`. */
 export interface OpenTelemetryOptions {

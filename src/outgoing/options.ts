@@ -1,9 +1,9 @@
 import { type Duration, parseDurationOrZero, parseOption } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { type Observer, parseObserver } from '../core/observer.js'
-import { checkOptions, type OptionNames } from '../core/option-names.js'
+import { checkOptions, type OptionNames } from '../core/options.js'
 import type { RedisClient } from '../redis/client.js'
-import { portOf } from '../redis/port-of.js'
+import { portOf } from '../redis/clients.js'
 import type { RateLimit } from './rate.js'
 
 /** The user's own limits for calls to one partner. At least one of `rate`, `concurrency` and `longestPause`. */

@@ -1,19 +1,17 @@
 import { formatDuration } from '../core/duration.js'
 import { shown, TimeoutError } from '../core/errors.js'
+import { getOrMake } from '../core/get-or-make.js'
 import type { Observer } from '../core/observer.js'
-import { emitWarning } from '../core/warning.js'
-import { OutageWatch } from '../http/concurrency/outage-watch.js'
-import type { Place, Places } from '../http/concurrency/places.js'
-import { ProcessPlaces } from '../http/concurrency/process-places.js'
+import { emitWarning } from '../core/warnings.js'
+import { type Place, type Places, ProcessPlaces } from '../http/concurrency/process-places.js'
 import type { RedisHealth } from '../http/concurrency/redis-health.js'
-import { SharedPlaces } from '../http/concurrency/shared-places.js'
+import { OutageWatch, SharedPlaces } from '../http/concurrency/shared-places.js'
 import type { RedisClient } from '../redis/client.js'
+import { HoldWatch, WaitWatch, watched } from '../waiting/reports.js'
 import type { Patience } from '../waiting/wait.js'
-import { HoldWatch, WaitWatch, watched } from '../waiting/wait-watch.js'
 import { type CheckedLimits, NO_LIMITS } from './options.js'
 import { Pause, RedisPause } from './pause.js'
-import { ProcessRate } from './process-rate.js'
-import { type Rate, tooLong, type Unit } from './rate.js'
+import { ProcessRate, type Rate, tooLong, type Unit } from './rate.js'
 import { RedisRate } from './redis-rate.js'
 
 /** A place of a dead process is free after this time. */
@@ -23,7 +21,7 @@ const JITTER_SHARE = 0.2
 const JITTER_MS = 250
 
 /** The right to send one call now. */
-export interface Pass {
+interface Pass {
   /** The header fields of the answer have arrived, or the call has failed. */
   end(): void
 }
@@ -178,5 +176,41 @@ export class Partner {
         place?.leave()
       },
     }
+  }
+}
+
+/** How often partners that have nothing to wait for are forgotten. */
+const FORGET_EVERY_MS = 10_000
+
+/** The partners that are being called, or that have something to wait for. */
+export class Partners {
+  readonly #partners = new Map<string, Partner>()
+  readonly #open: (name: string) => Partner
+  #timer: ReturnType<typeof setInterval> | undefined
+
+  /** `open` makes a partner that is not known. */
+  constructor(open: (name: string) => Partner) {
+    this.#open = open
+  }
+
+  get size(): number {
+    return this.#partners.size
+  }
+
+  of(name: string): Partner {
+    const partner = getOrMake(this.#partners, name, () => this.#open(name))
+    this.#timer ??= setInterval(() => this.#forget(), FORGET_EVERY_MS).unref()
+    return partner
+  }
+
+  #forget(): void {
+    for (const [name, partner] of this.#partners) {
+      if (!partner.idle) continue
+      this.#partners.delete(name)
+      void partner.close()
+    }
+    if (this.#partners.size > 0) return
+    clearInterval(this.#timer)
+    this.#timer = undefined
   }
 }

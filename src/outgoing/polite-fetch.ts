@@ -1,10 +1,8 @@
 import { TimeoutError } from '../core/errors.js'
 import { RedisHealth } from '../http/concurrency/redis-health.js'
+import { parseRateLimit, parseRetryAfter } from './fields.js'
 import { type PoliteOptions, parseOptions, partnerName, webUrlOf } from './options.js'
-import { Partner } from './partner.js'
-import { Partners } from './partners.js'
-import { parseRateLimit } from './rate-limit-fields.js'
-import { parseRetryAfter } from './retry-after.js'
+import { Partner, Partners } from './partner.js'
 
 /** The backoff if a refusal has no Retry-After; doubled each time. */
 const BACKOFF_MS = 500

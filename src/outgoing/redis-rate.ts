@@ -1,15 +1,13 @@
 import { NotInitializedError, SpillwayError, StoreError, TimeoutError } from '../core/errors.js'
-import type { OutageWatch } from '../http/concurrency/outage-watch.js'
-import { OUTAGE } from '../http/concurrency/outage-watch.js'
 import type { RedisHealth } from '../http/concurrency/redis-health.js'
+import { OUTAGE, type OutageWatch } from '../http/concurrency/shared-places.js'
 import type { RedisClient } from '../redis/client.js'
-import { keyRoot } from '../redis/key-root.js'
-import { RateKeys } from '../shared-rate/keys.js'
+import { keyRoot } from '../redis/keys.js'
 import { RateLine } from '../shared-rate/line.js'
+import { RateKeys } from '../shared-rate/options.js'
 import { SharedRateLimiter } from '../shared-rate/shared-rate-limiter.js'
 import type { Patience } from '../waiting/wait.js'
-import { ProcessRate } from './process-rate.js'
-import { longestAnswerMs, type Rate, type RateLimit, tooLong, type Unit } from './rate.js'
+import { longestAnswerMs, ProcessRate, type Rate, type RateLimit, tooLong, type Unit } from './rate.js'
 
 /** Its keys expire after this time without use. */
 const KEEP_ALIVE_MS = 60_000

@@ -1,4 +1,4 @@
-import { MapSweeper } from '../core/map-sweeper.js'
+import { MapSweeper } from '../core/maps.js'
 
 /** The points of a key and their expiry, ms since 1970; null: never. */
 export interface Counter {
@@ -46,4 +46,29 @@ export class Counters {
 
 function isOver({ expiresAt }: Counter, now: number): boolean {
   return expiresAt !== null && expiresAt <= now
+}
+
+/** Keys that are refused without asking the store. */
+export class BlockedKeys {
+  readonly #until = new Counters()
+
+  block(key: string, ms: number): void {
+    const now = Date.now()
+    if (ms > 0) this.#until.set(key, 0, now + ms, now)
+  }
+
+  /** For how many ms more; 0: not at all. */
+  msLeft(key: string): number {
+    const now = Date.now()
+    const until = this.#until.get(key, now)?.expiresAt
+    return until == null ? 0 : until - now
+  }
+
+  delete(key: string): void {
+    this.#until.delete(key, 0)
+  }
+
+  clear(): void {
+    this.#until.clear()
+  }
 }

@@ -1,3 +1,39 @@
+import { randomBytes } from 'node:crypto'
+
+/** One connection that only blocks on a sorted set. It does not reconnect: create another after a loss. */
+export interface Blocking {
+  /** Connects. Rejects when that fails, or when `close` is called first. */
+  connect(): Promise<void>
+  /**
+   * Removes the member with the lowest score, waiting for one if necessary. Resolves to its name, or to undefined after `seconds` without one.
+   * Rejects when the connection is lost.
+   */
+  pop(key: string, seconds: number): Promise<string | undefined>
+  /** Closes it at once, also while it connects. */
+  close(): void
+}
+
+/** Makes a connection that blocks on `key`, beside a client that is connected; undefined while the key's node is not. It does not keep the process alive. */
+export type OpenBlocking = (key: string) => Blocking | undefined
+
+/** One connection that only listens. When it is lost, another replaces it. */
+export interface Listening {
+  subscribe(channels: readonly string[]): Promise<unknown>
+  unsubscribe(channels: readonly string[]): Promise<unknown>
+  /** Resolves when the server answers. */
+  ping(): Promise<unknown>
+  close(): void
+}
+
+export interface ListeningEvents {
+  onMessage(channel: string, text: string): void
+  /** The connection is lost, or could not be made. Called once; not after `close`. */
+  onLost(): void
+}
+
+/** Opens such a connection beside a client that is connected; undefined while no node of its cluster is. */
+export type OpenListening = (events: ListeningEvents) => Promise<Listening> | undefined
+
 /** A user's Redis client. Typed structurally: the package never imports a client at run time. */
 export type RedisClient = object
 
@@ -38,4 +74,23 @@ export interface ClientPort {
   slotOf(key: string): number
   /** Names the server of a cluster's slot, as far as the client knows; '' if there is one server, or none is known. */
   serverOf(slot: number): string
+}
+
+/** True if the client has all of these methods. Tells the kinds of clients apart. */
+export function hasMethods(client: object, ...names: readonly string[]): boolean {
+  return names.every(name => typeof (client as Record<string, unknown>)[name] === 'function')
+}
+
+/** True if a value is probably a Redis client, of any package: for messages. */
+export function isLikeClient(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  return ['evalsha', 'sendCommand', 'customCommand'].some(name => hasMethods(value, name))
+}
+
+let id: string | undefined
+
+/** The name of this process in Redis. Generated on first use: some runtimes have no randomness while a program loads. */
+export function processId(): string {
+  id ??= randomBytes(9).toString('base64url')
+  return id
 }

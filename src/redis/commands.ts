@@ -1,11 +1,10 @@
 import { randomBytes } from 'node:crypto'
-import { Deadline, type Pending } from '../core/deadline.js'
+import { Deadline, type Pending } from '../core/clock.js'
 import { StoreError } from '../core/errors.js'
 import type { ClientPort, RedisClient } from './client.js'
-import { portOf } from './port-of.js'
-import { replyWords } from './reply-words.js'
-import { runScript } from './run-script.js'
-import type { Script } from './script.js'
+import { portOf } from './clients.js'
+import { replyWords } from './replies.js'
+import { runScript, type Script } from './script.js'
 import { forgetSent } from './scripts.js'
 
 /** A call rejects after this time, however long the client would keep trying. */

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto'
 import { getOrMake } from '../core/get-or-make.js'
 import { countedSpan, type Limit } from '../core/limit.js'
 import type { ClientPort, RedisClient } from './client.js'
+import { portOf } from './clients.js'
 import { keySegment } from './keys.js'
-import { portOf } from './port-of.js'
-import { runScript } from './run-script.js'
+import { runScript } from './script.js'
 import { indexNote } from './scripts.js'
 
 /** An object is recorded this long after it was built, so that tests, scripts and short connections leave nothing behind. */

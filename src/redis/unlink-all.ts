@@ -1,8 +1,8 @@
 import { StoreError } from '../core/errors.js'
 import type { RedisClient } from './client.js'
-import { type GlideLike, glideCommand, glideNodes, isGlide } from './glide/port.js'
-import { type IoredisLike, isIoredis } from './ioredis/port.js'
-import { isNodeRedis, type NodeRedisLike } from './node-redis/port.js'
+import { type GlideLike, glideCommand, glideNodes, isGlide } from './glide.js'
+import { type IoredisLike, isIoredis } from './ioredis.js'
+import { isNodeRedis, type NodeRedisLike } from './node-redis.js'
 
 const A_STEP = 1000
 

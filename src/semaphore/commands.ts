@@ -1,9 +1,57 @@
+import { randomFillSync } from 'node:crypto'
 import { type Clock, suspendedMs, wallOffset } from '../core/clock.js'
-import { NotInitializedError } from '../core/errors.js'
+import { type Duration, parseStoredOption } from '../core/duration.js'
+import { NotInitializedError, PolicyError, shown } from '../core/errors.js'
 import type { RedisClient } from '../redis/client.js'
 import { Commands } from '../redis/commands.js'
 import type { Script } from '../redis/script.js'
 import { semaphoreDelete, semaphoreForce, semaphoreLook, semaphoreResume, semaphoreSet } from '../redis/scripts.js'
+
+const ID_BYTES = 16
+const POOL_BYTES = 256 * ID_BYTES
+let pool: Buffer | undefined
+let used = POOL_BYTES
+
+/** 128 random bits. They are generated for many leases at a time: calling the system's generator costs more than all other work for a lease. */
+export function newLeaseId(): string {
+  if (pool === undefined || used === POOL_BYTES) {
+    pool ??= Buffer.alloc(POOL_BYTES)
+    randomFillSync(pool)
+    used = 0
+  }
+  used += ID_BYTES
+  return pool.toString('base64url', used - ID_BYTES, used)
+}
+
+const LEASE_MS = 30_000
+
+/** The length of a lease, ms; at most ten years. Throws `PolicyError`, in which `what` names the option. */
+export function leaseMsOf(lease: Duration | undefined, what: string): number {
+  return lease === undefined ? LEASE_MS : parseStoredOption(lease, what, '30s')
+}
+
+/** The length of a lease, ms. Throws `PolicyError`, in which `method` names the called method. */
+export function leaseOf({ lease, renew }: { lease?: Duration; renew?: boolean }, method: string): number {
+  if (renew !== undefined && typeof renew !== 'boolean') {
+    throw new PolicyError(`${method}: renew ${shown(renew)}: expected true or false`)
+  }
+  return leaseMsOf(lease, `${method}: lease`)
+}
+
+export function checkTotal(permits: unknown, what: string): void {
+  if (Number.isSafeInteger(permits) && (permits as number) >= 0) return
+  throw new PolicyError(`${what}: given ${shown(permits)}, expected an integer ≥ 0, like 5`)
+}
+
+export function checkId(id: unknown, method: string): string {
+  if (typeof id === 'string' && id !== '') return id
+  throw new PolicyError(`${method}: id ${shown(id)}: expected the id of a lease, like lease.id`)
+}
+
+export function checkWork(work: unknown, subject: string): void {
+  if (typeof work === 'function') return
+  throw new PolicyError(`${subject}: use: work ${shown(work)}: expected a function, like async lease => { … }`)
+}
 
 interface SemaphoreCommandsOptions {
   /** The name of the semaphore in errors, like `Semaphore "jobs"`. */

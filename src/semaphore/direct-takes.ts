@@ -1,6 +1,6 @@
-import { Deadline, type Pending } from '../core/deadline.js'
+import { Deadline, type Pending } from '../core/clock.js'
 import type { ClientPort } from '../redis/client.js'
-import { runScript } from '../redis/run-script.js'
+import { runScript } from '../redis/script.js'
 import { semaphoreTake } from '../redis/scripts.js'
 import { Asked, type Grant, type SemaphoreCommands } from './commands.js'
 

@@ -1,8 +1,7 @@
 import type { Duration } from '../core/duration.js'
 import { LeaseLostError, StoreError } from '../core/errors.js'
-import type { Asked, Grant } from './commands.js'
+import { type Asked, type Grant, leaseMsOf } from './commands.js'
 import type { SemaphoreLine } from './line.js'
-import { leaseMsOf } from './options.js'
 
 // Needed by `await using` and by callers that dispose by hand; Node has it from 20.5.1 on. `Symbol.for`, so that two copies of this
 // package use the same symbol.

@@ -1,18 +1,15 @@
-import { suspendedMs, wallOffset } from '../core/clock.js'
-import { Deadline } from '../core/deadline.js'
+import { Deadline, suspendedMs, wallOffset } from '../core/clock.js'
 import { CostError, NotInitializedError, StoreError, TimeoutError } from '../core/errors.js'
 import type { ClientPort } from '../redis/client.js'
-import { isFault } from '../redis/is-fault.js'
-import { replyWords } from '../redis/reply-words.js'
+import { isFault, replyWords } from '../redis/replies.js'
 import { semaphoreAsk } from '../redis/scripts.js'
 import { TimelyScripts } from '../redis/timely-scripts.js'
 import type { GrantFacts, LineAsk, LineUser, Wanted } from '../waiting/line-user.js'
 import type { Mailbox } from '../waiting/mailbox.js'
 import { type Patience, Wait } from '../waiting/wait.js'
 import { WaitingLine } from '../waiting/waiting-line.js'
-import { Asked, type Grant, type SemaphoreCommands } from './commands.js'
+import { Asked, type Grant, newLeaseId, type SemaphoreCommands } from './commands.js'
 import { DirectTakes, LONGEST_WITHOUT_FACT_MS } from './direct-takes.js'
-import { newLeaseId } from './lease-id.js'
 
 /** Waiters and releases are rejected when Redis does not answer for this time. */
 const DEADLINE_MS = 5000

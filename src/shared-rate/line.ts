@@ -1,15 +1,14 @@
 import { CostError, NotInitializedError, StoreError, TimeoutError } from '../core/errors.js'
 import type { ClientPort, RedisClient } from '../redis/client.js'
-import { isFault } from '../redis/is-fault.js'
-import { portOf } from '../redis/port-of.js'
-import { replyWords } from '../redis/reply-words.js'
+import { portOf } from '../redis/clients.js'
+import { isFault, replyWords } from '../redis/replies.js'
 import { rateAsk } from '../redis/scripts.js'
 import { TimelyScripts } from '../redis/timely-scripts.js'
 import { type GrantFacts, isLateOnce, type LineAsk, type LineUser, type Wanted } from '../waiting/line-user.js'
 import { Mailbox } from '../waiting/mailbox.js'
 import type { Patience } from '../waiting/wait.js'
 import { WaitingLine } from '../waiting/waiting-line.js'
-import type { RateKeys } from './keys.js'
+import type { RateKeys } from './options.js'
 
 /** Shared objects have no deadline option: waiters are rejected when Redis does not answer for this time. */
 const DEADLINE_MS = 5000

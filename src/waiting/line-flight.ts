@@ -1,6 +1,6 @@
+import type { Ringing, Timing } from './alarms.js'
 import type { NumberedAsk } from './line-membership.js'
 import type { LineUser } from './line-user.js'
-import type { Ringing, Timing } from './timing.js'
 
 const FIRST_RETRY_MS = 50
 const LONGEST_RETRY_MS = 1000

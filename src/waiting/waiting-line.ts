@@ -1,10 +1,8 @@
+import { type Ringing, realTiming, type Timing } from './alarms.js'
 import { type LineAnswer, lineAnswer } from './line-answer.js'
-import type { OwnChange } from './line-changes.js'
 import { LineFlight } from './line-flight.js'
-import { LineMembership } from './line-membership.js'
+import { LineMembership, type LineWaiter, type OwnChange } from './line-membership.js'
 import type { LineUser, Outage } from './line-user.js'
-import type { LineWaiter } from './line-waiter.js'
-import { type Ringing, realTiming, type Timing } from './timing.js'
 import { type Patience, Wait } from './wait.js'
 
 /** How long to collect messages of waiters that leave: they are not urgent. */

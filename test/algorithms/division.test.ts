@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { ceilDiv, floorDiv } from '../../src/algorithms/division.js'
+import { ceilDiv, floorDiv } from '../../src/algorithms/algorithm.js'
 import { ofCases } from '../support/cases.js'
 
 const dividend = fc.oneof(

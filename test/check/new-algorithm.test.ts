@@ -6,7 +6,7 @@ const TYPESCRIPT = `
 import type { Verdict } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
 import { rowAlgorithm } from './algorithm.js'
-import { floorDiv } from './division.js'
+import { floorDiv } from './algorithm.js'
 
 export const clockWindow = rowAlgorithm<{ startedAt: number; spent: number }>(
   {

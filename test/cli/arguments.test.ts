@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import { UsageError } from '../../src/cli/arguments.js'
-import { readReplayArguments } from '../../src/cli/replay/replay-arguments.js'
+import { readReplayArguments } from '../../src/cli/replay/replay-command.js'
 import { PolicyError } from '../../src/core/errors.js'
 
 const read = (...args: string[]) => readReplayArguments(args)

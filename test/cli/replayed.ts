@@ -1,4 +1,4 @@
-import { LineCutter } from '../../src/cli/replay/lines.js'
+import { LineCutter } from '../../src/cli/replay/log-source.js'
 import { Replay, type ReplayOptions } from '../../src/cli/replay/replay.js'
 import type { Report } from '../../src/cli/replay/report.js'
 import { parsePolicy } from '../../src/core/limit.js'

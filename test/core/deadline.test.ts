@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
-import { Deadline } from '../../src/core/deadline.js'
+import { Deadline } from '../../src/core/clock.js'
 import { StoreError } from '../../src/core/errors.js'
 import { runChild } from '../support/child.js'
 
@@ -117,7 +117,7 @@ describe('a deadline', () => {
 
 test('a deadline keeps no process alive once everything is answered', async () => {
   const { code, signal } = await runChild(
-    `import { Deadline } from './src/core/deadline.ts'
+    `import { Deadline } from './src/core/clock.ts'
      await new Deadline(60_000).hold(Promise.resolve())`,
     { timeoutMs: 4000 },
   )

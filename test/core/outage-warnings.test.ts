@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
-import { OutageWarnings } from '../../src/core/outage-warnings.js'
+import { OutageWarnings } from '../../src/core/warnings.js'
 
 let texts: string[]
 let now: number

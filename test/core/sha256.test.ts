@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { expect, test } from '@jest/globals'
-import { sha256 } from '../../src/core/sha256.js'
+import { sha256 } from '../../src/core/short-key.js'
 import { randomFrom } from '../support/random.js'
 
 const byNode = (text: string) => createHash('sha256').update(Buffer.from(text, 'utf16le')).digest('base64url')

@@ -1,6 +1,6 @@
 import { MINUTE_MS, RecordKeys, stepOf, TEN_MINUTES_MS } from '../../src/dashboard/record-keys.js'
-import { portOf } from '../../src/redis/port-of.js'
-import { runScript } from '../../src/redis/run-script.js'
+import { portOf } from '../../src/redis/clients.js'
+import { runScript } from '../../src/redis/script.js'
 import { dashboardReport } from '../../src/redis/scripts.js'
 
 type Rows = ReadonlyArray<readonly [id: string, counts: string]>

@@ -1,6 +1,6 @@
 import { describe, expect, jest, test } from '@jest/globals'
 import { parseBackoff } from '../../src/delay-queue/backoff.js'
-import { HandlerTime } from '../../src/delay-queue/handler-time.js'
+import { HandlerTime } from '../../src/delay-queue/consumer.js'
 
 const delays = (backoff: Parameters<typeof parseBackoff>[0], attempts: readonly number[]) => {
   const backoffMs = parseBackoff(backoff, 'DelayQueue "x"')

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals'
-import { parseFetchReply, returnOf } from '../../src/delay-queue/settle-and-fetch.js'
+import { parseFetchReply, returnOf } from '../../src/delay-queue/fetch.js'
 
 test('a message that no receiver takes is given back with its due moment', () => {
   const rows = ['receipt 1', 1000, 31_000, 'a record', 'receipt 2', '1200', '31000', 'another']

@@ -1,6 +1,5 @@
 import { expect, test } from '@jest/globals'
-import { slotOf } from '../../src/redis/slot.js'
-import { evenTags } from '../../src/redis/slot-tags.js'
+import { evenTags, slotOf } from '../../src/redis/keys.js'
 import { SPLITS, spread } from '../support/slot-splits.js'
 
 test('any number of tags is spread evenly over up to 25 nodes, however the slots are split', () => {

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
-import { evenTags } from '../../src/redis/slot-tags.js'
+import { evenTags } from '../../src/redis/keys.js'
 import { expectExact, expectFelt, expectKept } from '../support/load/promises.js'
 import { endure, type Outcome, sceneAt } from '../support/load/trial.js'
 import { Load } from '../support/load.js'

@@ -1,7 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import type { Decision } from '../../src/core/decision.js'
-import { type Answer, admit, type Delivery, GONE, PASS } from '../../src/http/delivery.js'
-import type { Reply } from '../../src/http/reply.js'
+import { type Answer, admit, type Delivery, GONE, PASS, type Reply } from '../../src/http/framework.js'
 
 interface Exchange {
   status: number

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import type { Decision, Verdict } from '../../src/core/decision.js'
 import { type Policy, parsePolicy } from '../../src/core/limit.js'
 import { clash, type HeaderForm, headersFor, mergeHeaders, otherNames } from '../../src/http/headers.js'
-import { decide } from '../../src/limiter/settleable-decision.js'
+import { decide } from '../../src/limiter/settlement.js'
 import { ManualClock } from '../../src/testing.js'
 
 const clock = new ManualClock(1_700_000_000_250)

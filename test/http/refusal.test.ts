@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals'
 import type { Verdict } from '../../src/core/decision.js'
 import { parsePolicy } from '../../src/core/limit.js'
 import { bodyOf, namesJson, refuse } from '../../src/http/refusal.js'
-import { decide } from '../../src/limiter/settleable-decision.js'
+import { decide } from '../../src/limiter/settlement.js'
 
 const JSON_ONLY = 'application/json'
 const never = Number.POSITIVE_INFINITY

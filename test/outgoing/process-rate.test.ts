@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { TimeoutError } from '../../src/core/errors.js'
-import { ProcessRate } from '../../src/outgoing/process-rate.js'
-import { longestAnswerMs, type Unit } from '../../src/outgoing/rate.js'
+import { longestAnswerMs, ProcessRate, type Unit } from '../../src/outgoing/rate.js'
 import { ofCases } from '../support/cases.js'
 import { randomFrom } from '../support/random.js'
 

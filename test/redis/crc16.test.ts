@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { crc16 } from '../../src/redis/crc16.js'
+import { crc16 } from '../../src/redis/keys.js'
 import { RedisServer } from '../support/redis-server.js'
 import { hostileKeys } from '../support/store-contract.js'
 

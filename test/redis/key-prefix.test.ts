@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { parseLimit } from '../../src/core/limit.js'
-import { RedisCounter } from '../../src/koa-ratelimit/redis-counter.js'
+import { RedisCounter } from '../../src/koa-ratelimit/counters.js'
 import { RateLimiterRedis } from '../../src/rate-limiter-flexible/index.js'
-import { portOf } from '../../src/redis/port-of.js'
-import { slotOf } from '../../src/redis/slot.js'
+import { portOf } from '../../src/redis/clients.js'
+import { slotOf } from '../../src/redis/keys.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { RedisCluster } from '../support/redis-cluster.js'
 

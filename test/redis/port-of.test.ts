@@ -5,7 +5,7 @@ import { Cluster as Cluster5, Redis as Redis5 } from 'ioredis5'
 import * as iovalkey from 'iovalkey'
 import { createClient, createCluster } from 'redis'
 import { PolicyError } from '../../src/core/errors.js'
-import { portOf } from '../../src/redis/port-of.js'
+import { portOf } from '../../src/redis/clients.js'
 import { RedisStore, type RedisStoreOptions } from '../../src/stores/redis/redis-store.js'
 
 const lazy = { lazyConnect: true }

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
-import { portOf } from '../../src/redis/port-of.js'
-import { runScript } from '../../src/redis/run-script.js'
+import { portOf } from '../../src/redis/clients.js'
+import { runScript } from '../../src/redis/script.js'
 import { semaphoreSet } from '../../src/redis/scripts.js'
 import { RedisServer } from '../support/redis-server.js'
 

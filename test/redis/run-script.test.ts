@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { ClientPort } from '../../src/redis/client.js'
-import { portOf } from '../../src/redis/port-of.js'
-import { runScript } from '../../src/redis/run-script.js'
+import { portOf } from '../../src/redis/clients.js'
+import { runScript } from '../../src/redis/script.js'
 import * as embedded from '../../src/redis/scripts.js'
 import { RedisServer } from '../support/redis-server.js'
 

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { parseLimit } from '../../src/core/limit.js'
-import { slotOf } from '../../src/redis/slot.js'
-import { evenTags } from '../../src/redis/slot-tags.js'
+import { evenTags, slotOf } from '../../src/redis/keys.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { RedisCluster } from '../support/redis-cluster.js'
 import { SPLITS, spread } from '../support/slot-splits.js'

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals'
-import { newLeaseId } from '../../src/semaphore/lease-id.js'
+import { newLeaseId } from '../../src/semaphore/commands.js'
 
 const COUNT = 1000
 const BITS = 128

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals'
 import type { Observer } from '../../src/core/observer.js'
-import { LevelMeter } from '../../src/waiting/level-meter.js'
+import { LevelMeter } from '../../src/waiting/reports.js'
 import { eventually } from '../support/redis-process.js'
 
 /** A meter with an observer of its own, and what was reported to it. */

@@ -1,6 +1,5 @@
-import type { GrantFacts, LineAsk, LineUser, Wanted } from '../../src/waiting/line-user.js'
-import { isLateOnce } from '../../src/waiting/line-user.js'
-import type { Ringing, Timing } from '../../src/waiting/timing.js'
+import type { Ringing, Timing } from '../../src/waiting/alarms.js'
+import { type GrantFacts, isLateOnce, type LineAsk, type LineUser, type Wanted } from '../../src/waiting/line-user.js'
 import { WaitingLine } from '../../src/waiting/waiting-line.js'
 import { answerText } from '../support/line-words.js'
 import type { Random } from '../support/random.js'

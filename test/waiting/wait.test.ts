@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import { PolicyError } from '../../src/core/errors.js'
-import { Alarm } from '../../src/waiting/alarm.js'
+import { Alarm } from '../../src/waiting/alarms.js'
 import { type Patience, patienceOf, Wait } from '../../src/waiting/wait.js'
 
 const FOREVER: Patience = { timeoutMs: Number.POSITIVE_INFINITY, signal: undefined }

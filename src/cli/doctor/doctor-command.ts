@@ -1,7 +1,6 @@
-import { type Option, readArguments } from '../arguments.js'
-import { type Command, EXIT, type Terminal, write } from '../command.js'
+import { type Command, EXIT, type Option, readArguments, type Terminal, write } from '../arguments.js'
 import { REDIS_HELP, REDIS_OPTIONS, readRedis, shownAddress } from '../redis-address.js'
-import { WaitNotice } from '../wait-notice.js'
+import { WaitNotice } from '../redis-connection.js'
 import { type Diagnosis, diagnosisAsJson, diagnosisAsText, hasProblem } from './diagnosis.js'
 import { examine } from './examination.js'
 

@@ -1,14 +1,18 @@
 import { hostAndPort, type SecureAddress } from '../redis-address.js'
 import { Connection, fieldsOf, type Patience, type Reply, troubleOf } from '../redis-connection.js'
-import { connectionFindings } from './clients.js'
 import { type Finding, problem } from './finding.js'
 import { clockFinding, latencyFinding, slownessFinding } from './latency.js'
-import { lifetimeFinding } from './lifetimes.js'
-import { memoryFinding } from './memory.js'
 import { channelFinding, scriptFinding } from './permissions.js'
-import { persistenceFinding } from './persistence.js'
-import { clusterFinding, roleFinding, versionFinding } from './role.js'
-import { readServerInfo } from './server-info.js'
+import {
+  clusterFinding,
+  connectionFindings,
+  lifetimeFinding,
+  memoryFinding,
+  persistenceFinding,
+  readServerInfo,
+  roleFinding,
+  versionFinding,
+} from './server-checks.js'
 
 /** Examines a server, and in a cluster the other primaries. `reached` is called once it is known whether the server answers. */
 export async function examine(

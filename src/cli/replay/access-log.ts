@@ -1,7 +1,175 @@
 import { isIP } from 'node:net'
-import { textOf } from './log-text.js'
-import { readLogTime } from './log-time.js'
-import { methodOf, pathOf } from './request-line.js'
+
+const LETTERS = new Map([...'nrtbvf'].map((letter, i) => [letter.charCodeAt(0), [10, 13, 9, 8, 11, 12][i]]))
+
+/**
+ * The text between two offsets as the client sent it: escapes by the server (`\"`, `\\`, `\n`, `\xe4`) are undone.
+ *
+ * Read as UTF-8, or byte by byte where it is not UTF-8, so that different junk stays different. Always a string of its
+ * own: a slice would keep the whole block of the log alive.
+ */
+function textOf(bytes: Buffer, start: number, end: number): string {
+  for (let i = start; i < end; i++) {
+    if (bytes[i] === BACKSLASH) {
+      const plain = unescaped(bytes.subarray(start, end))
+      return decoded(plain, 0, plain.length)
+    }
+  }
+  return decoded(bytes, start, end)
+}
+
+function decoded(bytes: Buffer, start: number, end: number): string {
+  const text = bytes.toString('utf8', start, end)
+  return text.includes('\ufffd') ? bytes.toString('latin1', start, end) : text
+}
+
+function unescaped(bytes: Buffer): Buffer {
+  const plain = Buffer.alloc(bytes.length)
+  let length = 0
+  let i = 0
+  while (i < bytes.length) {
+    const escaped = bytes[i] === BACKSLASH ? bytes[i + 1] : undefined
+    if (escaped === undefined) plain[length++] = bytes[i++]
+    else if (escaped === 120 && hexPair(bytes, i + 2) >= 0) {
+      plain[length++] = hexPair(bytes, i + 2)
+      i += 4
+    } else {
+      plain[length++] = LETTERS.get(escaped) ?? escaped
+      i += 2
+    }
+  }
+  return plain.subarray(0, length)
+}
+
+function hexPair(bytes: Uint8Array, at: number): number {
+  return at + 1 < bytes.length ? (hexDigit(bytes[at]) << 4) | hexDigit(bytes[at + 1]) : -1
+}
+
+function hexDigit(byte: number): number {
+  if (byte >= 48 && byte <= 57) return byte - 48
+  const letter = byte | 0x20
+  return letter >= 97 && letter <= 102 ? letter - 87 : -1
+}
+
+const SLASH = 47
+const TOKEN = new Set(Buffer.from("!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"))
+
+/** The method of a request line; undefined for other text, as when a client speaks TLS to a plain port. */
+function methodOf(bytes: Buffer, start: number, end: number): string | undefined {
+  const methodEnd = endOfMethod(bytes, start, end)
+  return methodEnd < 0 ? undefined : bytes.toString('latin1', start, methodEnd)
+}
+
+/**
+ * The path of a request line without its query, as routes see it: `/search` for `GET /search?q=1 HTTP/1.1` and for
+ * `GET http://host/search HTTP/1.1`; `*` for `OPTIONS *`. A space within the path belongs to it. undefined if there is none.
+ */
+function pathOf(bytes: Buffer, start: number, end: number): string | undefined {
+  const methodEnd = endOfMethod(bytes, start, end)
+  if (methodEnd < 0) return undefined
+  const from = methodEnd + 1
+  const to = endOfTarget(bytes, from, end)
+  if (to <= from) return undefined
+  if (bytes[from] === SLASH) return textOf(bytes, from, endOfPath(bytes, from, to))
+  if (to - from === 1 && bytes[from] === 42) return '*'
+  return pathOfUrl(bytes, from, to)
+}
+
+/** RFC 9112, section 3.2.2: a proxy is sent the whole URL. */
+function pathOfUrl(bytes: Buffer, from: number, to: number): string | undefined {
+  const end = endOfPath(bytes, from, to)
+  for (let i = from; i + 2 < end; i++) {
+    if (bytes[i] !== 58 || bytes[i + 1] !== SLASH || bytes[i + 2] !== SLASH) continue
+    const slash = bytes.indexOf(SLASH, i + 3)
+    return slash < 0 || slash >= end ? '/' : textOf(bytes, slash, end)
+  }
+  return undefined
+}
+
+/** The end of the method, if the text begins with a method and a target; else −1. */
+function endOfMethod(bytes: Buffer, start: number, end: number): number {
+  let at = start
+  while (at < end && TOKEN.has(bytes[at])) at++
+  return at > start && at + 1 < end && bytes[at] === SPACE ? at : -1
+}
+
+/** The end of the target: before the last ` HTTP/`, which HTTP/0.9 lacks. */
+function endOfTarget(bytes: Buffer, from: number, end: number): number {
+  for (let i = end - 6; i >= from; i--) {
+    if (bytes[i] === SPACE && bytes[i + 1] === 72 && bytes.toString('latin1', i + 1, i + 6) === 'HTTP/') return i
+  }
+  return end
+}
+
+function endOfPath(bytes: Buffer, from: number, to: number): number {
+  for (let i = from; i < to; i++) if (bytes[i] === 63 || bytes[i] === 35) return i
+  return to
+}
+
+const ZERO = 48
+const LENGTH = 27 // 17/May/2015:10:05:03 +0000 and the bracket that closes it
+
+const MONTHS = new Map(
+  ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'].map((name, month) => [
+    (name.charCodeAt(0) << 16) | (name.charCodeAt(1) << 8) | name.charCodeAt(2),
+    month,
+  ]),
+)
+const DAYS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
+
+/**
+ * The moment written at `at`, as `17/May/2015:10:05:03 +0200]`, in whole seconds since the epoch; −1 if it is none.
+ *
+ * Years from 1971 to 2199: nothing was logged in others, and what is sorted by these seconds must fit beside a sequence
+ * number in 53 bits.
+ */
+export function readLogTime(bytes: Uint8Array, at: number, end: number): number {
+  if (end - at < LENGTH) return -1
+  if (bytes[at + 2] !== 47 || bytes[at + 6] !== 47 || bytes[at + 11] !== 58 || bytes[at + 14] !== 58) return -1
+  if (bytes[at + 17] !== 58 || bytes[at + 20] !== 32 || bytes[at + 26] !== 93) return -1
+  const month = MONTHS.get((bytes[at + 3] << 16) | (bytes[at + 4] << 8) | bytes[at + 5])
+  const day = twoDigits(bytes, at)
+  const year = twoDigits(bytes, at + 7) * 100 + twoDigits(bytes, at + 9)
+  const hour = twoDigits(bytes, at + 12)
+  const minute = twoDigits(bytes, at + 15)
+  const second = twoDigits(bytes, at + 18)
+  const zone = readZone(bytes, at + 21)
+  // Written so that NaN, which stands for "no digit", fails as well. A leap second is the first one of the next minute.
+  if (month === undefined || !(day >= 1 && day <= DAYS[month] && year >= 1971 && year <= 2199)) return -1
+  if (!(hour <= 23 && minute <= 59 && second <= 60 && Math.abs(zone) < 86_400)) return -1
+  if (month === 1 && day === 29 && !isLeap(year)) return -1
+  return daysSinceEpoch(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - zone
+}
+
+function readZone(bytes: Uint8Array, at: number): number {
+  const size = twoDigits(bytes, at + 1) * 3600 + twoDigits(bytes, at + 3) * 60
+  if (bytes[at] === 43) return size
+  return bytes[at] === 45 ? -size : Number.NaN
+}
+
+function twoDigits(bytes: Uint8Array, at: number): number {
+  const tens = bytes[at] - ZERO
+  const ones = bytes[at + 1] - ZERO
+  return tens >= 0 && tens <= 9 && ones >= 0 && ones <= 9 ? tens * 10 + ones : Number.NaN
+}
+
+function isLeap(year: number): boolean {
+  return year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0)
+}
+
+// Howard Hinnant, "chrono-compatible low-level date algorithms": years begin in March, so that the leap day comes last.
+function daysSinceEpoch(year: number, month: number, day: number): number {
+  const shifted = month < 2 ? year - 1 : year
+  const dayOfYear = Math.floor((153 * ((month + 10) % 12) + 2) / 5) + day - 1
+  return (
+    shifted * 365 +
+    Math.floor(shifted / 4) -
+    Math.floor(shifted / 100) +
+    Math.floor(shifted / 400) +
+    dayOfYear -
+    719_468
+  )
+}
 
 const SPACE = 32
 const QUOTE = 34

@@ -1,10 +1,8 @@
 import type { AccessLogLine } from './access-log.js'
-import { ActivitySeries } from './activity-series.js'
-import { KeyTable } from './key-table.js'
 import { type KeyOfLine, keyOfLine } from './log-line-key.js'
-import { type RankedKey, Ranking } from './ranking.js'
-import type { Subject } from './subject-name.js'
-import { WaitCounts, type Waits } from './waits.js'
+import type { Subject } from './page-data.js'
+import { KeyTable, type RankedKey, Ranking, WaitCounts, type Waits } from './ranking.js'
+import { ActivitySeries } from './timeline.js'
 
 /** The additional data of the HTML page. */
 export interface ReportDetails {

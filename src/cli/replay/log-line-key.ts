@@ -1,7 +1,7 @@
 import { hashOf, LONGEST_KEY, ownCopy } from '../../core/short-key.js'
-import { maskedAddress } from '../../http/address/masked-address.js'
+import { maskedAddress } from '../../http/address/address.js'
 import type { AccessLogLine } from './access-log.js'
-import type { Subject } from './subject-name.js'
+import type { Subject } from './page-data.js'
 
 /** The key of a line; undefined if it has none, so that no limit applies. */
 export type KeyOfLine = (line: AccessLogLine) => string | undefined

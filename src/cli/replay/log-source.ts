@@ -1,8 +1,141 @@
 import { open } from 'node:fs/promises'
 import { addAbortSignal, pipeline, type Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
+import type { Clock } from '../../core/clock.js'
 import { SpillwayError } from '../../core/errors.js'
 import { shownGiven } from '../shown-given.js'
+import { count } from '../table.js'
+
+const NEWLINE = 10
+const RETURN = 13
+
+/** Takes each line as a range of bytes, which stays valid only during the call. */
+export interface LineReader {
+  line(bytes: Buffer, start: number, end: number): void
+  /** A line that is too long to keep; none of its bytes are passed on. */
+  overlongLine(): void
+}
+
+/**
+ * Splits blocks of bytes into lines without copying, except lines across two blocks. It keeps at most
+ * `maxBytes` of a line of any length.
+ */
+export class LineCutter {
+  readonly #reader: LineReader
+  readonly #held: Buffer
+  #heldBytes = 0
+  #overlong = false
+
+  constructor(reader: LineReader, maxBytes: number) {
+    this.#reader = reader
+    this.#held = Buffer.alloc(maxBytes)
+  }
+
+  push(block: Buffer): void {
+    let start = 0
+    let end = block.indexOf(NEWLINE)
+    while (end >= 0) {
+      this.#line(block, start, end)
+      start = end + 1
+      end = block.indexOf(NEWLINE, start)
+    }
+    this.#hold(block, start, block.length)
+  }
+
+  /** The end of the log, which ends a line that has no newline. */
+  end(): void {
+    if (this.#heldBytes > 0 || this.#overlong) this.#give(this.#held, 0, this.#heldBytes)
+  }
+
+  #line(block: Buffer, start: number, end: number): void {
+    if (this.#heldBytes === 0 && !this.#overlong) this.#give(block, start, end)
+    else {
+      this.#hold(block, start, end)
+      this.#give(this.#held, 0, this.#heldBytes)
+    }
+  }
+
+  #hold(block: Buffer, start: number, end: number): void {
+    if (this.#overlong || this.#heldBytes + end - start > this.#held.length) {
+      this.#overlong = true
+      return
+    }
+    block.copy(this.#held, this.#heldBytes, start, end)
+    this.#heldBytes += end - start
+  }
+
+  #give(bytes: Buffer, start: number, end: number): void {
+    const overlong = this.#overlong || end - start > this.#held.length
+    this.#overlong = false
+    this.#heldBytes = 0
+    if (overlong) this.#reader.overlongLine()
+    else this.#reader.line(bytes, start, end > start && bytes[end - 1] === RETURN ? end - 1 : end)
+  }
+}
+
+const EVERY_MS = 200
+const BAR = 24
+/** A narrower terminal has no room for a bar. */
+const NARROWEST = 80
+const CLEAR_LINE = '\r\x1b[K'
+
+/** Shows how much of a log has been read, as a bar and numbers on one line of a terminal, a few times a second. Writes nothing if the output is no terminal. */
+export class Progress {
+  readonly #startedAt: number
+  #shownAt: number
+  #visible = false
+
+  /** `totalBytes`: undefined if unknown, as for a pipe. */
+  constructor(
+    readonly output: { readonly isTTY?: boolean; readonly columns?: number; write(text: string): unknown },
+    readonly totalBytes: number | undefined,
+    readonly clock: Clock,
+    /** True if the terminal can show more than ASCII. */
+    readonly unicode = false,
+  ) {
+    this.#startedAt = clock.now()
+    this.#shownAt = this.#startedAt
+  }
+
+  update(bytes: number, lines: number): void {
+    if (!this.output.isTTY) return
+    const nowMs = this.clock.now()
+    if (nowMs - this.#shownAt < EVERY_MS) return
+    this.#shownAt = nowMs
+    this.#visible = true
+    const perSecond = Math.round(lines / ((nowMs - this.#startedAt) / 1000))
+    const parts = [sizeOf(bytes), `${count(lines)} lines`, `${count(perSecond)} lines/s`]
+    if (this.totalBytes) {
+      const part = Math.min(bytes / this.totalBytes, 1)
+      parts[0] = `${Math.floor(part * 100)} % of ${sizeOf(this.totalBytes)}`
+      if (part > 0) parts.push(`${Math.ceil(((nowMs - this.#startedAt) / 1000) * (1 / part - 1))} s left`)
+    }
+    // A line that is too long would wrap, and could not be cleared.
+    this.output.write(`${CLEAR_LINE}${(this.#bar(bytes) + parts.join('  ')).slice(0, this.#columns - 1)}`)
+  }
+
+  get #columns(): number {
+    return this.output.columns ?? NARROWEST
+  }
+
+  #bar(bytes: number): string {
+    if (!this.totalBytes || this.#columns < NARROWEST) return ''
+    const done = Math.round(Math.min(bytes / this.totalBytes, 1) * BAR)
+    const [full, empty] = this.unicode ? ['█', '░'] : ['#', '-']
+    return `${full.repeat(done)}${empty.repeat(BAR - done)}  `
+  }
+
+  /** Clears the line. */
+  clear(): void {
+    if (this.#visible) this.output.write(CLEAR_LINE)
+    this.#visible = false
+  }
+}
+
+function sizeOf(bytes: number): string {
+  if (bytes >= 1e9) return `${(bytes / 1e9).toFixed(1)} GB`
+  return bytes >= 1e6 ? `${(bytes / 1e6).toFixed(1)} MB` : `${count(Math.ceil(bytes / 1e3))} kB`
+}
 
 const BLOCK_BYTES = 256 * 1024
 const LONGEST_MAGIC = 6

@@ -1,5 +1,9 @@
 import type { LimitFacts } from '../../dashboard/look/format.js'
-import type { Subject } from './subject-name.js'
+
+/** The name of the key by which requests are counted. */
+export type Subject = 'ip' | 'path' | 'method' | 'user' | 'agent'
+
+export const SUBJECTS: readonly Subject[] = ['ip', 'path', 'method', 'user', 'agent']
 
 /** The data of the page of a replay, as JSON. Moments in seconds since the epoch; waits in ms, −1: the request never fits. */
 export interface PageData {

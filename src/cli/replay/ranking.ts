@@ -1,3 +1,5 @@
+import { SpillwayError } from '../../core/errors.js'
+
 /** A key and how often each policy refused it. */
 export interface RankedKey {
   readonly key: string
@@ -42,4 +44,86 @@ function worst({ denied }: RankedKey): number {
   let most = 0
   for (const count of denied) if (count > most) most = count
   return most
+}
+
+/** The most entries of a `Map`. With more keys the process would run out of memory at about this point. */
+export const MOST_KEYS = 2 ** 24 - 1
+
+/** There are more different keys than can be counted. Earlier counts are valid. */
+export class TooManyKeysError extends SpillwayError {
+  override readonly code = 'SPILLWAY_TOO_MANY_KEYS'
+}
+
+/** Numbers the keys, so that a waiting line and a count each need a number instead of another string. */
+export class KeyTable {
+  readonly #ids = new Map<string, number>()
+  readonly #keys: string[] = []
+
+  constructor(readonly mostKeys = MOST_KEYS) {}
+
+  get size(): number {
+    return this.#keys.length
+  }
+
+  keyOf(id: number): string {
+    return this.#keys[id]
+  }
+
+  /** The key itself if it is in the table. */
+  known(key: string): string | undefined {
+    return this.#ids.has(key) ? key : undefined
+  }
+
+  /** Throws `TooManyKeysError` for a new key when the table is full. */
+  idOf(key: string): number {
+    const known = this.#ids.get(key)
+    if (known !== undefined) return known
+    if (this.#keys.length >= this.mostKeys) {
+      throw new TooManyKeysError(
+        `more than ${this.mostKeys} different keys: expected fewer, like those of a part of the log, or of --by ip with an --ipv6-subnet`,
+      )
+    }
+    const id = this.#keys.length
+    this.#ids.set(key, id)
+    this.#keys.push(key)
+    return id
+  }
+}
+
+/** How long refused requests would have had to wait; Infinity: they never fit. In ms, exact to three digits; the longest is exact. */
+export interface Waits {
+  /** Half of the refused requests wait no longer. */
+  readonly median: number
+  /** Nine in ten wait no longer. */
+  readonly ninth: number
+  readonly longest: number
+}
+
+/** Counts waits in constant memory. */
+export class WaitCounts {
+  readonly #counts = new Map<number, number>()
+  #total = 0
+  #longest = 0
+
+  add(ms: number): void {
+    const about = Number.isFinite(ms) ? Number(ms.toPrecision(3)) : ms
+    this.#counts.set(about, (this.#counts.get(about) ?? 0) + 1)
+    this.#total++
+    if (ms > this.#longest) this.#longest = ms
+  }
+
+  /** undefined if no request was refused. */
+  sum(): Waits | undefined {
+    if (this.#total === 0) return undefined
+    const sorted = [...this.#counts].sort(([a], [b]) => a - b)
+    const atMost = (share: number) => {
+      let left = Math.ceil(this.#total * share)
+      for (const [ms, count] of sorted) {
+        left -= count
+        if (left <= 0) return Math.min(ms, this.#longest)
+      }
+      return this.#longest
+    }
+    return { median: atMost(0.5), ninth: atMost(0.9), longest: this.#longest }
+  }
 }

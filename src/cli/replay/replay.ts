@@ -1,16 +1,149 @@
-import type { Policy } from '../../core/limit.js'
+import type { Clock } from '../../core/clock.js'
+import type { Verdict } from '../../core/decision.js'
+import type { Limit, Policy } from '../../core/limit.js'
+import { MemoryStore } from '../../stores/memory/memory-store.js'
 import { ManualClock } from '../../testing.js'
 import { AccessLogLine } from './access-log.js'
 import { HtmlDetails } from './html-details.js'
-import { KeyTable } from './key-table.js'
-import type { LineReader } from './lines.js'
 import { type KeyOfLine, keyOfLine } from './log-line-key.js'
-import { PolicyTrial } from './policy-trial.js'
-import { Ranking } from './ranking.js'
+import type { LineReader } from './log-source.js'
+import type { Subject } from './page-data.js'
+import { KeyTable, MOST_KEYS, Ranking } from './ranking.js'
 import type { Report, TrialResult } from './report.js'
-import type { Subject } from './subject-name.js'
-import { TimeOrder } from './time-order.js'
 import { Timeline, type TimelineRow } from './timeline.js'
+
+/** One policy under trial: its own counts in its own store, given the same requests as the other policies. */
+class PolicyTrial {
+  denied = 0
+  deniedKeys = 0
+  readonly #deniedById: number[] = []
+  readonly #store: MemoryStore
+  // Reused for every request, because the store is synchronous and does not keep them.
+  readonly #charges: Array<{ key: string; limit: Limit }>
+
+  /** `text`: the policy as it was asked for. */
+  constructor(
+    readonly text: string,
+    readonly policy: Policy,
+    clock: Clock,
+  ) {
+    // Room for all keys that can be counted: an evicted key would be allowed too much.
+    this.#store = new MemoryStore({ clock, maxKeys: MOST_KEYS * policy.length })
+    this.#charges = policy.map(limit => ({ key: '', limit }))
+  }
+
+  deniedOf(id: number): number {
+    return this.#deniedById[id] ?? 0
+  }
+
+  /** The wait that the policy imposes on this request, in ms, at the current time of the clock; 0: it is allowed. */
+  waitOf(key: string, id: number): number {
+    while (this.#deniedById.length <= id) this.#deniedById.push(0)
+    for (const charge of this.#charges) charge.key = key
+    const waitMs = longestWait(this.#store.consume(this.#charges, 1))
+    if (waitMs === 0) return 0
+    this.denied++
+    if (this.#deniedById[id]++ === 0) this.deniedKeys++
+    return waitMs
+  }
+
+  close(): void {
+    this.#store.close()
+  }
+}
+
+function longestWait(verdicts: readonly Verdict[]): number {
+  let waitMs = 0
+  for (const verdict of verdicts) if (!verdict.allowed && verdict.retryAfterMs > waitMs) waitMs = verdict.retryAfterMs
+  return waitMs
+}
+
+/**
+ * Sorts entries by time. Entries of the same second keep their order.
+ *
+ * Keeps at most `capacity` entries, 24 bytes each. If there are fewer, they are sorted as a whole. Otherwise the earlier half is
+ * passed on each time the space is full, so that an entry is sorted correctly if it is at most half of `capacity` entries late. An entry that is
+ * later still gets the second that is already reached: time does not run back.
+ */
+export class TimeOrder {
+  /** Entries that came earlier than the one before them. */
+  outOfOrder = 0
+  /** Entries that came too late to find their place. */
+  late = 0
+  /** True if all entries were kept and sorted as a whole. */
+  whole = true
+  readonly #capacity: number
+  readonly #give: (second: number, id: number, other: number) => void
+  /** second × capacity + slot: one number that sorts natively and keeps the order of entries of one second. */
+  readonly #ranks: Float64Array
+  #ids: Int32Array
+  #spareIds: Int32Array
+  #others: Int32Array
+  #spareOthers: Int32Array
+  #size = 0
+  #sorted = true
+  #last = Number.NEGATIVE_INFINITY
+  #reached = Number.NEGATIVE_INFINITY
+
+  /** `capacity`: a power of two, at most 2^20, so that the ranks of seconds below 2^33 (the year 2242) are exact. */
+  constructor(capacity: number, give: (second: number, id: number, other: number) => void) {
+    this.#capacity = capacity
+    this.#give = give
+    this.#ranks = new Float64Array(capacity)
+    this.#ids = new Int32Array(capacity)
+    this.#spareIds = new Int32Array(capacity)
+    this.#others = new Int32Array(capacity)
+    this.#spareOthers = new Int32Array(capacity)
+  }
+
+  /** `other`: a second number, passed on with the first. */
+  push(second: number, id: number, other = 0): void {
+    if (this.#size === this.#capacity) {
+      this.#release(this.#capacity / 2)
+      this.whole = false
+    }
+    if (second < this.#last) this.outOfOrder++
+    this.#last = second
+    const slot = this.#size++
+    const rank = second * this.#capacity + slot
+    if (slot > 0 && rank < this.#ranks[slot - 1]) this.#sorted = false
+    this.#ranks[slot] = rank
+    this.#ids[slot] = id
+    this.#others[slot] = other
+  }
+
+  /** Passes on all entries that are still kept. */
+  flush(): void {
+    this.#release(this.#size)
+  }
+
+  #release(count: number): void {
+    if (!this.#sorted) this.#ranks.subarray(0, this.#size).sort()
+    for (let i = 0; i < count; i++) {
+      const second = Math.floor(this.#ranks[i] / this.#capacity)
+      const slot = this.#ranks[i] - second * this.#capacity
+      if (second < this.#reached) this.late++
+      else this.#reached = second
+      this.#give(this.#reached, this.#ids[slot], this.#others[slot])
+    }
+    this.#keepFrom(count)
+  }
+
+  #keepFrom(first: number): void {
+    for (let i = first; i < this.#size; i++) {
+      const second = Math.floor(this.#ranks[i] / this.#capacity)
+      const before = this.#ranks[i] - second * this.#capacity
+      const slot = i - first
+      this.#spareIds[slot] = this.#ids[before]
+      this.#spareOthers[slot] = this.#others[before]
+      this.#ranks[slot] = second * this.#capacity + slot
+    }
+    this.#size -= first
+    ;[this.#ids, this.#spareIds] = [this.#spareIds, this.#ids]
+    ;[this.#others, this.#spareOthers] = [this.#spareOthers, this.#others]
+    this.#sorted = true
+  }
+}
 
 export interface ReplayOptions {
   readonly policies: ReadonlyArray<{ readonly text: string; readonly policy: Policy }>

@@ -1,7 +1,7 @@
 import type { Policy } from '../../core/limit.js'
 import type { ReportDetails } from './html-details.js'
+import type { Subject } from './page-data.js'
 import type { RankedKey } from './ranking.js'
-import type { Subject } from './subject-name.js'
 import type { TimelineRow } from './timeline.js'
 
 /** Requests over time, in rows of one span. */

@@ -1,9 +1,9 @@
 import { type Duration, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
-import { checkOptions, type OptionNames } from '../../core/option-names.js'
+import { checkOptions, type OptionNames } from '../../core/options.js'
 import type { RedisClient } from '../../redis/client.js'
-import { keyRoot } from '../../redis/key-root.js'
-import { portOf } from '../../redis/port-of.js'
+import { portOf } from '../../redis/clients.js'
+import { keyRoot } from '../../redis/keys.js'
 import { ownService } from './service.js'
 
 /** The part of `alerts(…)` of spillway/alerts that is reported. */

@@ -1,6 +1,6 @@
 import type { ClientPort, RedisClient } from '../../redis/client.js'
-import { portOf } from '../../redis/port-of.js'
-import { runScript } from '../../redis/run-script.js'
+import { portOf } from '../../redis/clients.js'
+import { runScript } from '../../redis/script.js'
 import { dashboardChanges, dashboardNoteChange } from '../../redis/scripts.js'
 import { listOf, moment, objectOf, parsed, type Shape, text } from '../shapes.js'
 import type { Act } from '../view.js'

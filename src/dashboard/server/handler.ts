@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { gzip } from 'node:zlib'
 import { PolicyError, SpillwayError } from '../../core/errors.js'
-import { emitWarning } from '../../core/warning.js'
+import { emitWarning } from '../../core/warnings.js'
 import type { Ask, Failure } from '../view.js'
 import { Doorkeeper, forgeryComplaint, isRefused } from './access.js'
 import { carryOut } from './actions.js'

@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http'
 import { PolicyError, shown } from '../../core/errors.js'
-import { checkOptions, type OptionNames } from '../../core/option-names.js'
+import { checkOptions, type OptionNames } from '../../core/options.js'
 import type { LivePolicies } from '../../live/live-policies.js'
 import type { RedisClient } from '../../redis/client.js'
-import { keyRoot } from '../../redis/key-root.js'
-import { portOf } from '../../redis/port-of.js'
+import { portOf } from '../../redis/clients.js'
+import { keyRoot } from '../../redis/keys.js'
 import type { KeyStyle } from './key-views.js'
 
 /** What a user may do: look, look and change, or nothing; with a name for the history. */

@@ -1,6 +1,6 @@
 import { StoreError } from '../../core/errors.js'
 import { changeId, liveChange } from '../../live/change.js'
-import { replyWords } from '../../redis/reply-words.js'
+import { replyWords } from '../../redis/replies.js'
 import { percentile } from '../histogram.js'
 import type { LevelRow } from '../process-details.js'
 import type {

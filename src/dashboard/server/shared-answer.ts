@@ -1,4 +1,4 @@
-import { Deadline } from '../../core/deadline.js'
+import { Deadline } from '../../core/clock.js'
 
 /** Whether somebody still waits for an answer. */
 export type IsWanted = () => boolean

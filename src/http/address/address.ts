@@ -1,5 +1,140 @@
-import { readIPv4 } from './ipv4.js'
-import { type Groups, readIPv6 } from './ipv6.js'
+const DOT = 46
+const DIGIT_0 = 48
+
+/** True for four decimal bytes in `text` from `start` to `end`, without leading zeros, which some parsers read as octal. */
+export function isIPv4(text: string, start = 0, end = text.length): boolean {
+  if (end - start < 7 || end - start > 15) return false
+  let dots = 0
+  let byte = 0
+  let digits = 0
+  for (let i = start; i < end; i++) {
+    const code = text.charCodeAt(i)
+    if (code === DOT) {
+      if (digits === 0 || ++dots > 3) return false
+      byte = 0
+      digits = 0
+      continue
+    }
+    const digit = code - DIGIT_0
+    if (digit < 0 || digit > 9 || (digits > 0 && byte === 0)) return false
+    byte = byte * 10 + digit
+    digits++
+    if (byte > 255) return false
+  }
+  return dots === 3 && digits > 0
+}
+
+/** The 32 bits of an IPv4 address as a number from 0; undefined for any other text. */
+export function readIPv4(text: string): number | undefined {
+  if (!isIPv4(text)) return undefined
+  let bits = 0
+  for (const byte of text.split('.')) bits = bits * 256 + Number(byte)
+  return bits
+}
+
+function formatIPv4(bits: number): string {
+  return `${bits >>> 24}.${(bits >>> 16) & 255}.${(bits >>> 8) & 255}.${bits & 255}`
+}
+
+/** The first `length` bits (0 to 32), the others 0. */
+export function maskIPv4(bits: number, length: number): number {
+  // In JavaScript, a shift by 32 shifts by 0.
+  return length === 0 ? 0 : (bits & (0xffffffff << (32 - length))) >>> 0
+}
+
+/** The eight 16-bit groups of an IPv6 address. */
+export type Groups = number[]
+
+const COLON = 58
+const ZERO = 48
+
+/** Reads any notation of RFC 4291, section 2.2 (without a zone); undefined for any other text. */
+export function readIPv6(text: string): Groups | undefined {
+  const groups: Groups = []
+  let gap = -1
+  let at = 0
+  if (text.charCodeAt(0) === COLON) {
+    if (text.charCodeAt(1) !== COLON) return undefined
+    at = 1
+  }
+  while (at < text.length) {
+    if (text.charCodeAt(at) === COLON) {
+      if (gap >= 0) return undefined
+      gap = groups.length
+      at++
+      continue
+    }
+    if (groups.length === 8) return undefined
+    let end = text.indexOf(':', at)
+    if (end < 0) end = text.length
+    if (groups.length <= 6 && end === text.length && isIPv4(text, at, end)) {
+      const [a, b, c, d] = text.slice(at).split('.')
+      groups.push(Number(a) * 256 + Number(b), Number(c) * 256 + Number(d))
+      break
+    }
+    const group = readGroup(text, at, end)
+    // The colon after a group must be followed by another group or a second colon.
+    if (group < 0 || end === text.length - 1) return undefined
+    groups.push(group)
+    at = end + 1
+  }
+  if (gap < 0) return groups.length === 8 ? groups : undefined
+  return groups.length < 8 ? fillGap(groups, gap) : undefined
+}
+
+/** The first `bits` bits, the others 0. */
+export function maskIPv6(groups: Groups, bits: number): Groups {
+  return groups.map((group, i) => {
+    const kept = bits - i * 16
+    if (kept >= 16) return group
+    return kept <= 0 ? 0 : group & (0xffff << (16 - kept))
+  })
+}
+
+/** RFC 5952: lower case, no leading zeros, '::' for the longest run of two or more zero groups, the first of equals. */
+export function formatIPv6(groups: Groups): string {
+  let gap = -1
+  let gapLength = 1
+  for (let i = 0; i < 8; i++) {
+    let run = 0
+    while (i + run < 8 && groups[i + run] === 0) run++
+    if (run > gapLength) {
+      gap = i
+      gapLength = run
+    }
+    i += run
+  }
+  if (gap < 0) return hex(groups, 0, 8)
+  return `${hex(groups, 0, gap)}::${hex(groups, gap + gapLength, 8)}`
+}
+
+function hex(groups: Groups, start: number, end: number): string {
+  let text = ''
+  for (let i = start; i < end; i++) text += (i > start ? ':' : '') + groups[i].toString(16)
+  return text
+}
+
+/** One to four hexadecimal digits, or -1. */
+function readGroup(text: string, start: number, end: number): number {
+  if (end === start || end - start > 4) return -1
+  let value = 0
+  for (let i = start; i < end; i++) {
+    const digit = hexDigit(text.charCodeAt(i))
+    if (digit < 0) return -1
+    value = value * 16 + digit
+  }
+  return value
+}
+
+function hexDigit(code: number): number {
+  if (code >= ZERO && code <= ZERO + 9) return code - ZERO
+  const lower = code | 32
+  return lower >= 97 && lower <= 102 ? lower - 87 : -1
+}
+
+function fillGap(groups: Groups, gap: number): Groups {
+  return [...groups.slice(0, gap), ...new Array<number>(8 - groups.length).fill(0), ...groups.slice(gap)]
+}
 
 /** An IP address, in any notation. */
 export interface Address {
@@ -65,4 +200,31 @@ function hostOf(text: string): string | undefined {
   // With more than one colon, all belong to an IPv6 address.
   if (colon < 0 || text.indexOf(':', colon + 1) >= 0) return text
   return PORT.test(text.slice(colon + 1)) ? text.slice(0, colon) : undefined
+}
+
+/** The bits of an IPv6 address that identify a customer: the network that a provider commonly assigns to one. */
+export const IPV6_SUBNET = 56
+
+const MAPPED = '::ffff:'
+
+/**
+ * A client’s address as a key. Neither the notation of an address nor the size of a client's network gives one client
+ * several counts.
+ *
+ * An IPv4 address is its own key. An IPv6 address is masked to its first `ipv6Subnet` bits (1 to 128; default 56, because
+ * a customer has a whole network and could use a new address for each request) and returned in lower case, as
+ * `2001:db8:0:ff00::/56`; `false` keeps the whole address. An IPv6 address that contains an IPv4 one (mapped
+ * `::ffff:1.2.3.4`, compatible `::1.2.3.4`, NAT64 `64:ff9b::1.2.3.4`) is that IPv4 address. Zone, brackets and port are left out.
+ *
+ * Any other text (a host name, a forged header) is its own key, in lower case.
+ */
+export function maskedAddress(address: string, ipv6Subnet: number | false = IPV6_SUBNET): string {
+  // Fast path for the two forms in which sockets report IPv4 clients, without allocations.
+  if (isIPv4(address)) return address
+  if (address.startsWith(MAPPED) && isIPv4(address, MAPPED.length)) return address.slice(MAPPED.length)
+  const read = readAddress(address)
+  if (read === undefined) return address.trim().toLowerCase()
+  if (read.ipv4 !== undefined) return formatIPv4(read.ipv4)
+  const groups = read.ipv6!
+  return ipv6Subnet === false ? formatIPv6(groups) : `${formatIPv6(maskIPv6(groups, ipv6Subnet))}/${ipv6Subnet}`
 }

@@ -1,13 +1,128 @@
-import { shown } from '../../core/errors.js'
-import { emitWarning } from '../../core/warning.js'
-import { type Answer, GONE, PASS } from '../delivery.js'
-import type { Framework } from '../framework.js'
+import { PolicyError, shown } from '../../core/errors.js'
+import { checkOptions, type OptionNames } from '../../core/options.js'
+import { emitWarning } from '../../core/warnings.js'
+import { isPromise, type SyncOrAsync } from '../call-option.js'
+import { type Answer, type Framework, GONE, PASS, plainReply } from '../framework.js'
 import { forbid } from '../refusal.js'
-import { plainReply } from '../reply.js'
-import { isPromise, type SyncOrAsync } from '../sync-or-async.js'
-import { type AddressKeyOptions, type ClientSettings, parseKeyOptions } from './client-options.js'
-import { maskedAddress } from './masked-address.js'
-import type { HeaderFault } from './proxies.js'
+import { IPV6_SUBNET, maskedAddress } from './address.js'
+import { type HeaderFault, Proxies, type ProxyOptions } from './proxies.js'
+import { AddressLists } from './ranges.js'
+
+/** The parts of a connection in Node that say where it comes from; over HTTP/2 they are those of the session. */
+interface NodeSocket {
+  readonly remoteAddress?: string | undefined
+  readonly destroyed?: boolean
+  /** Set by Node, also when a service hands a connection to the server. */
+  readonly server?: { address?(): unknown }
+  /** Node's own part of an open connection. */
+  readonly _handle?: { readonly getpeername?: unknown } | null
+  destroy?(): unknown
+}
+
+/** A request of `node:http` or of the compatibility API of `node:http2`. */
+export interface FromNode {
+  readonly socket?: object | null
+}
+
+/**
+ * The address of the connection of a request that Node has received: '' if it has none, as over a Unix socket; undefined if its client
+ * has gone.
+ *
+ * A client that resets its connection right after its request leaves the request behind, but the system forgets its address. So a
+ * missing address says nothing about the kind of the connection.
+ */
+export function nodePeer({ socket }: FromNode): string | undefined {
+  const connection = socket as NodeSocket | undefined | null
+  try {
+    const address = connection?.remoteAddress
+    if (address) return address
+    if (!connection || !isOverTcp(connection)) return ''
+    // Node notices the reset when it reads on, which it does not do while nobody reads the body of this request.
+    connection.destroy?.()
+  } catch {
+    // The socket of an HTTP/2 session that has been destroyed throws whatever is asked.
+  }
+  return undefined
+}
+
+function isOverTcp(connection: NodeSocket): boolean {
+  const listensOn = connection.server?.address?.()
+  if (typeof listensOn === 'string') return false
+  if (connection.destroyed || typeof connection._handle?.getpeername === 'function') return true
+  // A stream that a service hands to its server as a connection has no such property.
+  return Boolean(listensOn) && 'remoteAddress' in connection
+}
+
+/** What a server of Bun says of its requests. */
+export interface BunServer {
+  requestIP(request: Request): { readonly address: string } | null
+  /** undefined over a Unix socket. */
+  readonly port?: number
+}
+
+/**
+ * The same for a web platform request, from the address as the runtime reports it, or from the server of Bun, which like Node forgets the addresses of connections that were reset.
+ * Some runtimes never report an address.
+ */
+export function webPeer(
+  request: Request,
+  reported: string | undefined,
+  server?: Partial<BunServer>,
+): string | undefined {
+  const asks = typeof server?.requestIP === 'function'
+  const address = (asks ? server.requestIP?.(request)?.address : undefined) || reported
+  if (address) return address
+  // Reading the signal is expensive on some servers.
+  return (asks && server.port) || request.signal.aborted ? undefined : ''
+}
+
+/** Options of `addressKey`: how the address of a client is found, and how much of it is the key. */
+export interface AddressKeyOptions extends ProxyOptions {
+  /** The bits of an IPv6 address that identify a client: 1 to 128, default 56; false: all, so that each address is a client. */
+  ipv6Subnet?: number | false
+}
+
+/** Options of every middleware that tells clients apart by their address. */
+export interface ClientOptions extends AddressKeyOptions {
+  /** Addresses and CIDR ranges that are not limited. If both lists contain an address, the narrower range decides. */
+  allow?: readonly string[]
+  /**
+   * Addresses and CIDR ranges that are always refused, with 403. A client address that is not an address passes the list, with one process warning
+   * (SPILLWAY_ADDRESS); so does a request over a Unix socket that has none (SPILLWAY_NO_ADDRESS).
+   */
+  deny?: readonly string[]
+}
+
+/** The options, checked. */
+export interface ClientSettings {
+  /** The beginning of messages, like 'rateLimit'. */
+  readonly owner: string
+  readonly proxies: Proxies | undefined
+  readonly ipv6Subnet: number | false
+  /** undefined: both are empty. */
+  readonly lists: AddressLists | undefined
+}
+
+const KEY_OPTIONS: OptionNames<AddressKeyOptions> = { proxies: true, addressHeader: true, ipv6Subnet: true }
+export const CLIENT_OPTIONS: OptionNames<ClientOptions> = { ...KEY_OPTIONS, allow: true, deny: true }
+
+/** Throws `PolicyError`, in which `owner` names the middleware. */
+export function parseClientOptions(owner: string, options: ClientOptions): ClientSettings {
+  const { ipv6Subnet = IPV6_SUBNET, allow = [], deny = [] } = options
+  if (ipv6Subnet !== false && !(Number.isInteger(ipv6Subnet) && ipv6Subnet >= 1 && ipv6Subnet <= 128)) {
+    throw new PolicyError(
+      `${owner}: ipv6Subnet ${shown(ipv6Subnet)}: expected an integer from 1 to 128, like 56, or false`,
+    )
+  }
+  const lists = new AddressLists(allow, deny, owner)
+  return { owner, proxies: Proxies.of(options, owner), ipv6Subnet, lists: lists.isEmpty ? undefined : lists }
+}
+
+/** The options of `addressKey`. Throws `PolicyError`. */
+function parseKeyOptions(options: AddressKeyOptions): ClientSettings {
+  checkOptions('addressKey', options, KEY_OPTIONS, '{ proxies: 1 }')
+  return parseClientOptions('addressKey', options)
+}
 
 /** The common key of all requests without an address. */
 const NO_ADDRESS = 'unknown'

@@ -1,18 +1,36 @@
 import { ownCopy, shortKey } from '../../core/short-key.js'
-import { HoldWatch, type WaitEnd } from '../../waiting/wait-watch.js'
+import { HoldWatch, type WaitEnd } from '../../waiting/reports.js'
 import { Client } from '../address/client.js'
-import { type Answer, type Gate, GONE, PASS } from '../delivery.js'
-import type { Framework } from '../framework.js'
-import { keyText } from '../given-key.js'
+import { after, ask, isPromise, keyText, type SyncOrAsync } from '../call-option.js'
+import { type Answer, type Framework, type Gate, GONE, PASS, wordedReply } from '../framework.js'
 import { concurrencyPolicy, type Fields, mergeHeaders, otherNames } from '../headers.js'
 import { KeyWatch } from '../mounting.js'
 import { refuseAtOnce } from '../refusal.js'
-import { ask } from '../refuse-or-fail.js'
-import { wordedReply } from '../reply.js'
-import { after, isPromise, type SyncOrAsync } from '../sync-or-async.js'
 import { type ConcurrencyOptions, type ConcurrencySettings, parseConcurrencyOptions } from './options.js'
-import { HeldPlaces, type Place } from './places.js'
-import { RetryEstimate } from './retry-estimate.js'
+import { HeldPlaces, type Place } from './process-places.js'
+
+/** The weight of one request in the mean, which about the last ten requests determine. */
+const WEIGHT = 0.2
+const MOST_KEYS = 10_000
+/** The estimate before the first request has finished. */
+const UNKNOWN_MS = 1000
+
+/** The recent duration of requests, for each key: an exponential moving average (as the smoothed round trip of RFC 6298). */
+export class RetryEstimate {
+  readonly #meanMs = new Map<string, number>()
+
+  took(key: string, ms: number): void {
+    const mean = this.#meanMs.get(key)
+    this.#meanMs.delete(key)
+    this.#meanMs.set(key, mean === undefined ? ms : mean + (ms - mean) * WEIGHT)
+    if (this.#meanMs.size > MOST_KEYS) this.#meanMs.delete(this.#meanMs.keys().next().value as string)
+  }
+
+  /** When a place is probably free after `ahead` others have had theirs, with `permits` places, in ms. */
+  nextFreeMs(key: string, permits: number, ahead: number): number {
+    return ((this.#meanMs.get(key) ?? UNKNOWN_MS) * (ahead + 1)) / Math.max(1, permits)
+  }
+}
 
 /** The methods that the middleware function carries. */
 export interface ConcurrencyControls {

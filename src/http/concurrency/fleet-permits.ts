@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import type { AdaptivePermits } from '../../adaptive/adaptive-permits.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
-import { keyRoot } from '../../redis/key-root.js'
-import { portOf } from '../../redis/port-of.js'
-import { runScript } from '../../redis/run-script.js'
+import { portOf } from '../../redis/clients.js'
+import { keyRoot } from '../../redis/keys.js'
+import { runScript } from '../../redis/script.js'
 import { adaptiveTotal } from '../../redis/scripts.js'
 
 /** How often a process reports its limit while requests come. */

@@ -3,25 +3,17 @@ import { type Duration, parseDurationOrZero, parseOption } from '../../core/dura
 import { PolicyError, shown } from '../../core/errors.js'
 import { parsePolicy } from '../../core/limit.js'
 import { type Observer, parseObserver } from '../../core/observer.js'
-import { checkOptions, type OptionNames } from '../../core/option-names.js'
-import type { RedisClient } from '../../redis/client.js'
-import { isLikeClient } from '../../redis/has-methods.js'
-import { leaseMsOf } from '../../semaphore/options.js'
+import { checkOptions, type OptionNames } from '../../core/options.js'
+import { isLikeClient, type RedisClient } from '../../redis/client.js'
+import { leaseMsOf } from '../../semaphore/commands.js'
 import { MemoryStore } from '../../stores/memory/memory-store.js'
 import { RedisStore } from '../../stores/redis/redis-store.js'
 import type { Store } from '../../stores/store.js'
-import {
-  CLIENT_OPTIONS,
-  type ClientOptions,
-  type ClientSettings,
-  parseClientOptions,
-} from '../address/client-options.js'
-import type { GivenKey } from '../given-key.js'
+import { CLIENT_OPTIONS, type ClientOptions, type ClientSettings, parseClientOptions } from '../address/client.js'
+import type { GivenKey, SyncOrAsync } from '../call-option.js'
 import { checkIsCalled } from '../mounting.js'
 import { bodyOf } from '../refusal.js'
-import type { SyncOrAsync } from '../sync-or-async.js'
-import type { Places } from './places.js'
-import { ProcessPlaces } from './process-places.js'
+import { type Places, ProcessPlaces } from './process-places.js'
 import { RedisHealth } from './redis-health.js'
 import { SharedPlaces } from './shared-places.js'
 

@@ -1,12 +1,11 @@
-import { Deadline } from '../../core/deadline.js'
+import { Deadline } from '../../core/clock.js'
 import { StoreError } from '../../core/errors.js'
 import { notify, type Observer } from '../../core/observer.js'
-import type { OutageWarnings } from '../../core/outage-warnings.js'
-import { AnswerWatch } from '../../limiter/answer-watch.js'
-import { CircuitBreaker } from '../../limiter/circuit-breaker.js'
+import type { OutageWarnings } from '../../core/warnings.js'
+import { AnswerWatch, CircuitBreaker } from '../../limiter/breaker.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
-import { notConnected } from '../../redis/not-connected.js'
-import { portOf, redisWarnings } from '../../redis/port-of.js'
+import { portOf, redisWarnings } from '../../redis/clients.js'
+import { notConnected } from '../../redis/replies.js'
 
 /** The name of the limit, and what it does during an outage: for errors and warnings. */
 interface HealthUser {

@@ -1,15 +1,65 @@
 import type { AdaptivePermits } from '../../adaptive/adaptive-permits.js'
-import { Deadline } from '../../core/deadline.js'
+import { Deadline } from '../../core/clock.js'
 import { StoreError, TimeoutError } from '../../core/errors.js'
 import type { RedisClient } from '../../redis/client.js'
 import { keySegment } from '../../redis/keys.js'
 import type { Lease } from '../../semaphore/lease.js'
 import { Semaphore } from '../../semaphore/semaphore.js'
 import { FleetPermits } from './fleet-permits.js'
-import { OUTAGE, OutageWatch } from './outage-watch.js'
-import type { Place, Places } from './places.js'
-import { ProcessPlaces } from './process-places.js'
+import { type Place, type Places, ProcessPlaces } from './process-places.js'
 import type { RedisHealth } from './redis-health.js'
+
+/** How often to check that Redis answers while requests wait over Redis. */
+const CHECK_EVERY_MS = 1000
+
+/** The reason of a wait that ends early because Redis is gone. */
+export const OUTAGE = Symbol('outage')
+
+/** Ends waits over Redis when Redis no longer answers. */
+export class OutageWatch {
+  /** The controllers that end the waits. */
+  readonly #waits = new Set<AbortController>()
+  readonly #answers: () => Promise<boolean>
+  #timer: ReturnType<typeof setInterval> | undefined
+  #checking = false
+
+  /** `answers` sends a command to Redis. It resolves to false if there was no answer within the deadline. */
+  constructor(answers: () => Promise<boolean>) {
+    this.#answers = answers
+  }
+
+  /** Runs `wait` until `signal` is aborted or Redis is gone: then the signal passed to `wait` is aborted, with `OUTAGE` as its reason. */
+  async during<T>(signal: AbortSignal | undefined, wait: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const ending = new AbortController()
+    const end = () => ending.abort(signal?.reason)
+    if (signal?.aborted) end()
+    signal?.addEventListener('abort', end, { once: true })
+    this.#waits.add(ending)
+    this.#timer ??= setInterval(() => this.check(), CHECK_EVERY_MS).unref()
+    try {
+      return await wait(ending.signal)
+    } finally {
+      signal?.removeEventListener('abort', end)
+      this.#waits.delete(ending)
+      if (this.#waits.size === 0) {
+        clearInterval(this.#timer)
+        this.#timer = undefined
+      }
+    }
+  }
+
+  /** Checks now, if any request waits; two failures in a row end all waits. */
+  async check(): Promise<void> {
+    if (this.#checking || this.#waits.size === 0) return
+    this.#checking = true
+    try {
+      if ((await this.#answers()) || (await this.#answers())) return
+      for (const ending of this.#waits) ending.abort(OUTAGE)
+    } finally {
+      this.#checking = false
+    }
+  }
+}
 
 /** Semaphores of keys without requests inside, kept because requests of the same key are likely. */
 const MOST_IDLE = 1000

@@ -10,14 +10,50 @@ import {
   type ScheduleStore,
   type ScheduleWriting,
   tokenOf,
-} from '../../delay-queue/schedule-store.js'
+} from '../../delay-queue/schedules.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
 import { keySegment } from '../../redis/keys.js'
 import { type Charge, DEFAULT_LIMITER } from '../../stores/store.js'
-import { after, type SyncOrAsync } from '../sync-or-async.js'
-import { KeyedLock } from './keyed-lock.js'
+import { after, type SyncOrAsync } from '../call-option.js'
 import { type Departure, earliestFit, LimitSchedule, type StoredSchedule, stateOf } from './limit-schedule.js'
+
+interface Line {
+  end: Promise<unknown>
+  length: number
+}
+
+/** Tasks that share a name run one after another, in the order of their requests. */
+class KeyedLock {
+  readonly #lines = new Map<string, Line>()
+
+  /** The most tasks that run or wait under one of these names. */
+  waiting(names: readonly string[]): number {
+    return Math.max(0, ...names.map(name => this.#lines.get(name)?.length ?? 0))
+  }
+
+  async hold<Result>(names: readonly string[], work: () => Promise<Result>): Promise<Result> {
+    const before = names.map(name => this.#lines.get(name)?.end)
+    const result = Promise.all(before).then(work)
+    const end = result.catch(() => {})
+    for (const name of names) {
+      const line = this.#lines.get(name)
+      if (line === undefined) this.#lines.set(name, { end, length: 1 })
+      else {
+        line.end = end
+        line.length++
+      }
+    }
+    try {
+      return await result
+    } finally {
+      for (const name of names) {
+        const line = this.#lines.get(name)
+        if (line !== undefined && --line.length === 0) this.#lines.delete(name)
+      }
+    }
+  }
+}
 
 /** The outcome of a request for deferral. */
 export interface Reservation {

@@ -6,7 +6,7 @@ import {
   type ScheduleText,
   type ScheduleWriting,
   tokenOf,
-} from '../../delay-queue/schedule-store.js'
+} from '../../delay-queue/schedules.js'
 
 const OPEN_MS = 10_000
 /** Above this number, messages of further keys are not deferred: their requests are refused. */

@@ -4,12 +4,12 @@ import { type Duration, parseOption } from '../../core/duration.js'
 import { PolicyError, StoreError, shown } from '../../core/errors.js'
 import { getOrMake } from '../../core/get-or-make.js'
 import type { Limit } from '../../core/limit.js'
-import { checkOptions, type OptionNames } from '../../core/option-names.js'
+import { checkOptions, type OptionNames } from '../../core/options.js'
 import { shortKey } from '../../core/short-key.js'
 import type { RateLimiter, RateLimiterOptions } from '../../limiter/rate-limiter.js'
 import { BlockRule, type Strikes } from '../../stores/block-rule.js'
-import { countsHits } from '../../stores/express-rate-limit/hit-store.js'
-import type { SyncOrAsync } from '../sync-or-async.js'
+import { countsHits } from '../../stores/hit-store.js'
+import type { SyncOrAsync } from '../call-option.js'
 
 /** Blocks a key that continues to send requests over the limit. */
 export interface BlockOptions {

@@ -1,6 +1,6 @@
 import type { Decision } from '../../core/decision.js'
 import { countedSpan, type Limit } from '../../core/limit.js'
-import { emitWarning } from '../../core/warning.js'
+import { emitWarning } from '../../core/warnings.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
 import { RedisStore } from '../../stores/redis/redis-store.js'

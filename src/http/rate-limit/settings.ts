@@ -1,20 +1,84 @@
+import { type Clock, systemClock } from '../../core/clock.js'
+import type { Decision } from '../../core/decision.js'
 import { formatDuration, parseOption } from '../../core/duration.js'
 import { CostError, PolicyError, shown } from '../../core/errors.js'
-import type { LimitOptions } from '../../core/limit.js'
-import { checkOptions, type OptionNames } from '../../core/option-names.js'
+import { type LimitOptions, type Policy, type PolicyInput, parsePolicy } from '../../core/limit.js'
+import { checkObject, checkOptions, type OptionNames } from '../../core/options.js'
+import { PolicyMemo } from '../../core/policy-memo.js'
+import { parseLimiterOptions } from '../../limiter/options.js'
 import { RateLimiter, type RateLimiterOptions } from '../../limiter/rate-limiter.js'
-import { CLIENT_OPTIONS, type ClientSettings, parseClientOptions } from '../address/client-options.js'
+import { countsHits } from '../../stores/hit-store.js'
+import { MemoryStore } from '../../stores/memory/memory-store.js'
+import { DEFAULT_LIMITER } from '../../stores/store.js'
+import { WaitWatch } from '../../waiting/reports.js'
+import { CLIENT_OPTIONS, type ClientSettings, parseClientOptions } from '../address/client.js'
+import type { GivenKey, SyncOrAsync } from '../call-option.js'
 import { checkDeferOptions, type DeferOptions } from '../deferral/deferral.js'
-import type { GivenKey } from '../given-key.js'
-import { clash, HEADER_FORMS, type HeaderForm } from '../headers.js'
+import { clash, type Fields, HEADER_FORMS, type HeaderForm, headersFor } from '../headers.js'
 import { checkIsCalled } from '../mounting.js'
 import { bodyOf } from '../refusal.js'
-import type { SyncOrAsync } from '../sync-or-async.js'
 import { type BlockOptions, checkBlockOptions } from './auto-block.js'
-import type { HttpPolicyInput } from './limit-keys.js'
-import type { HttpOptions } from './options.js'
+import { ownLimits } from './double-charge.js'
+import { type HttpLimitOptions, type HttpOptions, type HttpPolicyInput, partKeys } from './options.js'
 import type { Settle } from './settling.js'
 import { SlowDown } from './slow-down.js'
+
+/** A policy with its limiter and its header fields. */
+export interface Rule {
+  readonly limiter: RateLimiter
+  readonly policy: Policy
+  readonly headers: (decision: Decision) => Fields
+  /** Reports requests that the limiter delays. */
+  readonly waits: WaitWatch | undefined
+}
+
+/** The rules of one middleware: one for each policy used so far, all on one store. */
+export class Rules {
+  /** Includes the store that all rules share. */
+  readonly options: Omit<RateLimiterOptions, 'policy'>
+  readonly #forms: readonly HeaderForm[]
+  /** Counts are in the store, so a policy that returns after it was dropped here finds them again. */
+  readonly #known = new PolicyMemo(policy => this.#make(policy))
+  readonly #ofPolicies = new WeakMap<Policy, Rule>()
+
+  /** Checks the options even before a policy is known: `PolicyError`. */
+  constructor(options: Omit<RateLimiterOptions, 'policy'>, forms: readonly HeaderForm[]) {
+    parseLimiterOptions({ ...options, policy: '1/1s' })
+    this.options = { ...options, store: options.store ?? new MemoryStore() }
+    this.#forms = forms
+  }
+
+  /** The clock of the limits, as far as the store exposes it. */
+  get clock(): Clock {
+    const { store } = this.options
+    return (countsHits(store) ? undefined : store?.clock) ?? systemClock
+  }
+
+  /** The rule for a policy, created on first use. Throws `PolicyError`. */
+  rule(policy: PolicyInput): Rule {
+    return this.#known.of(policy)
+  }
+
+  /** The rule of a limiter that counts on the store of these rules, for its last policy. */
+  ruleOf(limiter: RateLimiter): Rule {
+    const { policy } = limiter
+    let rule = this.#ofPolicies.get(policy)
+    if (rule === undefined || rule.limiter !== limiter) {
+      ownLimits(limiter)
+      const { observer, name = DEFAULT_LIMITER } = limiter.options
+      const waits = observer && new WaitWatch(observer, 'limiter', name)
+      rule = { limiter, policy, headers: headersFor(this.#forms, policy, this.clock), waits }
+      this.#ofPolicies.set(policy, rule)
+    }
+    return rule
+  }
+
+  #make(policy: PolicyInput): Rule {
+    // The function returned a function, which `RateLimiter` would take for its own policy function.
+    if (typeof policy === 'function') parsePolicy(policy)
+    return this.ruleOf(new RateLimiter({ ...this.options, policy }))
+  }
+}
 
 /** Returns a value for one request. */
 export type Ask<Request, Response, Value> = (req: Request, res: Response) => SyncOrAsync<Value>
@@ -112,7 +176,7 @@ export function parseHttpOptions<Request, Response>(
 }
 
 /** The options that an existing limiter determines. */
-export const SETTLED_BY_LIMITER = [
+const SETTLED_BY_LIMITER = [
   'policy',
   'limit',
   'max',
@@ -201,4 +265,92 @@ function checkHeaders(forms: unknown): void {
         'expected one of these drafts, like ["draft-8", "legacy"]',
     )
   }
+}
+
+type Name = keyof HttpOptions<never, never>
+
+/** Options that replace others: a route that sets the first inherits none of the second from the options for all routes. */
+const IN_PLACE_OF: ReadonlyArray<readonly [own: Name, others: readonly Name[]]> = [
+  ['policy', ['limit', 'max', 'windowMs', 'algorithm', 'limiter']],
+  ['limit', ['policy', 'max', 'limiter']],
+  ['max', ['policy', 'limit', 'limiter']],
+  ['windowMs', ['policy', 'limiter']],
+  ['algorithm', ['policy', 'limiter']],
+  ['key', ['keyGenerator']],
+  ['keyGenerator', ['key']],
+  ['limiter', SETTLED_BY_LIMITER],
+]
+
+/** The options that together are the limits. */
+const LIMITS: readonly Name[] = ['policy', 'limit', 'max', 'windowMs', 'algorithm']
+/** Options about the response alone: of combined options, one may set them for all. */
+const WORDING: readonly Name[] = ['statusCode', 'message', 'handler', 'headers']
+
+/**
+ * The options of a route. Options that it does not set come from the options for all routes, except the name: the route counts separately, as
+ * `route` (like 'POST /login'), unless its own options set `name`, or the limiter was made elsewhere.
+ */
+export function routeOptions<Request, Response>(
+  all: HttpOptions<Request, Response>,
+  own: HttpOptions<Request, Response>,
+  route: string,
+): HttpOptions<Request, Response> {
+  if (typeof own !== 'object' || own === null) {
+    throw new PolicyError(
+      `rateLimit: options ${shown(own)} of ${route}: expected an object, like { policy: "5/1m" }, or false for no limit`,
+    )
+  }
+  const options = { ...all, name: route }
+  for (const [name, others] of IN_PLACE_OF) {
+    if (own[name] !== undefined) for (const other of others) delete options[other]
+  }
+  if (options.limiter !== undefined) delete (options as HttpOptions<Request, Response>).name
+  return { ...options, ...own }
+}
+
+/** Checks a route's own options, before the options for all routes are known: `PolicyError`, or `CostError` for a constant cost. */
+export function checkRouteOptions<Request, Response>(own: HttpOptions<Request, Response>): void {
+  checkObject('rateLimit', own, '{ policy: "5/1m" }')
+  // `addressHeader` is only valid beside `proxies`, which may come from the options for all routes.
+  const { policy, limiter, given } = parseHttpOptions({ proxies: 1, ...own })
+  if (given !== undefined) return
+  parseLimiterOptions({ ...limiter, policy: typeof policy === 'function' ? '1/1s' : partKeys(policy).policy })
+}
+
+/**
+ * The options of a route for which several were given, like two decorators: their limits are one policy, so that a request is charged to all of
+ * them or to none. `owner` begins the message of a `PolicyError`, which is thrown if the other options cannot be those of one policy.
+ */
+export function combinedOptions<Request, Response>(
+  all: ReadonlyArray<HttpOptions<Request, Response>>,
+  owner: string,
+): HttpOptions<Request, Response> {
+  const limits = all.flatMap(own => limitsOf(own, owner))
+  const combined: Record<string, unknown> = limits.length > 0 ? { policy: limits } : {}
+  for (const name of new Set(all.flatMap(own => Object.keys(own) as Name[]))) {
+    if (LIMITS.includes(name)) continue
+    const values = new Set(all.map(own => own[name]))
+    if (WORDING.includes(name)) values.delete(undefined)
+    if (values.size > 1) {
+      throw new PolicyError(
+        `${owner}: ${name} is not the same in all of them, and they are one policy, which counts a request for all its limits or for none: ` +
+          `expected one with all limits, like { policy: ["5/15m", "100/1h"], ${name}: … }`,
+      )
+    }
+    combined[name] = [...values][0]
+  }
+  return combined
+}
+
+/** The limits that options name themselves. */
+function limitsOf<Request, Response>(
+  own: HttpOptions<Request, Response>,
+  owner: string,
+): ReadonlyArray<string | HttpLimitOptions<Request, Response>> {
+  if (LIMITS.every(name => own[name] === undefined)) return []
+  const { policy } = parseHttpOptions({ proxies: 1, ...own })
+  if (typeof policy !== 'function') return [policy].flat() as Array<string | HttpLimitOptions<Request, Response>>
+  throw new PolicyError(
+    `${owner}: one of them has a function for its limit: expected one function that returns all limits, like { policy: req => ["5/15m", "100/1h"] }`,
+  )
 }

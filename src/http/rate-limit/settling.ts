@@ -1,12 +1,11 @@
 import type { Decision } from '../../core/decision.js'
 import { CostError, StoreError, shown } from '../../core/errors.js'
-import { emitWarning } from '../../core/warning.js'
+import { emitWarning } from '../../core/warnings.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
+import { after, ask, isPromise, type SyncOrAsync } from '../call-option.js'
 import type { Framework } from '../framework.js'
-import { ask } from '../refuse-or-fail.js'
 import type { ResponseEnd } from '../response-watch.js'
-import { after, isPromise, type SyncOrAsync } from '../sync-or-async.js'
 
 /** Returns the real cost of a request after its response has ended. */
 export type Settle<Request, Response> = (req: Request, res: Response, end: ResponseEnd) => SyncOrAsync<number>

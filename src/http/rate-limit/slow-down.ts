@@ -1,7 +1,7 @@
 import { type Decision, strictest } from '../../core/decision.js'
 import { type Duration, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
-import { checkOptions, type OptionNames } from '../../core/option-names.js'
+import { checkOptions, type OptionNames } from '../../core/options.js'
 
 /** Delays requests before they are refused. */
 export interface SlowDownOptions {

@@ -1,6 +1,6 @@
 import { type Duration, parseDurationOrZero, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
-import { checkOptions, type OptionNames } from '../../core/option-names.js'
+import { checkOptions, type OptionNames } from '../../core/options.js'
 import { type AlertCondition, type Bounds, CONDITIONS } from './conditions.js'
 
 /** A condition for an alert. */

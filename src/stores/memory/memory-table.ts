@@ -1,10 +1,107 @@
 import type { Algorithm, Arithmetic, Row, RowAlgorithm } from '../../algorithms/algorithm.js'
 import { algorithmOf, isRowAlgorithm, type State } from '../../algorithms/registry.js'
+import { newNote, type SettlementNote } from '../../algorithms/settlement-note.js'
 import type { Verdict } from '../../core/decision.js'
 import { type AlgorithmName, fillMsOf, type Limit } from '../../core/limit.js'
 import { ownCopy, shortKey } from '../../core/short-key.js'
-import type { BlockList } from './blocks.js'
-import { SettlementNotes } from './notes.js'
+
+/** Notes examined per addition: more than one, so that expired notes disappear faster than new ones come. */
+const STEPS_PER_ADDITION = 2
+const MOST_NOTES = 100_000
+
+interface Kept {
+  readonly note: SettlementNote
+  readonly until: number
+}
+
+/**
+ * The settlement notes of one table's keys. A note outlives the key's state, because it also records
+ * resets; it is removed when no decision that it concerns can give anything back.
+ */
+class SettlementNotes {
+  readonly #kept = new Map<string, Kept>()
+  #lastUntil = Number.NEGATIVE_INFINITY
+
+  /** The key's note, or a new one, which the caller must `keep` if it writes to it. */
+  of(key: string, nowMs: number): SettlementNote {
+    const kept = this.#kept.get(shortKey(key))
+    return kept === undefined || kept.until <= nowMs ? newNote() : kept.note
+  }
+
+  /** True if no note concerns any decision any more. */
+  isOver(nowMs: number): boolean {
+    return this.#lastUntil <= nowMs
+  }
+
+  keep(key: string, note: SettlementNote, limit: Limit, nowMs: number): void {
+    if (note.cutAt === Number.NEGATIVE_INFINITY && note.gaps.length === 0) return
+    const text = ownCopy(shortKey(key))
+    // Decisions of the limit before a change may be settled for longer than those of the present one.
+    const until = Math.max(nowMs + lastsMs(limit), this.#kept.get(text)?.until ?? 0)
+    this.#kept.delete(text)
+    this.#kept.set(text, { note, until })
+    this.#lastUntil = Math.max(this.#lastUntil, until)
+    let steps = STEPS_PER_ADDITION
+    for (const [oldest, { until }] of this.#kept) {
+      if (steps-- === 0 || (until > nowMs && this.#kept.size <= MOST_NOTES)) return
+      this.#kept.delete(oldest)
+    }
+  }
+}
+
+/** How long after its charge a decision may have something to give back. */
+function lastsMs(limit: Limit): number {
+  return Math.max(2 * limit.windowMs, fillMsOf(limit))
+}
+
+/** The blocked keys of one limit, and when each block ends. Long keys are stored as hashes. */
+export class BlockList {
+  readonly #until = new Map<string, number>()
+  #hand: MapIterator<[string, number]> | undefined
+
+  get size(): number {
+    return this.#until.size
+  }
+
+  /** Blocks a key; replaces an earlier block. */
+  block(key: string, untilAt: number): void {
+    this.#until.set(ownCopy(shortKey(key)), untilAt)
+  }
+
+  has(key: string): boolean {
+    return this.#until.has(shortKey(key))
+  }
+
+  /** True if the key was blocked. */
+  unblock(key: string): boolean {
+    return this.#until.delete(shortKey(key))
+  }
+
+  /** How much longer the key is blocked, in ms; 0 if it is not. */
+  remainingMs(key: string, nowMs: number): number {
+    return this.remainingMsOf(shortKey(key), nowMs)
+  }
+
+  /** As `remainingMs`, for a stored key (hashed if long). */
+  remainingMsOf(kept: string, nowMs: number): number {
+    const untilAt = this.#until.get(kept)
+    return untilAt === undefined ? 0 : Math.max(0, untilAt - nowMs)
+  }
+
+  /** Removes a stored key. */
+  remove(kept: string): void {
+    this.#until.delete(kept)
+  }
+
+  /** The next stored key in turn, and the end of its block; undefined at the end of each round. */
+  advance(): [kept: string, untilAt: number] | undefined {
+    this.#hand ??= this.#until.entries()
+    const step = this.#hand.next()
+    if (!step.done) return step.value
+    this.#hand = undefined
+    return undefined
+  }
+}
 
 /**
  * The time of a decision, ms. Passed as an object, because V8 allocates one anyway for each number of this size that is an argument of a function which it

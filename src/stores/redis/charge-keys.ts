@@ -2,9 +2,7 @@ import { createHash } from 'node:crypto'
 import { algorithmOf } from '../../algorithms/registry.js'
 import { countedSpan, type Limit } from '../../core/limit.js'
 import type { ClientPort } from '../../redis/client.js'
-import { crc16 } from '../../redis/crc16.js'
-import { clientSegment, keySegment } from '../../redis/keys.js'
-import { evenTags } from '../../redis/slot-tags.js'
+import { clientSegment, crc16, evenTags, keySegment } from '../../redis/keys.js'
 import { type Charge, DEFAULT_LIMITER } from '../store.js'
 
 /**

@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers'
-import { Deadline, type Pending } from '../../core/deadline.js'
+import { Deadline, type Pending } from '../../core/clock.js'
 import { StoreError, shown } from '../../core/errors.js'
 import type { ClientPort } from '../../redis/client.js'
 import type { Script } from '../../redis/script.js'

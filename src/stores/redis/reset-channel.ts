@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { PolicyError } from '../../core/errors.js'
 import { getOrMake } from '../../core/get-or-make.js'
-import { emitWarning } from '../../core/warning.js'
+import { emitWarning } from '../../core/warnings.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
-import { listeningOf } from '../../redis/listening-of.js'
-import { runScript } from '../../redis/run-script.js'
+import { listeningOf } from '../../redis/clients.js'
+import { runScript } from '../../redis/script.js'
 import { publish } from '../../redis/scripts.js'
 import { Subscriber, type Subscription } from '../../redis/subscriber.js'
 

@@ -28,7 +28,7 @@ import { rateLimit } from '../../src/adapters/express.js'
 import type { Decision } from '../../src/core/decision.js'
 import { parsePolicy } from '../../src/core/limit.js'
 import { headersFor } from '../../src/http/headers.js'
-import { decide } from '../../src/limiter/settleable-decision.js'
+import { decide } from '../../src/limiter/settlement.js'
 import { ManualClock } from '../../src/testing.js'
 
 describe('slashed', () => {

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { RepositoryCopy } from './repository-copy.js'
 
-const PORT = `
-import type { ClientPort, ScriptArgument } from '../client.js'
+const CLIENT = `
+import type { ClientPort, OpenBlocking, OpenListening, ScriptArgument } from './client.js'
 
 /** A client of a shape that no other has: commands as lists, a flag, and lists of listeners. */
 export interface WireLike {
@@ -41,11 +41,6 @@ export function wirePort(client: WireLike): ClientPort {
     serverOf: () => '',
   }
 }
-`
-
-const LISTENING = `
-import type { OpenListening } from '../listening.js'
-import type { WireLike } from './port.js'
 
 export const wireListening =
   (client: WireLike): OpenListening =>
@@ -60,11 +55,6 @@ export const wireListening =
       close: () => connection.hangUp(),
     }
   }
-`
-
-const BLOCKING = `
-import type { OpenBlocking } from '../blocking.js'
-import type { WireLike } from './port.js'
 
 export const wireBlocking =
   (client: WireLike): OpenBlocking =>
@@ -83,37 +73,19 @@ export const wireBlocking =
 
 /** The edits of docs/architecture.md, "Add a Redis client". */
 const LINES: ReadonlyArray<readonly [file: string, after: RegExp, text: string]> = [
-  ['src/redis/port-of.ts', /^/, "import { isWire, wirePort } from './wire/port.js'\n"],
-  ['src/redis/port-of.ts', /(?<=function newPort\(.+\{\n)/, '  if (isWire(client)) return wirePort(client)\n'],
-  [
-    'src/redis/listening-of.ts',
-    /^/,
-    "import { wireListening } from './wire/listening.js'\nimport { isWire } from './wire/port.js'\n",
-  ],
-  [
-    'src/redis/listening-of.ts',
-    /(?<=function listeningOf\(.+\{\n)/,
-    '  if (isWire(client)) return wireListening(client)\n',
-  ],
-  [
-    'src/redis/blocking-of.ts',
-    /^/,
-    "import { wireBlocking } from './wire/blocking.js'\nimport { isWire } from './wire/port.js'\n",
-  ],
-  [
-    'src/redis/blocking-of.ts',
-    /(?<=function blockingOf\(.+\{\n)/,
-    '  if (isWire(client)) return wireBlocking(client)\n',
-  ],
-  ['src/redis/port-of.ts', /(?<=function clientName\(.+\{\n)/, '  if (isWire(client)) return client.address\n'],
+  ['src/redis/clients.ts', /^/, "import { isWire, wireBlocking, wireListening, wirePort } from './wire.js'\n"],
+  ['src/redis/clients.ts', /(?<=function newPort\(.+\{\n)/, '  if (isWire(client)) return wirePort(client)\n'],
+  ['src/redis/clients.ts', /(?<=function listeningOf\(.+\{\n)/, '  if (isWire(client)) return wireListening(client)\n'],
+  ['src/redis/clients.ts', /(?<=function blockingOf\(.+\{\n)/, '  if (isWire(client)) return wireBlocking(client)\n'],
+  ['src/redis/clients.ts', /(?<=function clientName\(.+\{\n)/, '  if (isWire(client)) return client.address\n'],
 ]
 
 const TEST = `
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { Redis } from 'ioredis'
 import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
-import { clientName } from '../../src/redis/port-of.js'
-import type { WireLike } from '../../src/redis/wire/port.js'
+import { clientName } from '../../src/redis/clients.js'
+import type { WireLike } from '../../src/redis/wire.js'
 import { Semaphore } from '../../src/semaphore/semaphore.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { RedisServer } from '../support/redis-server.js'
@@ -194,9 +166,7 @@ describe('a Redis client that is added as docs/architecture.md says', () => {
   beforeAll(() => {
     copy = new RepositoryCopy()
     for (const [file, after, text] of LINES) copy.insert(file, after, text)
-    copy.write('src/redis/wire/port.ts', PORT)
-    copy.write('src/redis/wire/listening.ts', LISTENING)
-    copy.write('src/redis/wire/blocking.ts', BLOCKING)
+    copy.write('src/redis/wire.ts', CLIENT)
     copy.write('test/redis/wire.test.ts', TEST)
   }, 60_000)
   afterAll(() => copy.remove())

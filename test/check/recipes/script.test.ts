@@ -3,7 +3,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
-import { portOf } from '../../../src/redis/port-of.js'
+import { portOf } from '../../../src/redis/clients.js'
 import { LuaScript } from '../../../src/redis/script.js'
 import { TimelyScripts } from '../../../src/redis/timely-scripts.js'
 import { RedisServer } from '../../support/redis-server.js'

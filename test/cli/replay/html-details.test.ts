@@ -1,7 +1,6 @@
 import { expect, test } from '@jest/globals'
-import { ActivitySeries } from '../../../src/cli/replay/activity-series.js'
-import { hasManyGaps } from '../../../src/cli/replay/row-gaps.js'
-import { WaitCounts } from '../../../src/cli/replay/waits.js'
+import { WaitCounts } from '../../../src/cli/replay/ranking.js'
+import { ActivitySeries, hasManyGaps } from '../../../src/cli/replay/timeline.js'
 import { logLine, TEN_O_CLOCK } from '../log-line.js'
 import { replayed } from '../replayed.js'
 

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { LineCutter } from '../../../src/cli/replay/lines.js'
+import { LineCutter } from '../../../src/cli/replay/log-source.js'
 import { ofCases } from '../../support/cases.js'
 
 const TOO_LONG = '(too long)'

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { readLogTime } from '../../../src/cli/replay/log-time.js'
+import { readLogTime } from '../../../src/cli/replay/access-log.js'
 import { logTime } from '../log-line.js'
 
 function read(text: string): number {

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals'
-import { Progress } from '../../../src/cli/replay/progress.js'
+import { Progress } from '../../../src/cli/replay/log-source.js'
 import { ManualClock } from '../../../src/testing.js'
 
 function watched(isTTY: boolean, totalBytes?: number, { columns = 80, unicode = false } = {}) {

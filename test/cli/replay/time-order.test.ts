@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { TimeOrder } from '../../../src/cli/replay/time-order.js'
+import { TimeOrder } from '../../../src/cli/replay/replay.js'
 
 type Given = Array<{ second: number; id: number }>
 

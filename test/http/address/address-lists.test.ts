@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
-import { AddressLists } from '../../../src/http/address/address-lists.js'
+import { AddressLists } from '../../../src/http/address/ranges.js'
 
 describe('two lists', () => {
   const lists = new AddressLists(

@@ -1,9 +1,7 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
-import { Client } from '../../../src/http/address/client.js'
-import { type ClientOptions, parseClientOptions } from '../../../src/http/address/client-options.js'
+import { Client, type ClientOptions, parseClientOptions } from '../../../src/http/address/client.js'
 import { Proxies, type ProxyOptions } from '../../../src/http/address/proxies.js'
-import { GONE, PASS } from '../../../src/http/delivery.js'
-import type { Framework, Trust } from '../../../src/http/framework.js'
+import { type Framework, GONE, PASS, type Trust } from '../../../src/http/framework.js'
 import { ResponseWatch } from '../../../src/http/response-watch.js'
 import { ADDRESSES, ALLOW, CHAINS, type Chain, DENY, FIELDS, KEYS, type Name, RUBBISH, WRITTEN } from './corpus.js'
 

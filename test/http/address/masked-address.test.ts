@@ -1,7 +1,7 @@
 import { BlockList, isIPv6 } from 'node:net'
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { maskedAddress } from '../../../src/http/address/masked-address.js'
+import { maskedAddress } from '../../../src/http/address/address.js'
 import { ofCases } from '../../support/cases.js'
 
 // [address, IPv6 subnet, key, why]

@@ -1,8 +1,7 @@
 import { isIPv4 as isIPv4ForNode, isIPv6 } from 'node:net'
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { isIPv4 } from '../../../src/http/address/ipv4.js'
-import { formatIPv6, readIPv6 } from '../../../src/http/address/ipv6.js'
+import { formatIPv6, isIPv4, readIPv6 } from '../../../src/http/address/address.js'
 import { ofCases } from '../../support/cases.js'
 
 test('a text is an IPv6 address exactly if Node says so', () => {

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server } from 'node:http'
 import { type AddressInfo, connect, createServer as createNetServer } from 'node:net'
 import { Duplex } from 'node:stream'
 import { afterEach, describe, expect, test } from '@jest/globals'
-import { nodePeer, webPeer } from '../../../src/http/address/peer.js'
+import { nodePeer, webPeer } from '../../../src/http/address/client.js'
 import { resetAtOnce } from '../../support/gone-clients.js'
 
 const servers: Array<{ close(): unknown }> = []

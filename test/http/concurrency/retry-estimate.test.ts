@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals'
-import { RetryEstimate } from '../../../src/http/concurrency/retry-estimate.js'
+import { RetryEstimate } from '../../../src/http/concurrency/concurrency-limit.js'
 
 test('a place is expected when one of the running requests ends, and later behind other waiters', () => {
   const pace = new RetryEstimate()

@@ -1,5 +1,5 @@
 import { expect, jest, test } from '@jest/globals'
-import { SCHEDULES, type ScheduleStore } from '../../../src/delay-queue/schedule-store.js'
+import { SCHEDULES, type ScheduleStore } from '../../../src/delay-queue/schedules.js'
 import { Deferral } from '../../../src/http/deferral/deferral.js'
 import { ProcessSchedules } from '../../../src/http/deferral/process-schedules.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals'
-import { Rules } from '../../../src/http/rate-limit/rules.js'
+import { Rules } from '../../../src/http/rate-limit/settings.js'
 import { MemoryStore } from '../../../src/stores/memory/memory-store.js'
 import { ManualClock } from '../../../src/testing.js'
 

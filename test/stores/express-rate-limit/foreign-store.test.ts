@@ -6,7 +6,7 @@ import request from 'supertest'
 import { rateLimit } from '../../../src/adapters/express.js'
 import { rateLimit as koaRateLimit } from '../../../src/adapters/koa.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
-import type { CallbackHitStore, HitStore } from '../../../src/stores/express-rate-limit/hit-store.js'
+import type { CallbackHitStore, HitStore } from '../../../src/stores/hit-store.js'
 
 const START = 1_700_000_000_000
 let store: HitMemoryStore

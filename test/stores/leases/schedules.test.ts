@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals'
 import type { Verdict } from '../../../src/core/decision.js'
 import { type Limit, parsePolicy } from '../../../src/core/limit.js'
-import { LeaseBook } from '../../../src/stores/redis/leases/lease-book.js'
+import { LeaseBook } from '../../../src/stores/redis/leases/leases.js'
 import { type LeaseTerms, leaseTerms } from '../../../src/stores/redis/leases/terms.js'
 import type { Asker } from '../../../src/stores/store.js'
 import { ofCases } from '../../support/cases.js'

@@ -1,6 +1,5 @@
 import { count, promiseWords, span } from '../../../dashboard/look/format.js'
-import type { PagePolicy } from '../page-data.js'
-import type { Subject } from '../subject-name.js'
+import type { PagePolicy, Subject } from '../page-data.js'
 
 const SUBJECTS: Readonly<Record<Subject, readonly [one: string, many: string]>> = {
   ip: ['address', 'addresses'],

@@ -1,6 +1,132 @@
-import type { Lease } from './lease.js'
-import type { LeaseSeller, Leftover } from './seller.js'
+import { toSmallInteger } from '../../../algorithms/algorithm.js'
+import { suspendedMs } from '../../../core/clock.js'
+import type { Verdict } from '../../../core/decision.js'
+import type { Limit } from '../../../core/limit.js'
+import type { Asker } from '../../store.js'
+import type { LeaseFacts, LeaseSeller, Leftover } from './seller.js'
 import { type LeaseTerms, returnable } from './terms.js'
+
+/** What an asker must know of the leases of its key. */
+interface LeasesOfKey {
+  readonly ttlMs: number
+  /** Units that this process holds. */
+  held(): number
+  /** Redis has decided: the verdicts with the units that this process holds besides. */
+  told(verdicts: readonly Verdict[], decidedAt: number): readonly Verdict[]
+  /** See `LeaseSeller`. */
+  unitsOut(): Promise<readonly number[]>
+}
+
+/**
+ * An asker for a request that Redis decides under limits that may be leased. The script that decides does not look for leases, which would cost every decision:
+ * only after a refusal a second call asks for how long units may be out.
+ */
+export function besideLeases(asker: Asker, { ttlMs, held, told, unitsOut }: LeasesOfKey): Asker {
+  const resolve: Asker['resolve'] = (verdicts, answeredAt, decidedAt, lease) => {
+    const all = typeof decidedAt === 'number' ? told(verdicts, decidedAt) : verdicts
+    const answer = (most: (place: number) => number) =>
+      asker.resolve(
+        all.map((verdict, i) => capped(verdict, most(i))),
+        answeredAt,
+        decidedAt,
+        lease,
+      )
+    if (all.every(verdict => verdict === capped(verdict, ttlMs))) asker.resolve(all, answeredAt, decidedAt, lease)
+    else if (held() > 0) answer(() => ttlMs)
+    else {
+      unitsOut().then(
+        outMs => answer(place => outMs[place] || Number.POSITIVE_INFINITY),
+        () => answer(() => ttlMs),
+      )
+    }
+  }
+  return { endsAt: asker.endsAt, asks: server => asker.asks?.(server), resolve, reject: error => asker.reject(error) }
+}
+
+/** A refusal that does not last longer than `mostMs`, because units may come back from leases by then. A block, and a cost that never fits, are not affected. */
+export function capped(verdict: Verdict, mostMs: number): Verdict {
+  const { retryAfterMs, blocked } = verdict
+  if (blocked || retryAfterMs <= mostMs || retryAfterMs === Number.POSITIVE_INFINITY) return verdict
+  return { ...verdict, retryAfterMs: mostMs }
+}
+
+/** What Redis said last about a key, beside all units that were leased until then. */
+export interface Standing {
+  /** When Redis said it, by the server's clock, ms. */
+  at: number
+  /** Under each limit. */
+  remaining: readonly number[]
+  /** By the process's own clock. */
+  resetAt: readonly number[]
+}
+
+/** The moment at which Redis was asked. */
+export interface AskMark {
+  /** By the process's own clock. */
+  readonly askedAt: number
+  /** Units that this process had charged until then. */
+  readonly charged: number
+}
+
+/** Units that this process has bought and may spend until the lease ends. */
+export class Lease {
+  /** Units left. */
+  units: number
+  /** Units of the next lease, which is already bought. */
+  reserve = 0
+  /** When fewer units than this are left, a spend checks whether to buy more. */
+  checkBelow!: number
+  /** From this moment on, a spend checks whether the lease has ended and whether to buy more. */
+  checkAt!: number
+
+  /**
+   * `askedAt` (before the purchase was sent) and `endsAt` are by the process's own clock; `offset` is `wallOffset` at `askedAt`. `refillBelow`: when fewer units are left, more are
+   * bought.
+   */
+  constructor(
+    readonly facts: LeaseFacts,
+    /** Of its key: one for all leases, because each sale is told what is left beside the earlier ones. */
+    readonly standing: Standing,
+    readonly askedAt: number,
+    readonly endsAt: number,
+    readonly refillBelow: number,
+    readonly offset: number,
+  ) {
+    this.units = facts.sold
+    this.watch()
+  }
+
+  /** Enables the checks for few units and for the end of the lease. */
+  watch(): void {
+    this.checkBelow = this.refillBelow
+    this.checkAt = this.endsAt - (this.endsAt - this.askedAt) / 4
+  }
+
+  /** Suspends purchases until `untilAt`. */
+  rest(untilAt: number): void {
+    this.checkBelow = 0
+    this.checkAt = Math.min(untilAt, this.endsAt)
+  }
+
+  /** Whichever of the two clocks says so first ends it: while the machine is suspended, the monotonic one stands still. */
+  isLive(now: number): boolean {
+    return now < this.endsAt - suspendedMs(this.offset) && now >= this.askedAt
+  }
+
+  /** The verdict of a request that is allowed now; `held`: the units that the process still holds. */
+  verdict(limit: Limit, place: number, held: number, now: number): Verdict {
+    const { remaining, resetAt } = this.standing
+    const resetMs = Math.ceil(resetAt[place] - now)
+    return {
+      limit,
+      allowed: true,
+      remaining: toSmallInteger(remaining[place] + held),
+      retryAfterMs: 0,
+      resetAfterMs: resetMs > 0 ? toSmallInteger(resetMs) : 0,
+      delayMs: 0,
+    }
+  }
+}
 
 /** The clock and the listener of `Holdings`. */
 export interface HoldingsParts {

@@ -1,3 +1,11 @@
+import { StoreError } from '../../../core/errors.js'
+import { leaseBuy, leaseOut } from '../../../redis/scripts.js'
+import type { Charge, ChargeReceipt } from '../../store.js'
+import { type Changes, waitersChannel } from '../changes.js'
+import type { StoreScripts } from '../store-scripts.js'
+import { limitArguments, receiptArguments } from '../wire-format.js'
+import type { LeaseTerms } from './terms.js'
+
 /** The order of a process that buys units of a key. */
 export interface LeaseOrder {
   readonly key: string
@@ -58,4 +66,166 @@ export interface LeaseSeller {
   unitsOut(key: string, owner: string, endsAt: number | undefined): Promise<readonly number[]>
   /** False while the seller cannot be asked. */
   isReady(): boolean
+}
+
+/** Units of a lease are taken back within this time after the call, or not at all. */
+const RETURN_WITHIN_MS = 1000
+/** A question without a deadline is answered within this time, or not at all. */
+const ANSWER_WITHIN_MS = 1000
+
+/** The parts of the store that a seller uses. */
+export interface RedisSellerParts {
+  readonly scripts: StoreScripts
+  readonly changes: Changes
+  readonly terms: LeaseTerms
+  readonly limiter: string | undefined
+  readonly giveBack: (receipts: readonly ChargeReceipt[], units: number, endsAt?: number) => Promise<void>
+}
+
+/** Buys leases from Redis under one policy. */
+export class RedisSeller implements LeaseSeller {
+  readonly #parts: RedisSellerParts
+  readonly #limits: readonly string[]
+  /** The questions of this turn, by tag: refusals of one batch come together. */
+  readonly #questions = new Map<number, Question[]>()
+
+  constructor(parts: RedisSellerParts) {
+    this.#parts = parts
+    this.#limits = limitArguments(parts.terms.limits, () => 0)
+  }
+
+  isReady(): boolean {
+    return this.#parts.scripts.port.state() === 'ready'
+  }
+
+  async buy({ key, lease, cost, need, want, leftover, endsAt }: LeaseOrder): Promise<Sale> {
+    const { scripts, terms } = this.#parts
+    const { keys } = scripts
+    const charges = this.#charges(key)
+    const tag = keys.tagOf(charges[0])
+    const { facts } = leftover ?? {}
+    const returned =
+      leftover === undefined ? ['', '0', '0'] : [facts!.lease, String(leftover.units), String(facts!.soldAt)]
+    const reply = await scripts.run({
+      script: leaseBuy,
+      does: 'sell a lease',
+      tag,
+      keys: [
+        ...charges.map(charge => keys.blockListOf(charge, tag)),
+        keys.marksOf(charges, tag),
+        ...charges.map(charge => keys.keyOf(charge, tag)),
+        ...charges.map(charge => keys.noteOf(charge, tag)),
+        ...charges.map(charge => keys.leasesOf(charge, tag)),
+        ...keys.lineOf(charges, tag),
+      ],
+      args: () => [
+        String(terms.ttlMs),
+        String(cost),
+        String(need),
+        String(want),
+        lease,
+        ...returned,
+        waitersChannel(keys.prefix),
+        ...this.#limits,
+        ...(facts === undefined ? [] : receiptArguments(this.#receipts(facts))),
+      ],
+      endsAt,
+    })
+    return saleOf(reply, terms.limits.length)
+  }
+
+  async returnLease({ facts, units }: Leftover): Promise<void> {
+    await this.#parts.changes.run('return', this.#receipts(facts), {
+      units,
+      words: () => [facts.lease, String(facts.soldAt)],
+      endsAt: performance.now() + RETURN_WITHIN_MS,
+    })
+  }
+
+  async settle(facts: LeaseFacts, units: number, endsAt: number | undefined): Promise<void> {
+    if (units > 0) await this.#parts.giveBack(this.#receipts(facts), units, endsAt)
+  }
+
+  unitsOut(key: string, owner: string, endsAt = performance.now() + ANSWER_WITHIN_MS): Promise<readonly number[]> {
+    const { keys } = this.#parts.scripts
+    const charges = this.#charges(key)
+    const tag = keys.tagOf(charges[0])
+    return new Promise((resolve, reject) => {
+      const question = { keys: charges.map(charge => keys.leasesOf(charge, tag)), endsAt, resolve, reject }
+      const questions = this.#questions.get(tag)
+      if (questions !== undefined) {
+        questions.push(question)
+        return
+      }
+      this.#questions.set(tag, [question])
+      queueMicrotask(() => this.#ask(tag, owner))
+    })
+  }
+
+  #ask(tag: number, owner: string): void {
+    const questions = this.#questions.get(tag) ?? []
+    this.#questions.delete(tag)
+    const { scripts, terms } = this.#parts
+    scripts.ask(
+      {
+        script: leaseOut,
+        tag,
+        keys: questions.flatMap(({ keys }) => keys),
+        args: () => [String(terms.ttlMs), owner],
+        endsAt: Math.max(...questions.map(question => question.endsAt)),
+      },
+      reply => {
+        const [, ...out] = (reply as unknown[]).map(Number)
+        for (const { keys, resolve } of questions) resolve(out.splice(0, keys.length))
+      },
+      error => {
+        for (const { reject } of questions) reject(error)
+      },
+    )
+  }
+
+  #charges(key: string): Charge[] {
+    const { terms, limiter } = this.#parts
+    return terms.limits.map(limit => ({ key, limit, limiter }))
+  }
+
+  /** A sliding window logs the units at the end of the lease. */
+  #receipts({ key, sold, soldAt, remaining, resetAfterMs }: LeaseFacts): ChargeReceipt[] {
+    const { ttlMs } = this.#parts.terms
+    return this.#charges(key).map((charge, i) => ({
+      ...charge,
+      chargedAt: charge.limit.algorithm === 'sliding-window' ? soldAt + ttlMs : soldAt,
+      cost: sold,
+      remaining: remaining[i],
+      resetAfterMs: resetAfterMs[i],
+    }))
+  }
+}
+
+/** For how long units of a key may be out. */
+interface Question {
+  /** Its leases under each limit. */
+  readonly keys: readonly string[]
+  readonly endsAt: number
+  readonly resolve: (outMs: readonly number[]) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** Reads what lease_buy.lua returns. */
+function saleOf(reply: unknown, limits: number): Sale {
+  const numbers = Array.isArray(reply) ? reply.map(Number) : []
+  const [soldAt, units, lastsMs] = numbers
+  const none = units === -1
+  if (numbers.length !== (none ? 3 : 3 + 3 * limits) || numbers.some(Number.isNaN)) {
+    throw new StoreError('Redis answered a purchase with something else than numbers')
+  }
+  const column = (first: number) => Array.from({ length: none ? 0 : limits }, (_, i) => numbers[3 + 3 * i + first])
+  return {
+    units: none ? undefined : units,
+    soldAt,
+    lastsMs,
+    remaining: column(0),
+    resetAfterMs: column(1),
+    retries: column(2),
+  }
 }

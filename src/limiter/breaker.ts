@@ -1,0 +1,219 @@
+import { getOrMake } from '../core/get-or-make.js'
+import { notify, type Observer } from '../core/observer.js'
+import type { Charge, Store } from '../stores/store.js'
+
+const SPAN_MS = 10_000
+const BUCKETS = 10
+const ENOUGH = 20
+const PROBE_EVERY_MS = 200
+/** Longest interval between probes without an answer: each of them occupies memory in the client until its connection ends. */
+const LONGEST_PROBE_MS = 5000
+
+/**
+ * Stops asking a failing store: it opens when 20 calls in a row failed, or at least half of at least 20 calls of the last 10 s. (A server that hangs after much traffic has
+ * a long row of successes behind it.) While it is open, one decision every 200 ms goes through as a probe; the first successful probe closes it. Probes without an answer
+ * become rarer, up to one in 5 s: a store that returns answers the earlier probes first, and such an answer allows the next probe at once. (After
+ * the circuit breaker of M. Nygard, Release It!, 2007.)
+ */
+export class CircuitBreaker {
+  readonly #failed = new Uint32Array(BUCKETS)
+  readonly #succeeded = new Uint32Array(BUCKETS)
+  #newest = 0
+  /** Failures since the last success. */
+  #inARow = 0
+  #open = false
+  #nextProbeAt = 0
+  #probeEveryMs = PROBE_EVERY_MS
+
+  get isOpen(): boolean {
+    return this.#open
+  }
+
+  /** Whether a decision may ask the store. While the breaker is open, one decision becomes the probe and the others must wait. */
+  admits(now: number): boolean {
+    if (!this.#open) return true
+    if (now < this.#nextProbeAt) return false
+    this.#nextProbeAt = now + this.#probeEveryMs
+    return true
+  }
+
+  /** True if this success closed the breaker. */
+  succeed(now: number): boolean {
+    this.#succeeded[this.#bucketAt(now)]++
+    this.#inARow = 0
+    if (!this.#open) return false
+    this.#open = false
+    this.#failed.fill(0)
+    this.#succeeded.fill(0)
+    return true
+  }
+
+  /** True if this failure opened the breaker. */
+  fail(now: number): boolean {
+    this.#failed[this.#bucketAt(now)]++
+    this.#inARow++
+    if (this.#open) return false
+    const failed = sum(this.#failed)
+    const all = failed + sum(this.#succeeded)
+    if (this.#inARow < ENOUGH && (all < ENOUGH || failed * 2 < all)) return false
+    this.#open = true
+    this.#probeEveryMs = PROBE_EVERY_MS
+    this.#nextProbeAt = now + PROBE_EVERY_MS
+    return true
+  }
+
+  /** An answer came after its deadline: the next decision may probe the store. */
+  probeNow(): void {
+    this.#probeEveryMs = PROBE_EVERY_MS
+    this.#nextProbeAt = 0
+  }
+
+  /** The store or its client refused a probe: it is reachable, so probes return to one in 200 ms. */
+  hear(now: number): void {
+    this.#probeEveryMs = PROBE_EVERY_MS
+    this.#nextProbeAt = Math.min(this.#nextProbeAt, now + PROBE_EVERY_MS)
+  }
+
+  /** A probe got no answer within its deadline: the next probe comes later. */
+  silence(): void {
+    if (this.#open) this.#probeEveryMs = Math.min(this.#probeEveryMs * 2, LONGEST_PROBE_MS)
+  }
+
+  #bucketAt(now: number): number {
+    const tick = Math.floor(now / (SPAN_MS / BUCKETS))
+    const passed = Math.min(BUCKETS, tick - this.#newest)
+    for (let i = 0; i < passed; i++) {
+      this.#failed[(tick - i) % BUCKETS] = 0
+      this.#succeeded[(tick - i) % BUCKETS] = 0
+    }
+    if (passed > 0) this.#newest = tick
+    return tick % BUCKETS
+  }
+}
+
+function sum(buckets: Uint32Array): number {
+  let total = 0
+  for (const count of buckets) total += count
+  return total
+}
+
+/** Above this number of observers, those that were garbage collected are removed. */
+const FEW = 64
+
+/**
+ * The observers of a store's breakers: all observers of its limiters, not only that of the limiter with the last failure. Each observer
+ * that receives `breakerOpened` also receives `breakerClosed`, so that a count of open breakers returns to 0.
+ */
+class BreakerAudience {
+  /** Weak, so that a store does not keep the observers of limiters that are no longer used. */
+  #members: Array<WeakRef<Observer>> = []
+  readonly #known = new WeakSet<Observer>()
+  readonly #informed = new WeakMap<CircuitBreaker, readonly Observer[]>()
+  #pruneAt = FEW
+
+  join(observer: Observer): void {
+    if (this.#known.has(observer)) return
+    this.#known.add(observer)
+    this.#members.push(new WeakRef(observer))
+    if (this.#members.length < this.#pruneAt) return
+    this.#members = this.#members.filter(member => member.deref() !== undefined)
+    this.#pruneAt = Math.max(FEW, 2 * this.#members.length)
+  }
+
+  opened(breaker: CircuitBreaker, error: Error): void {
+    const informed = this.#members.map(member => member.deref()).filter(observer => observer !== undefined)
+    this.#informed.set(breaker, informed)
+    for (const observer of informed) notify(observer, 'breakerOpened', error)
+  }
+
+  closed(breaker: CircuitBreaker): void {
+    const informed = this.#informed.get(breaker) ?? []
+    this.#informed.delete(breaker)
+    for (const observer of informed) notify(observer, 'breakerClosed')
+  }
+}
+
+/**
+ * The circuit breakers of a store under one deadline: one for each server, so that a hanging server affects neither the
+ * other servers nor limiters with a longer deadline. Limiters with the same store and deadline share them.
+ */
+export class CircuitBreakers {
+  /** The observers that receive an event when a breaker opens or closes. */
+  readonly audience = new BreakerAudience()
+  readonly #byServer = new Map<string, CircuitBreaker>()
+
+  private constructor(readonly store: Store) {}
+
+  static of(store: Store, deadlineMs: number): CircuitBreakers {
+    const byDeadline = getOrMake(BREAKERS, store, () => new Map())
+    return getOrMake(byDeadline, deadlineMs, () => new CircuitBreakers(store))
+  }
+
+  of(server: string): CircuitBreaker {
+    let breaker = this.#byServer.get(server)
+    if (breaker === undefined) {
+      breaker = new CircuitBreaker()
+      this.#byServer.set(server, breaker)
+    }
+    return breaker
+  }
+
+  ofCharge(charge: Charge): CircuitBreaker {
+    return this.of(this.store.serverOf?.(charge) ?? '')
+  }
+
+  /** Groups charges by the breaker of their server. */
+  parts<C extends Charge>(charges: readonly C[]): ReadonlyMap<CircuitBreaker, readonly C[]> {
+    const [first] = charges
+    if (charges.length === 1 || this.store.serverOf === undefined) return new Map([[this.ofCharge(first), charges]])
+    const parts = new Map<CircuitBreaker, C[]>()
+    for (const charge of charges) {
+      const breaker = this.ofCharge(charge)
+      const part = parts.get(breaker)
+      if (part === undefined) parts.set(breaker, [charge])
+      else part.push(charge)
+    }
+    return parts
+  }
+}
+
+const BREAKERS = new WeakMap<Store, Map<number, CircuitBreakers>>()
+
+/** Reports to an observer how long a store took: once for all decisions of one answer. */
+export class AnswerWatch {
+  #decisions = 0
+  #askedAt = 0
+  #answeredAt = 0
+
+  private constructor(readonly observer: Observer) {}
+
+  /** Undefined without an observer of `storeAnswered`. */
+  static of(observer: Observer | undefined): AnswerWatch | undefined {
+    return observer?.storeAnswered === undefined ? undefined : new AnswerWatch(observer)
+  }
+
+  /** One decision was answered. The decisions of one answer are reported at the same moment, the earliest asked first. */
+  decided(askedAt: number, answeredAt: number): void {
+    if (this.#decisions > 0 && answeredAt === this.#answeredAt) {
+      this.#decisions++
+      return
+    }
+    if (this.#decisions > 0) this.#report()
+    else queueMicrotask(() => this.#report())
+    this.#decisions = 1
+    this.#askedAt = askedAt
+    this.#answeredAt = answeredAt
+  }
+
+  /** A call without decisions was answered. */
+  answered(askedAt: number, answeredAt: number): void {
+    notify(this.observer, 'storeAnswered', { durationMs: Math.max(0, answeredAt - askedAt), decisions: 0 })
+  }
+
+  #report(): void {
+    if (this.#decisions === 0) return
+    const event = { durationMs: Math.max(0, this.#answeredAt - this.#askedAt), decisions: this.#decisions }
+    this.#decisions = 0
+    notify(this.observer, 'storeAnswered', event)
+  }
+}

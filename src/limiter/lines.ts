@@ -1,0 +1,109 @@
+import type { Decision } from '../core/decision.js'
+import { StoreError } from '../core/errors.js'
+import { MemoryStore } from '../stores/memory/memory-store.js'
+import { RedisStore } from '../stores/redis/redis-store.js'
+import type { Charge, Store } from '../stores/store.js'
+import type { Outage } from '../waiting/line-user.js'
+import type { Patience } from '../waiting/wait.js'
+import type { Decider } from './decider.js'
+import type { StoreFailure } from './fallback.js'
+import type { GuardedStore } from './guarded-store.js'
+import type { LimiterKey } from './key.js'
+import { LocalLines, MemoryLines, type StoreLines } from './process-lines.js'
+import { RedisLines } from './redis-lines.js'
+
+/** The waiting lines of a limiter over a store; undefined if the store has none. */
+function storeLinesOf(store: Store, guarded: GuardedStore): StoreLines | undefined {
+  if (store instanceof MemoryStore) return MemoryLines.of(store)
+  if (store instanceof RedisStore) return new RedisLines(store, guarded)
+  return undefined
+}
+
+/** The waiting lines of one limiter: those of the store and, if it has none or during an outage, those of this process. */
+export class LimiterLines {
+  /** Undefined if the store has no lines. */
+  readonly #inStore: StoreLines | undefined
+  readonly #local: LocalLines
+  readonly #onStoreFailure: StoreFailure
+  #closed = false
+
+  constructor(
+    guarded: GuardedStore,
+    onStoreFailure: StoreFailure,
+    ask: (key: LimiterKey, cost: number) => Promise<Decision>,
+    giveBack: (decision: Decision) => Promise<void>,
+  ) {
+    this.#inStore = storeLinesOf(guarded.store, guarded)
+    this.#local = new LocalLines(ask, giveBack)
+    this.#onStoreFailure = onStoreFailure
+  }
+
+  /**
+   * Waits for a turn, as documented at `RateLimiter.acquire`. While the store fails, the waiter keeps its place in the store's line, and the failure policy
+   * may serve it meanwhile.
+   */
+  async wait(decider: Decider, key: LimiterKey, cost: number, patience: Patience): Promise<Decision> {
+    const askedAt = performance.now()
+    const charges = decider.chargesOf(key)
+    const fails = this.#onStoreFailure === 'closed'
+    const left = () => Math.max(0, patience.timeoutMs - (performance.now() - askedAt))
+    const outage = fails
+      ? undefined
+      : new LocalWait(signal => this.#local.wait(key, cost, { timeoutMs: left(), signal }))
+    try {
+      const turn = this.#inStore?.wait(charges, cost, patience, outage)
+      if (turn === undefined) return await this.#local.wait(key, cost, patience)
+      const { verdicts, at } = await turn
+      return decider.granted(key, charges, cost, verdicts, at)
+    } catch (error) {
+      if (error instanceof ServedHere) return error.decision
+      if (!(error instanceof StoreError) || fails || this.#closed) throw error
+      // An error in the request itself, like a key of another type: no line of the store will take it.
+      return await this.#local.wait(key, cost, { ...patience, timeoutMs: left() })
+    } finally {
+      outage?.ends()
+    }
+  }
+
+  /** Units may have become free: wakes the waiters of these charges of the key. */
+  wake(key: LimiterKey, charges: readonly Charge[]): void {
+    this.#local.wake(key)
+    this.#inStore?.wake?.(charges)
+  }
+
+  /** Rejects all waiters in the store's lines; resolves when they have left them. `ownsStore`: no other limiter uses the store. */
+  async close(ownsStore: boolean): Promise<void> {
+    this.#closed = true
+    await this.#inStore?.close(new StoreError('the limiter was closed while this waited'), ownsStore)
+  }
+}
+
+/** Ends a wait in the store's line: the failure policy has granted the request meanwhile. */
+class ServedHere extends Error {
+  constructor(readonly decision: Decision) {
+    super('served in this process')
+  }
+}
+
+/** The wait in this process while the store fails. */
+class LocalWait implements Outage {
+  #control: AbortController | undefined
+
+  constructor(readonly wait: (signal: AbortSignal) => Promise<Decision>) {}
+
+  begins(_: unknown, leave: (error: unknown) => void): void {
+    const control = new AbortController()
+    this.#control = control
+    this.wait(control.signal).then(
+      decision => leave(new ServedHere(decision)),
+      error => {
+        if (!control.signal.aborted) leave(error)
+      },
+    )
+  }
+
+  ends(): void {
+    this.#control?.abort(new StoreError('the store answers again'))
+    this.#control = undefined
+  }
+}

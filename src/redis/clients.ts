@@ -1,0 +1,115 @@
+import { PolicyError, shown } from '../core/errors.js'
+import { getOrMake } from '../core/get-or-make.js'
+import { emitWarning, OutageWarnings } from '../core/warnings.js'
+import type { ClientPort, GaveUp, OpenBlocking, OpenListening, RedisClient } from './client.js'
+import { glideBlocking, glideListening, glidePort, isGlide, isGlideBlocker, isGlideListener } from './glide.js'
+import {
+  ioredisBlocking,
+  ioredisListening,
+  ioredisPort,
+  isIoredis,
+  isIoredisBlocker,
+  isIoredisListener,
+} from './ioredis.js'
+import {
+  isNodeRedis,
+  isNodeRedisBlocker,
+  isNodeRedisListener,
+  nodeRedisBlocking,
+  nodeRedisListening,
+  nodeRedisPort,
+  nodeRedisRefusal,
+} from './node-redis.js'
+
+const PORTS = new WeakMap<RedisClient, ClientPort>()
+
+/**
+ * The port to a client, recognised by its shape; one for each client, shared by all objects. Throws `PolicyError` for
+ * anything else; `user` names the class that was given the client.
+ */
+export function portOf(client: RedisClient, user: string): ClientPort {
+  if (typeof client !== 'object' || client === null) throw unknown(client, user)
+  return getOrMake(PORTS, client, () => newPort(client, user))
+}
+
+function newPort(client: RedisClient, user: string): ClientPort {
+  if (isIoredis(client)) return ioredisPort(client, warnOnce(client))
+  if (isNodeRedis(client)) {
+    const refusal = nodeRedisRefusal(client)
+    if (refusal !== undefined) throw new PolicyError(`${user}: client ${refusal}`)
+    return nodeRedisPort(client, warnOnce(client))
+  }
+  if (isGlide(client)) return glidePort(client)
+  throw unknown(client, user)
+}
+
+function warnOnce(client: RedisClient): GaveUp {
+  let hasWarned = false
+  return ({ option, example }) => {
+    if (hasWarned) return
+    hasWarned = true
+    emitWarning(
+      'SPILLWAY_STORE',
+      `The client of Redis at ${clientName(client)} has given up: its ${option} has ended its attempts to connect. The failure policy ` +
+        `decides until it is connected again. Give it a strategy that never gives up, like ${example}, and restart the process or call connect().`,
+    )
+  }
+}
+
+function unknown(client: unknown, user: string): PolicyError {
+  return new PolicyError(
+    `${user}: client ${shown(client)}: expected a client of ioredis or iovalkey, like new Redis('redis://127.0.0.1:6379') or new Cluster([…]), ` +
+      "of node-redis, like createClient({ url: 'redis://127.0.0.1:6379' }), createCluster or createSentinel, " +
+      'or of @valkey/valkey-glide, like await GlideClient.createClient({ addresses: […] }) or GlideClusterClient',
+  )
+}
+
+interface Address {
+  readonly host?: unknown
+  readonly port?: unknown
+  readonly path?: unknown
+}
+
+/** The address of a client's server, for messages: "127.0.0.1:6379", or "a cluster". Contains no user name or password. */
+export function clientName(client: RedisClient): string {
+  if (portOf(client, 'client').cluster) return 'a cluster'
+  const { options, config } = client as {
+    options?: Address & { socket?: Address; url?: unknown }
+    /** Of GLIDE. */
+    config?: { addresses?: readonly Address[] }
+  }
+  return addressOf(options ?? config?.addresses?.[0])
+}
+
+/** The warnings of an outage of a client's server: see `OutageWarnings`. */
+export function redisWarnings(client: RedisClient, meanwhile: string, code?: string): OutageWarnings {
+  return new OutageWarnings(client, () => `Redis at ${clientName(client)}`, meanwhile, undefined, code)
+}
+
+function addressOf(options: (Address & { socket?: Address; url?: unknown }) | undefined): string {
+  const { host, port, path } = options?.socket ?? options ?? {}
+  if (typeof path === 'string') return path
+  if (typeof host === 'string') return `${host}:${port ?? 6379}`
+  const url = options?.url
+  if (typeof url === 'string' && URL.canParse(url)) return new URL(url).host
+  return 'its server'
+}
+
+/**
+ * Opens blocking connections beside this client; undefined if the client cannot be duplicated, like a sentinel of node-redis.
+ */
+export function blockingOf(client: RedisClient): OpenBlocking | undefined {
+  if (isIoredisBlocker(client)) return ioredisBlocking(client)
+  if (isNodeRedisBlocker(client)) return nodeRedisBlocking(client)
+  return isGlideBlocker(client) ? glideBlocking(client) : undefined
+}
+
+/**
+ * Opens listening connections beside this client; undefined if the client provides none, like a node-redis sentinel and GLIDE before
+ * 2.3.
+ */
+export function listeningOf(client: RedisClient): OpenListening | undefined {
+  if (isIoredisListener(client)) return ioredisListening(client)
+  if (isNodeRedisListener(client)) return nodeRedisListening(client)
+  return isGlideListener(client) ? glideListening(client) : undefined
+}
