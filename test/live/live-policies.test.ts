@@ -478,35 +478,32 @@ test('a closed object leaves no connection open', async () => {
   await own.stop()
 })
 
-test.each<[string, (live: LivePolicies) => Promise<unknown>]>([
-  ['to a question', () => redis.client().call('CLIENT', 'KILL', 'TYPE', 'pubsub')],
-  ['to its own change', live => live.set('login', '7/1m')],
-])(
-  'a temporary limit ends at its moment, also in a process that was interrupted before it read the answer %s',
-  async (_, ask) => {
-    const client = redis.client()
-    const live = liveOf(client)
-    await live.set('api', '1000/1m', { until: '30s' })
-    expect(quotaOf(live)).toBe(1000)
-    let aheadMs = 0
-    const real = performance.now.bind(performance)
-    const clock = jest.spyOn(performance, 'now').mockImplementation(() => real() + aheadMs)
-    let answered = false
-    const send = client.sendCommand.bind(client)
-    const sends = jest.spyOn(client, 'sendCommand').mockImplementation((...words) => {
-      const answer = send(...words) as Promise<unknown>
-      // The process stands still for a minute, from the moment of the first answer on.
-      aheadMs = 60_000
-      answer.then(() => setImmediate(() => (answered = true)))
-      return answer
-    })
-    try {
-      await ask(live)
-      await eventually('it has asked', async () => answered)
-      expect(quotaOf(live)).toBe(100)
-    } finally {
-      clock.mockRestore()
-      sends.mockRestore()
-    }
-  },
-)
+test('a temporary limit ends at its moment, also in a process that was interrupted before it read the answer to a question', async () => {
+  const client = redis.client()
+  const live = liveOf(client)
+  await live.set('api', '1000/1m', { until: '30s' })
+  expect(quotaOf(live)).toBe(1000)
+  let aheadMs = 0
+  const real = performance.now.bind(performance)
+  const clock = jest.spyOn(performance, 'now').mockImplementation(() => real() + aheadMs)
+  let answered = false
+  const send = client.sendCommand.bind(client)
+  const sends = jest.spyOn(client, 'sendCommand').mockImplementation((...words) => {
+    // Redis has not stood still with the process, so what it says of its clock later does not count here.
+    if (aheadMs > 0) return new Promise(() => {})
+    const answer = send(...words) as Promise<unknown>
+    // The process stands still for a minute, from the moment of the first answer on.
+    aheadMs = 60_000
+    const read = () => setImmediate(() => (answered = true))
+    answer.then(read, read)
+    return answer
+  })
+  try {
+    await redis.client().call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+    await eventually('it has asked', async () => answered)
+    expect(quotaOf(live)).toBe(100)
+  } finally {
+    clock.mockRestore()
+    sends.mockRestore()
+  }
+})
