@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { afterAll, beforeAll, expect, jest, test } from '@jest/globals'
 import { StoreError } from '../../src/core/errors.js'
 import { RedisHealth } from '../../src/http/concurrency/redis-health.js'
@@ -47,7 +48,12 @@ test('whatever is paused, resumed and cut off in which order, every process that
           own.delete(process)
         }
       } else if (what === 3) {
-        clients[process].disconnect()
+        // Until its connection has ended, a client refuses to connect anew.
+        if (connected.has(process)) {
+          const ended = once(clients[process], 'end')
+          clients[process].disconnect()
+          await ended
+        }
         connected.delete(process)
       } else if (!connected.has(process)) {
         await clients[process].connect()
