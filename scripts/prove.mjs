@@ -5,7 +5,7 @@
 //   npm run prove                      everything
 //   npm run prove -- waiting           one folder
 //   npm run prove -- waiting/rate      the configurations and mutants whose name starts so
-import { execFile, spawnSync } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -23,27 +23,6 @@ const MEMORY_MB = 3500
 const MOST_STEPS = 2_000_000
 /** What is checked: the parameters of one row, and the model. */
 const MODEL = 'check.pml'
-
-/** @param {string} program */
-const has = program => spawnSync(program, ['--version'], { stdio: 'ignore' }).error === undefined
-
-/** Installs SPIN and a C compiler where this machine lets us; else says how. */
-function requirePrograms() {
-  const missing = () => ['spin', 'gcc'].filter(program => !has(program))
-  if (missing().length === 0) return true
-  const root = process.getuid?.() === 0 ? [] : ['sudo', '-n']
-  const apt = [...root, 'env', 'DEBIAN_FRONTEND=noninteractive', 'apt-get']
-  for (const args of [['update'], ['install', '-y', '--no-install-recommends', 'spin', 'gcc', 'libc6-dev']]) {
-    if (!has('apt-get')) break
-    console.log(`The proofs need ${missing().join(' and ')}: running ${[...apt, ...args].join(' ')}`)
-    const [program, ...rest] = [...apt, ...args]
-    const { status, stdout, stderr } = spawnSync(program, rest, { stdio: ['ignore', 'pipe', 'pipe'], encoding: 'utf8' })
-    if (status !== 0) console.error(`${stdout ?? ''}${stderr ?? ''}`.trimEnd())
-  }
-  if (missing().length === 0) return true
-  console.error(`The proofs need ${missing().join(' and ')} on PATH: install them, like \`apt-get install spin gcc\`.`)
-  return false
-}
 
 /**
  * @param {string} program @param {string[]} args @param {string} cwd
@@ -194,7 +173,6 @@ const fail = (/** @type {string} */ line) => {
 }
 
 async function main() {
-  if (!requirePrograms()) return false
   const jobs = readJobs(process.argv[2])
   if (jobs.length === 0) return fail(`no configuration or mutant is called ${process.argv[2] ?? 'anything'} in proofs/`)
   const startedAt = performance.now()
