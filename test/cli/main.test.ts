@@ -60,7 +60,7 @@ describe('wrong arguments exit with 2, unreadable files with 1, each with one li
     [['constructor'], 2, 'spillway: unknown command "constructor", expected replay,'],
     [['\x1b[31m'], 2, 'spillway: unknown command "\\u001b[31m", expected replay,'],
     [['replay', LOG_FILE], 2, 'spillway replay: given no --policy, expected'],
-    [['replay', LOG_FILE, '--policy', '10/minute'], 2, 'spillway replay: limit "10/minute":'],
+    [['replay', LOG_FILE, '--policy', '10/min'], 2, 'spillway replay: limit "10/min":'],
     [['replay', LOG_FILE, ...POLICY, '--html', LOG_FILE], 2, 'spillway replay: --html: given the log itself, expected'],
     [['replay', LOG_FILE, ...POLICY, '--html', dir], 1, 'spillway replay: cannot write "'],
     [['replay', join(dir, 'none\x1b'), ...POLICY], 1, 'spillway replay: cannot read "'],
