@@ -142,7 +142,10 @@ describe.each(['memory', 'redis'] as const)('over %s', kind => {
   test('several limits are decided together', async () => {
     const { clock, limiter } = limiterAt('3/day tz=Asia/Kolkata; 2/hour calendar; 100/1m', '2026-01-01T18:00:00Z')
     for (const allowed of [true, true, false]) expect((await limiter.consume('k')).allowed).toBe(allowed)
-    expect(await limiter.consume('k')).toMatchObject({ limit: { name: '2-per-calendar-hour' }, retryAfterMs: 3_600_000 })
+    expect(await limiter.consume('k')).toMatchObject({
+      limit: { name: '2-per-calendar-hour' },
+      retryAfterMs: 3_600_000,
+    })
     await limiter.charge('k', 1)
     // The day ends in Kolkata at 18:30 UTC.
     expect(await limiter.consume('k')).toMatchObject({ retryAfterMs: 3_600_000 })
