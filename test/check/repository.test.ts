@@ -64,7 +64,7 @@ describe('the repository', () => {
     )
     expect(commands.length).toBeGreaterThan(10)
     const matrix = [...textOf('.github/workflows/nightly.yml').matchAll(/test:\w+/g)].map(([name]) => name)
-    const named = commands.filter(command => !['npm ci', 'npm test', 'npm run ${{ matrix.command }}'].includes(command))
+    const named = commands.filter(command => !/^npm (?:ci|test|run \$\{\{ matrix\.command }})$/.test(command))
     const names = [...named.map(command => command.replace(/^npm run /, '')), ...matrix]
     expect(names.filter(name => !(name in scripts))).toEqual([])
   })

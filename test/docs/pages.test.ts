@@ -5,7 +5,15 @@ import { filesOf, root } from '../check/files.js'
 import { PAGES, textOf } from './pages.js'
 
 const DECISIONS = filesOf('docs/decisions', '.md')
-const WRITTEN = [...PAGES, ...DECISIONS, 'CONTRIBUTING.md', 'SECURITY.md']
+const WRITTEN = [
+  ...PAGES,
+  ...DECISIONS,
+  'CONTRIBUTING.md',
+  'SECURITY.md',
+  'CODE_OF_CONDUCT.md',
+  'lua/README.md',
+  'test/README.md',
+]
 
 /** Where the links and pictures of a page lead: paths from the root of the repository, with `#` and an anchor, or addresses. */
 function targetsOf(page: string): string[] {
