@@ -6,6 +6,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os'
 import { dirname, join, posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { ENTRIES } from './entries.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const page = join(root, 'docs/reference.md')
@@ -117,7 +118,7 @@ try {
   const typedoc = join(root, 'node_modules/typedoc/bin/typedoc')
   const { stdout, stderr, status } = spawnSync(
     process.execPath,
-    [typedoc, '--options', join(root, 'scripts/typedoc.json'), '--out', folder],
+    [typedoc, '--options', join(root, 'scripts/typedoc.json'), '--out', folder, ...Object.values(ENTRIES)],
     {
       cwd: root,
       encoding: 'utf8',
