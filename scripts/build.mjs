@@ -13,12 +13,15 @@ import { brotliCompressSync } from 'node:zlib'
 import { rolldown } from 'rolldown'
 import { dts } from 'rolldown-plugin-dts'
 import ts from 'typescript'
-import { CALLABLE, ENTRIES } from './entries.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const dist = join(root, 'dist')
 const require = createRequire(import.meta.url)
 
+/** Entry points: the name that users import after `spillway/` → the source. @type {Record<string, string>} */
+const ENTRIES = JSON.parse(readFileSync(join(root, 'scripts/entries.json'), 'utf8'))
+/** Entry points whose `require` gives the default export itself, with all names as its properties, as the package that they replace. */
+const CALLABLE = new Set(['express-rate-limit', 'fastify', 'koa-ratelimit'])
 const COMMAND = { cli: 'src/cli/main.ts' }
 
 // Not in the tarball: see "files" in package.json.
@@ -36,7 +39,7 @@ function fingerprint() {
     'package.json',
     'package-lock.json',
     'scripts/build.mjs',
-    'scripts/entries.mjs',
+    'scripts/entries.json',
   ]
   const sources = readdirSync(join(root, 'src'), { recursive: true, withFileTypes: true })
     .filter(entry => entry.isFile())
@@ -139,8 +142,7 @@ async function writeModules(folder) {
 function nameOfDefault(folder, name) {
   const { default: main, ...names } = require(join(folder, `${moduleOf(name)}.js`))
   const [found] = Object.entries(names).find(([, value]) => value === main) ?? []
-  if (found === undefined)
-    throw new Error(`${ENTRIES[/** @type {keyof typeof ENTRIES} */ (name)]}: its default export needs a name too`)
+  if (found === undefined) throw new Error(`${ENTRIES[name]}: its default export needs a name too`)
   return found
 }
 

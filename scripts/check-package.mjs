@@ -2,9 +2,10 @@
 // Whether the package as it would be published resolves for every module system and type checker. Each entry point is named: package.json has
 // a pattern for them.
 import { spawnSync } from 'node:child_process'
-import { ENTRIES } from './entries.mjs'
+import { readFileSync } from 'node:fs'
 
-const names = Object.keys(ENTRIES).filter(name => name !== 'index')
+const entries = JSON.parse(readFileSync(new URL('entries.json', import.meta.url), 'utf8'))
+const names = Object.keys(entries).filter(name => name !== 'index')
 const checks = [
   ['publint', '--strict'],
   ['attw', '--pack', '.', '--include-entrypoints', ...names],

@@ -6,9 +6,9 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os'
 import { dirname, join, posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { ENTRIES } from './entries.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
+const entries = Object.values(JSON.parse(readFileSync(join(root, 'scripts/entries.json'), 'utf8')))
 const page = join(root, 'docs/reference.md')
 const HEAD = `# Reference
 
@@ -118,7 +118,7 @@ try {
   const typedoc = join(root, 'node_modules/typedoc/bin/typedoc')
   const { stdout, stderr, status } = spawnSync(
     process.execPath,
-    [typedoc, '--options', join(root, 'scripts/typedoc.json'), '--out', folder, ...Object.values(ENTRIES)],
+    [typedoc, '--options', join(root, 'scripts/typedoc.json'), '--out', folder, ...entries],
     {
       cwd: root,
       encoding: 'utf8',
