@@ -113,7 +113,9 @@ export function shortKey(key: string): string {
 
 /** A text of so many random letters, 6 bits each, that nobody can guess. Not for the time while a program loads: some runtimes have no randomness then. */
 export function randomText(letters: number): string {
-  return Array.from(crypto.getRandomValues(new Uint8Array(letters)), byte => BASE64URL[byte & 63]).join('')
+  let text = ''
+  for (const byte of crypto.getRandomValues(new Uint8Array(letters))) text += BASE64URL[byte & 63]
+  return text
 }
 
 /** V8 represents substrings of at least this length as references to the whole text. */
