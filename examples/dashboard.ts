@@ -1,10 +1,12 @@
 // A dashboard with live data: a service with live limits, a shared rate, a semaphore and a queue, and the traffic of its clients, one of
 // which tries passwords. All in one process.
-// Needs a Redis: REDIS_URL, by default redis://127.0.0.1:6379. PORT: default a free one. Ends with Ctrl-C.
+// REDIS_URL: by default it starts a redis-server of its own, which keeps nothing. PORT: by default a free one. Ends with Ctrl-C.
 //
-//   node --import tsx examples/dashboard.ts
+//   npm run demo:dashboard
+import { spawn } from 'node:child_process'
 import { once, setMaxListeners } from 'node:events'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import express from 'express'
 import { Redis } from 'ioredis'
@@ -14,7 +16,7 @@ import { rateLimit } from 'spillway/express'
 import { LivePolicies } from 'spillway/live'
 
 const prefix = 'example-dashboard'
-const url = process.env.REDIS_URL ?? 'redis://127.0.0.1:6379'
+const url = process.env.REDIS_URL ?? (await ownRedis())
 const redis = new Redis(url, { maxRetriesPerRequest: 20 })
 redis.on('error', () => {})
 await redis.ping().catch(() => {
@@ -102,3 +104,25 @@ async function end(): Promise<void> {
   redis.disconnect()
 }
 for (const sign of ['SIGINT', 'SIGTERM'] as const) process.once(sign, () => void end())
+
+/** Starts a Redis on a free port, which ends with this process; resolves to its URL. */
+async function ownRedis(): Promise<string> {
+  const probe = createServer().listen(0, '127.0.0.1')
+  await once(probe, 'listening')
+  const { port } = probe.address() as AddressInfo
+  probe.close()
+  const server = spawn(
+    'redis-server',
+    ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--dir', tmpdir()],
+    {
+      stdio: 'ignore',
+    },
+  )
+  server.once('error', () => {
+    console.error('This needs redis-server: install it, like `apt-get install redis-server`, or set REDIS_URL')
+    process.exit(1)
+  })
+  server.unref()
+  process.once('exit', () => server.kill('SIGKILL'))
+  return `redis://127.0.0.1:${port}`
+}

@@ -1,48 +1,28 @@
 #!/usr/bin/env node
-// Checks every model in proofs/*/ with SPIN. Each folder holds a checks.json: the configurations that must hold, and the mutants that must not.
+// Checks every model in proofs/*/ with SPIN. Each folder holds a table, checks.txt: the configurations that must hold, and the mutants that must not.
 // Prints the states explored for each and stops with exit code 1 at the first counterexample, mutant that survives, or incomplete search.
 //
 //   npm run prove                      everything
 //   npm run prove -- waiting           one folder
 //   npm run prove -- waiting/rate      the configurations and mutants whose name starts so
-import { execFile, spawnSync } from 'node:child_process'
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { execFile } from 'node:child_process'
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 
 /**
- * @typedef {{ name: string, model: string, check: 'safety' | 'liveness', defines?: Record<string, string | number> }} Configuration
- * @typedef {Configuration & { breaks: string }} Mutant `breaks` names the property that must fail
- * @typedef {{ configurations: Configuration[], mutants: Mutant[] }} Checks
- * @typedef {{ folder: string, check: Configuration & { breaks?: string }, mutant: boolean }} Job
- * @typedef {{ violated: string, kind: 'ltl' | 'assertion', story: string, macros: string[] }} Counterexample
+ * One row of a table. `breaks` names the property that a mutant must break; a configuration has none.
+ *
+ * @typedef {{ folder: string, name: string, model: string, search: 'safety' | 'liveness', parameters: string[], breaks?: string }} Job
+ * @typedef {{ violated: string, kind: 'ltl' | 'assertion', story: string }} Counterexample
  * @typedef {{ states?: number, failure?: string, counterexample?: Counterexample }} Outcome
  */
 
 const proofs = resolve(import.meta.dirname, '../proofs')
 const MEMORY_MB = 3500
 const MOST_STEPS = 2_000_000
-
-/** @param {string} program */
-const has = program => spawnSync(program, ['--version'], { stdio: 'ignore' }).error === undefined
-
-/** Installs SPIN and a C compiler where this machine lets us; else says how. */
-function requirePrograms() {
-  const missing = () => ['spin', 'gcc'].filter(program => !has(program))
-  if (missing().length === 0) return true
-  const root = process.getuid?.() === 0 ? [] : ['sudo', '-n']
-  const apt = [...root, 'env', 'DEBIAN_FRONTEND=noninteractive', 'apt-get']
-  for (const args of [['update'], ['install', '-y', '--no-install-recommends', 'spin', 'gcc', 'libc6-dev']]) {
-    if (!has('apt-get')) break
-    console.log(`The proofs need ${missing().join(' and ')}: running ${[...apt, ...args].join(' ')}`)
-    const [program, ...rest] = [...apt, ...args]
-    const { status, stdout, stderr } = spawnSync(program, rest, { stdio: ['ignore', 'pipe', 'pipe'], encoding: 'utf8' })
-    if (status !== 0) console.error(`${stdout ?? ''}${stderr ?? ''}`.trimEnd())
-  }
-  if (missing().length === 0) return true
-  console.error(`The proofs need ${missing().join(' and ')} on PATH: install them, like \`apt-get install spin gcc\`.`)
-  return false
-}
+/** What is checked: the parameters of one row, and the model. */
+const MODEL = 'check.pml'
 
 /**
  * @param {string} program @param {string[]} args @param {string} cwd
@@ -63,27 +43,27 @@ const run = (program, args, cwd) =>
  */
 async function explore(job, cwd) {
   cpSync(join(proofs, job.folder), cwd, { recursive: true })
-  const { model, defines = {}, check } = job.check
-  const macros = Object.entries(defines).map(([name, value]) => `-D${name}=${value}`)
-  const safety = check === 'safety'
+  const parameters = job.parameters.map(parameter => `#define ${parameter.replace('=', ' ')}\n`)
+  writeFileSync(join(cwd, MODEL), `${parameters.join('')}#include "${job.model}.pml"\n`)
+  const safety = job.search === 'safety'
 
-  const generated = await run('spin', [...macros, '-a', model], cwd)
+  const generated = await run('spin', ['-a', MODEL], cwd)
   if (generated.code !== 0 || !existsSync(join(cwd, 'pan.c')))
     return { failure: `spin refuses the model:\n${generated.text}` }
   const forCheck = safety ? ['-DSAFETY', '-DNOCLAIM'] : []
   // Compiling costs more than most searches, so little is optimised.
-  const options = [job.mutant ? '-O0' : '-O1', '-w', `-DMEMLIM=${MEMORY_MB}`, '-DVECTORSZ=2048', ...forCheck]
+  const options = [job.breaks ? '-O0' : '-O1', '-w', `-DMEMLIM=${MEMORY_MB}`, '-DVECTORSZ=2048', ...forCheck]
   const compiled = await run('gcc', [...options, '-o', 'pan', 'pan.c'], cwd)
   if (compiled.code !== 0) return { failure: `gcc refuses what spin made:\n${compiled.text}` }
   // Mutants are found early, so a small table is enough.
-  const table = job.mutant ? '-w20' : '-w23'
+  const table = job.breaks ? '-w20' : '-w23'
   const { text } = await run('./pan', [...(safety ? [] : ['-a']), `-m${MOST_STEPS}`, table], cwd)
 
   const states = Number(/(\d+) states, stored/.exec(text)?.[1] ?? 0)
   const errors = Number(/errors: (\d+)/.exec(text)?.[1] ?? -1)
   const incomplete =
     /max search depth too small|out of memory|Search not completed|VECTORSZ|hash conflicts exceeded/i.exec(text)
-  if (errors > 0) return { states, counterexample: await readCounterexample(cwd, model, macros, text) }
+  if (errors > 0) return { states, counterexample: await readCounterexample(job, cwd, text) }
   if (errors < 0 || incomplete) return { failure: `the search is not complete:\n${text}` }
   return { states }
 }
@@ -91,14 +71,14 @@ async function explore(job, cwd) {
 /**
  * Replays the schedule that SPIN found, and names the property by the comment that stands beside its assertion.
  *
- * @param {string} cwd @param {string} model @param {string[]} macros @param {string} output what the checker printed
+ * @param {Job} job @param {string} cwd @param {string} output what the checker printed
  * @returns {Promise<Counterexample>}
  */
-async function readCounterexample(cwd, model, macros, output) {
-  const replay = await run('spin', [...macros, '-k', `${model}.trail`, '-t', '-T', model], cwd)
+async function readCounterexample(job, cwd, output) {
+  const replay = await run('spin', ['-t', '-T', MODEL], cwd)
   const [told = ''] = replay.text.split(/^(?:spin: trail ends|#processes)/m)
   const story = told.split('\n').filter(line => !/^(ltl |starting claim|Never claim)/.test(line.trim()))
-  return { ...violation(cwd, model, output, replay.text), story: story.join('\n').trimEnd(), macros }
+  return { ...violation(cwd, `${job.model}.pml`, output, replay.text), story: story.join('\n').trimEnd() }
 }
 
 /**
@@ -118,48 +98,70 @@ function violation(cwd, model, output, replay) {
   }
 }
 
-/** @returns {Job[]} */
-function readJobs(/** @type {string | undefined} */ wanted) {
-  const folders = readdirSync(proofs).filter(folder => existsSync(join(proofs, folder, 'checks.json')))
-  const jobs = folders.flatMap(folder => {
-    /** @type {Checks} */
-    const { configurations, mutants } = JSON.parse(readFileSync(join(proofs, folder, 'checks.json'), 'utf8'))
-    return [
-      ...configurations.map(check => ({ folder, check, mutant: false })),
-      ...mutants.map(check => ({ folder, check, mutant: true })),
-    ]
+/**
+ * The rows of one table. In the model of a mutant MUTANT_ITS_NAME is 1, and that of every other mutant 0.
+ *
+ * @param {string} folder
+ * @returns {Job[]}
+ */
+function readTable(folder) {
+  const lines = readFileSync(join(proofs, folder, 'checks.txt'), 'utf8')
+    .replace(/ *#.*/g, '')
+    .split('\n')
+  const rows = lines.filter(line => /^(holds|breaks) /.test(line)).map(line => line.trim().split(/ +/))
+  const odd = lines.find(line => !/^(holds( +\S+){3,}|breaks( +\S+){4,}|)$/.test(line.trimEnd()))
+  if (odd)
+    throw new Error(
+      `proofs/${folder}/checks.txt: expected "holds <name> <model> <search> …" or "breaks <property> <name> …", given "${odd}"`,
+    )
+  const mutants = new Set(rows.filter(([kind]) => kind === 'breaks').map(([, , name]) => name))
+  return rows.map(([kind, ...cells]) => {
+    const breaks = kind === 'breaks' ? cells.shift() : undefined
+    const [name, model, search, ...own] = cells
+    const rules = Array.from(mutants, one => `${macroOf(one)}=${breaks && one === name ? 1 : 0}`)
+    return {
+      folder,
+      name: breaks ? `${model}/${name}` : name,
+      model,
+      search: search === 'safety' ? search : 'liveness',
+      parameters: [...own.map(parameter => (parameter.includes('=') ? parameter : `${parameter}=1`)), ...rules],
+      breaks,
+    }
   })
-  return jobs.filter(
-    ({ folder, check }) => !wanted || folder === wanted || `${folder}/${check.name}`.startsWith(wanted),
-  )
 }
 
-/** Runs one job, prints its line, and tells whether it went as it must. */
+const macroOf = (/** @type {string} */ mutant) => `MUTANT_${mutant.toUpperCase().replaceAll('-', '_')}`
+
+/** @returns {Job[]} */
+const readJobs = (/** @type {string | undefined} */ wanted) =>
+  readdirSync(proofs)
+    .filter(folder => existsSync(join(proofs, folder, 'checks.txt')))
+    .flatMap(readTable)
+    .filter(({ folder, name }) => !wanted || folder === wanted || `${folder}/${name}`.startsWith(wanted))
+
+/** Runs one job, prints its line, and tells whether it went as it must. What went wrong stays in its folder, to be looked at. */
 async function judge(/** @type {Job} */ job) {
   const cwd = mkdtempSync(join(tmpdir(), 'spillway-proof-'))
-  try {
-    const startedAt = performance.now()
-    const { states, failure, counterexample } = await explore(job, cwd)
-    const took = `${((performance.now() - startedAt) / 1000).toFixed(1)} s`
-    const title = `${job.folder}/${job.check.name}`
-    if (failure) return fail(`${title}: ${failure}`)
-    if (!job.mutant && !counterexample) return pass(`${title}: holds, ${states} states, ${job.check.check}, ${took}`)
-    if (!job.mutant && counterexample) return fail(`${title}: COUNTEREXAMPLE, ${told(job, counterexample)}`)
-    if (!counterexample) return fail(`mutant ${title}: SURVIVES, ${states} states; it must break ${job.check.breaks}`)
-    const { kind, violated } = counterexample
-    if (violated === job.check.breaks) {
-      return pass(`mutant ${title}: caught (${kind} ${violated} violated), ${states} states, ${took}`)
-    }
-    return fail(`mutant ${title}: must break ${job.check.breaks}, but ${told(job, counterexample)}`)
-  } finally {
-    rmSync(cwd, { recursive: true, force: true })
+  const startedAt = performance.now()
+  const { states, failure, counterexample } = await explore(job, cwd)
+  const took = `${((performance.now() - startedAt) / 1000).toFixed(1)} s`
+  const title = `${job.breaks ? 'mutant ' : ''}${job.folder}/${job.name}`
+  if (failure) return fail(`${title}: ${failure}`)
+  if (counterexample?.violated !== job.breaks) {
+    if (!counterexample) return fail(`${title}: SURVIVES, ${states} states; it must break ${job.breaks}`)
+    const { violated, story } = counterexample
+    const wrong = job.breaks
+      ? `must break ${job.breaks}, but breaks ${violated}`
+      : `COUNTEREXAMPLE, it breaks ${violated}`
+    return fail(`${title}: ${wrong}:\n${story}\nTo see every step: cd ${cwd} && spin -t -p -g ${MODEL}`)
   }
+  rmSync(cwd, { recursive: true, force: true })
+  return pass(
+    counterexample
+      ? `${title}: caught (${counterexample.kind} ${counterexample.violated} violated), ${states} states, ${took}`
+      : `${title}: holds, ${states} states, ${job.search}, ${took}`,
+  )
 }
-
-/** @param {Job} job @param {Counterexample} counterexample */
-const told = (job, { violated, story, macros }) =>
-  `it breaks ${violated}:\n${story}\nTo see every step, read "Reading a counterexample" in proofs/waiting/README.md; ` +
-  `here: proofs/${job.folder}, ${job.check.model}, ${macros.join(' ')}`
 
 const pass = (/** @type {string} */ line) => {
   console.log(line)
@@ -171,7 +173,6 @@ const fail = (/** @type {string} */ line) => {
 }
 
 async function main() {
-  if (!requirePrograms()) return false
   const jobs = readJobs(process.argv[2])
   if (jobs.length === 0) return fail(`no configuration or mutant is called ${process.argv[2] ?? 'anything'} in proofs/`)
   const startedAt = performance.now()
@@ -180,7 +181,7 @@ async function main() {
   const lane = async () => {
     for (let job = jobs.shift(); job && !failed; job = jobs.shift()) {
       if (!(await judge(job))) failed = true
-      counted[job.mutant ? 'mutants' : 'configurations']++
+      counted[job.breaks ? 'mutants' : 'configurations']++
     }
   }
   await Promise.all(Array.from({ length: Math.min(4, availableParallelism()) }, lane))

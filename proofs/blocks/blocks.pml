@@ -55,7 +55,7 @@ inline choose(q) {
 inline make(q) {
   assert(!inForce); /* block_kept */
   assert(oldCounted == 0); /* one_burst_one_block */
-#ifdef MUTANT_SEPARATE_STEPS
+#if MUTANT_SEPARATE_STEPS
   number = p[q].seen + 1;
 #else
   number++;
@@ -64,11 +64,11 @@ inline make(q) {
   assert(number == chain); /* grows_in_turn */
   inForce = true;
   begun++;
-#ifdef MUTANT_EXCESS_KEPT
+#if MUTANT_EXCESS_KEPT
   oldCounted = counted - AFTER;
   counted = counted - AFTER;
 #else
-#ifdef MUTANT_COUNT_KEPT
+#if MUTANT_COUNT_KEPT
   oldCounted = counted;
 #else
   counted = 0;
@@ -78,22 +78,22 @@ inline make(q) {
 }
 
 /* The newest denial of a report counts as made when the report arrives; the others only if the oldest was made after the last block had ended. */
-#ifdef MUTANT_AGE_UNKNOWN
+#if MUTANT_AGE_UNKNOWN
 #define ISOLD(q) false
 #else
-#ifdef MUTANT_AGE_SINCE_BEGIN
+#if MUTANT_AGE_SINCE_BEGIN
 #define ISOLD(q) (p[q].reportedBegin < begun)
 #else
 #define ISOLD(q) (p[q].reportedEnd < ended)
 #endif
 #endif
 
-#ifdef MUTANT_FORCE_UNKNOWN
+#if MUTANT_FORCE_UNKNOWN
 #define ISKEPT false
 #else
 #define ISKEPT inForce
 #endif
-#ifdef MUTANT_EXACTLY
+#if MUTANT_EXACTLY
 #define ISENOUGH (counted == AFTER)
 #else
 #define ISENOUGH (counted >= AFTER)
@@ -107,7 +107,7 @@ inline serve(q) {
     counted = counted + p[q].reported;
     oldCounted = oldCounted + (p[q].reportedOld == p[q].reported -> p[q].reportedOld - 1 : p[q].reportedOld)
   fi;
-#ifdef MUTANT_SEPARATE_STEPS
+#if MUTANT_SEPARATE_STEPS
   if
   :: !inForce && counted >= AFTER -> p[q].looked = true; p[q].seen = number
   :: else -> p[q].report = ANSWERED
@@ -155,7 +155,7 @@ endChosen:
         serve(q);
         printf("store: %d of process %d, %d counted, block %d, in force %d\n", p[q].reported, q, counted, number, inForce)
       }
-#ifdef MUTANT_SEPARATE_STEPS
+#if MUTANT_SEPARATE_STEPS
     :: d_step { p[q].looked && begun < BLOCKS ->
         make(q);
         p[q].looked = false; p[q].seen = 0; p[q].report = ANSWERED;

@@ -23,11 +23,11 @@ byte settleable = 0, levelLeft = 0;
 #define FEWER(x, y) ((x) < (y) -> (x) : (y))
 
 /* A sale counts as if it came when the lease ends: from FLOOR on. */
-#ifdef MUTANT_STAMPED_NOW
+#if MUTANT_STAMPED_NOW
 #define FLOOR 0
 #define CAPACITY QUOTA
 #else
-#ifdef MUTANT_FULL_CAPACITY
+#if MUTANT_FULL_CAPACITY
 /* Sales leave room for what is regained while a lease lives, but decisions for now use that room. */
 #define FLOOR 0
 #define CAPACITY (QUOTA - RATE * TTL)
@@ -56,7 +56,7 @@ inline sell(who, many) {
 }
 
 /* In the time since the sale the bucket has regained RATE units a tick: they may have been sold again. */
-#ifdef MUTANT_RETURNED_IN_FULL
+#if MUTANT_RETURNED_IN_FULL
 #define RETURNED(q, units) (units)
 #else
 #define RETURNED(q, units) LESS(units, RATE * p[q].soldAge)
@@ -83,7 +83,7 @@ inline decide_exactly() {
 #else
 #define may_settle() false
 #endif
-#ifdef MUTANT_SETTLED_BLIND_TO_LEASES
+#if MUTANT_SETTLED_BLIND_TO_LEASES
 #define SETTLED(units) (units)
 #else
 #define SETTLED(units) LESS(units, RATE * leasedFor)

@@ -4,12 +4,12 @@
   bucket.pml and window.pml describe the state of the server and its sales; processes.pml describes the state of a process.
 */
 /* The age of a lease counts from before its purchase was sent. The lease may be spent while its age is at most TTL. */
-#ifdef MUTANT_COUNTED_FROM_ANSWER
+#if MUTANT_COUNTED_FROM_ANSWER
 #define START_AGE(q) 0
 #else
 #define START_AGE(q) p[q].askedAge
 #endif
-#ifdef MUTANT_EXPIRY_UNCHECKED
+#if MUTANT_EXPIRY_UNCHECKED
 #define MAY_SPEND(q) (p[q].units > 0)
 #else
 #define MAY_SPEND(q) (p[q].units > 0 && p[q].age <= TTL)
@@ -110,7 +110,7 @@ end:
         p[q].units = p[q].bought; p[q].age = START_AGE(q);
         p[q].asked = 0; p[q].askedAge = 0; p[q].bought = 0
       }
-#ifdef MUTANT_LATER_REQUESTS
+#if MUTANT_LATER_REQUESTS
     /* The sale decides a request that comes after the purchase was sent, too: it is counted when it comes, at the earliest. */
     :: d_step { p[q].asked == 2 && p[q].bought > 0 ->
         printf("%d: a request comes, which an answer will allow that was asked for %d ticks ago\n", q, p[q].askedAge);
@@ -119,7 +119,7 @@ end:
       }
 #endif
     /* A repeated purchase sells nothing after its lease has been given back, because the server still knows the lease. */
-#ifdef MUTANT_SOLD_AGAIN
+#if MUTANT_SOLD_AGAIN
     :: d_step { p[q].again && !p[q].open && repeats < REPEATS && available() > 0 ->
         printf("server: sells 1 to %d once more, under the name of the lease that came back\n", q);
         repeats++;
@@ -134,7 +134,7 @@ end:
     :: d_step { p[q].units > 0 -> printf("%d: returns %d\n", q, p[q].units); p[q].unspent = p[q].units; p[q].units = 0; p[q].age = 0 }
     :: d_step { p[q].unspent > 0 ->
         printf("server: %d come back from %d, sold %d ticks ago\n", p[q].unspent, q, p[q].soldAge);
-#ifndef MUTANT_RETURN_UNGUARDED
+#if !MUTANT_RETURN_UNGUARDED
         if
         :: p[q].open && p[q].soldAge <= TTL + RETURNS_WITHIN -> take_back(q, p[q].unspent)
         :: else

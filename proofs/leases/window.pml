@@ -19,12 +19,12 @@ byte leased[WINDOW + TTL + 1];
 #define LESS(x, y) ((x) > (y) -> (x) - (y) : 0)
 #define FEWER(x, y) ((x) < (y) -> (x) : (y))
 
-#ifdef MUTANT_STAMPED_NOW
+#if MUTANT_STAMPED_NOW
 #define STAMP WINDOW
 #else
 #define STAMP (WINDOW + TTL)
 #endif
-#ifdef MUTANT_FULL_CAPACITY
+#if MUTANT_FULL_CAPACITY
 #define COUNTED WINDOW
 #else
 #define COUNTED (WINDOW + TTL)
@@ -58,7 +58,7 @@ inline sell(who, many) {
 }
 /* Taken from the lease's own entry, as far as it still contains units. */
 inline take_back(who, many) {
-#ifdef MUTANT_RETURNED_FROM_NEWEST
+#if MUTANT_RETURNED_FROM_NEWEST
   i = STAMP;
   do
   :: i > 1 && leased[i] == 0 -> i--
@@ -69,7 +69,7 @@ inline take_back(who, many) {
 #else
   leased[p[who].origin] = LESS(leased[p[who].origin], many);
 #endif
-#ifndef MUTANT_RETURN_UNGUARDED
+#if !MUTANT_RETURN_UNGUARDED
   p[who].origin = 0;
 #endif
   count()

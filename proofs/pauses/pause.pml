@@ -67,7 +67,7 @@ inline choose(q) {
 inline serve(q) {
   if
   :: p[q].asked == BEGIN ->
-#ifdef MUTANT_AGE_UNKNOWN
+#if MUTANT_AGE_UNKNOWN
     if :: p[q].carried > shared -> shared = p[q].carried :: else fi
 #else
     if :: p[q].carried > shared && p[q].carried > resumed -> shared = p[q].carried :: else fi
@@ -80,12 +80,12 @@ inline serve(q) {
 }
 
 inline read(q) {
-#ifdef MUTANT_OLDER_ANSWER_KEPT
+#if MUTANT_OLDER_ANSWER_KEPT
   if :: p[q].told > p[q].known -> p[q].known = p[q].told :: else fi;
 #else
   p[q].known = p[q].told;
 #endif
-#ifdef MUTANT_LOOK_CLEARS
+#if MUTANT_LOOK_CLEARS
   p[q].own = 0;
 #else
   if :: p[q].asked == BEGIN && p[q].own == p[q].carried -> p[q].own = 0 :: else fi;

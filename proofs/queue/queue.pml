@@ -45,7 +45,7 @@ inline take(p) {
   assert(attempts == begun); /* only_begun_count */
   waits = false;
   takings++;
-#ifdef MUTANT_COUNTS_WHEN_TAKEN
+#if MUTANT_COUNTS_WHEN_TAKEN
   attempts++;
 #endif
   taken[p] = takings;
@@ -55,10 +55,10 @@ inline take(p) {
 
 inline begin(t, a) {
   if
-#ifndef MUTANT_REPEATED_IS_STALE
+#if !MUTANT_REPEATED_IS_STALE
   :: matches(t, a + 1) -> answer = OK
 #endif
-#ifdef MUTANT_BEGINS_WHILE_PAUSED
+#if MUTANT_BEGINS_WHILE_PAUSED
   :: matches(t, a) ->
 #else
   :: matches(t, a) && paused -> answer = PAUSED
@@ -76,7 +76,7 @@ inline put_back(t, a) {
   if
   :: matches(t, a) ->
     waits = true;
-#ifdef MUTANT_SAME_RECEIPT
+#if MUTANT_SAME_RECEIPT
     takings--;
 #endif
   :: else

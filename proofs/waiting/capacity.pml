@@ -73,7 +73,7 @@ inline when(w) {
   do
   :: k < NL ->
     if
-    :: USES(w, k) && LIMIT_CHECKED(k) -> whenOne(k, ahead[k] + COST(w), QUOTA_OF(w)); if :: t > z -> z = t :: else fi
+    :: USES(w, k) && !(MUTANT_ONE_LIMIT_UNCHECKED && k > 0) -> whenOne(k, ahead[k] + COST(w), QUOTA_OF(w)); if :: t > z -> z = t :: else fi
     :: else
     fi;
     k++
@@ -101,7 +101,7 @@ inline unitsInLine() {
 
 #ifdef ESTIMATES
 /* The wait that the answer to a join contains, for `maxWait`: the time until all waiters in the line and the new one would fit. */
-inline tellEstimate(w) { unitsInLine(); when(w); estimate[w] = ROUNDED(t); printf("  server: waiter %d is told %d ticks\n", w, estimate[w]) }
+inline tellEstimate(w) { unitsInLine(); when(w); estimate[w] = (MUTANT_ESTIMATE_ROUNDED_UP -> (t + INTERVAL - 1) / INTERVAL * INTERVAL : t); printf("  server: waiter %d is told %d ticks\n", w, estimate[w]) }
 #else
 #define tellEstimate(w) skip
 #endif
@@ -182,7 +182,7 @@ inline record_spend(w) {
 inline giveBack(w) {
   c = CELLS;
   do
-  :: c > 0 -> c--; if :: GIVE_BACK(unitLeft[c] > 0 && unitOf[c] == w, unitLeft[c] > 0 && c == 0) -> removeCell(unitOf, unitLeft, CELLS); break :: else fi
+  :: c > 0 -> c--; if :: unitLeft[c] > 0 && (MUTANT_OLDEST_GIVEN_BACK -> c == 0 : unitOf[c] == w) -> removeCell(unitOf, unitLeft, CELLS); break :: else fi
   :: else -> break
   od;
   c = TRUE_CELLS;

@@ -51,11 +51,15 @@ hidden byte g_, w_, kind_, grants_, refusals_, next_, age_, quotaTold_;
 #define ALIVE(p) (state[p] == RUNS || state[p] == CLOSING)
 #define TO_REPEAT(p) (inFlight[p] && !tried[p] && !askUnderWay[p] && !answer[p])
 
+/* ---- mutants begin waiters without an answer that grants them ---- */
+inline beginAll(set) { w_ = 0; do :: w_ < NW -> if :: (set) & BIT(w_) -> begin(w_) :: else fi; w_++ :: else -> break od }
+inline beginFirst(set) { w_ = 0; do :: w_ < NW -> if :: (set) & BIT(w_) -> begin(w_); break :: else fi; w_++ :: else -> break od }
+
 /* ---- sending ---- */
 inline sendAsk(p) {
-  if :: WAITS(p) && timer[p] == 0 && !heard[p] && !GATHERED(p) -> ON_TIMER(p) :: else fi;
+  if :: MUTANT_BEGINS_AT_TIMER && timer[p] == 0 && !heard[p] && !GATHERED(p) -> beginFirst(waiting & told & OWN(p)) :: else fi;
   aJoin = (aJoin & ~OWN(p)) | (toJoin & OWN(p));
-  aTicket = (aTicket & ~OWN(p)) | (BRINGS_TICKET(toJoin & told) & OWN(p));
+  aTicket = (aTicket & ~OWN(p)) | (MUTANT_NEW_TICKET -> 0 : toJoin & told & OWN(p));
   aLeave = (aLeave & ~OWN(p)) | (toLeave & OWN(p));
   aLate = (aLate & ~OWN(p)) | (toLate & OWN(p));
   aReturn = (aReturn & ~OWN(p)) | (toReturn & OWN(p));
@@ -101,7 +105,7 @@ inline read(p, kind, grants, refusals, nextAsk, a) {
   if
   :: kind == UNKNOWN ->
     /* A new member, which joins all requests that still wait. The changes of the refused ask are collected again. */
-    ON_UNKNOWN(p);
+    if :: MUTANT_ABSENT_IS_GRANTED -> beginAll(waiting & OWN(p)) :: else fi;
     toJoin = toJoin | (waiting & OWN(p) & ~(toLate | aLate));
     toLate = toLate | (aLate & OWN(p) & waiting);
     toReturn = toReturn | (aReturn & OWN(p)) | (aLate & OWN(p) & ~waiting);
@@ -122,9 +126,9 @@ inline read(p, kind, grants, refusals, nextAsk, a) {
       if
       :: (grants) & BIT(w_) ->
         if
-        :: !STILL_WAITS(w_) ->
+        :: !(waiting & BIT(w_)) && !MUTANT_USES_EVERY_GRANT ->
           /* It left meanwhile: give the grant back. */
-          RETURNS_UNUSED(w_);
+          toReturn = (MUTANT_UNREAD_FORGOTTEN -> toReturn : toReturn | BIT(w_));
           toLeave = toLeave & ~BIT(w_)
         :: else -> take(w_, a)
         fi
@@ -151,8 +155,8 @@ inline read(p, kind, grants, refusals, nextAsk, a) {
 /* The lease counts from the sending of the ask; if it has ended, the waiter asks anew. */
 inline take(w, a) {
   if
-  :: LEASE_AGE(a) < LEASE ->
-    begin(w); hold[w] = LEASE - LEASE_AGE(a);
+  :: (a) < LEASE || MUTANT_LEASE_FROM_ANSWER ->
+    begin(w); hold[w] = (MUTANT_LEASE_FROM_ANSWER -> LEASE : LEASE - (a));
     c = 0; sum = 0;
     do :: c < NW -> if :: hold[c] > 0 -> sum = sum + COST(c) :: else fi; c++ :: else -> break od;
     assert(sum <= quota * (1 + losses))          /* permits_kept */
@@ -163,7 +167,7 @@ inline take(w, a) {
 /* Begins if the grant is fresh, or late for the second time in a row; else reports it and waits on. */
 inline take(w, a) {
   if
-  :: (a) <= FRESH || wasLate & BIT(w) || LATE_IS_USED -> begin(w)
+  :: (a) <= FRESH || wasLate & BIT(w) || MUTANT_LATE_IS_USED -> begin(w)
   :: else -> printf("  waiter %d: its grant is late\n", w); toLate = toLate | BIT(w); wasLate = wasLate | BIT(w)
   fi
 }
@@ -175,7 +179,7 @@ inline abort(w) {
   if
   :: toJoin & BIT(w) -> toJoin = toJoin & ~BIT(w)
   :: toLate & BIT(w) -> toLate = toLate & ~BIT(w); toReturn = toReturn | BIT(w)
-  :: else -> ON_ABORT(w)
+  :: else -> toLeave = (MUTANT_ABORT_FORGOTTEN && (aJoin & BIT(w)) -> toLeave : toLeave | BIT(w))
   fi;
   if :: !WAITS(OWNER(w)) -> heard[OWNER(w)] = 0; timer[OWNER(w)] = 0 :: else fi
 }

@@ -60,14 +60,14 @@ byte begun;                /* requests whose clients take them for held */
 
 hidden byte x;
 
-#ifdef MUTANT_EXTRA_STAYS
+#if MUTANT_EXTRA_STAYS
 #define LESS_EXTRA(n) skip
-#elif defined(MUTANT_SWEPT_TWICE)
+#elif MUTANT_SWEPT_TWICE
 #define LESS_EXTRA(n) extra = (extra > 2 * (n) -> extra - 2 * (n) : 0)
 #else
 #define LESS_EXTRA(n) extra = extra - (n)
 #endif
-#ifdef MUTANT_ROOM_IGNORED
+#if MUTANT_ROOM_IGNORED
 #define ROOM QUOTA
 #else
 #define ROOM room
@@ -91,7 +91,7 @@ inline sweep() {
 inline carryOut(q, token, reply, stamped) {
   if
   :: !open -> reply = REFUSED
-#ifdef MUTANT_NO_TOKEN
+#if MUTANT_NO_TOKEN
   :: open && 0 -> skip
 #else
   :: open && newest[(q) % 2] != token ->
@@ -129,7 +129,7 @@ inline serve() {
     fi
   :: else -> break
   od;
-#ifndef MUTANT_OPEN_BESIDE_A_LINE
+#if !MUTANT_OPEN_BESIDE_A_LINE
   open = (line == 0);
 #endif
   room = QUOTA - extra;
@@ -139,7 +139,7 @@ inline serve() {
 
 /* A request joins the line, and its direct take in flight becomes void. `sent`: an earlier copy of the call may have been granted. */
 inline ask(q, sent) {
-#ifndef MUTANT_NOT_VOIDED
+#if !MUTANT_NOT_VOIDED
   newest[(q) % 2]++;
 #endif
   told[(q) % 2] = newest[(q) % 2];
@@ -152,7 +152,7 @@ inline ask(q, sent) {
 /* A request that has given up: its take becomes void, and what it was granted goes back. */
 inline leave(q) {
   newest[(q) % 2]++; told[(q) % 2] = newest[(q) % 2];
-#ifndef MUTANT_LATE_GRANT_KEPT
+#if !MUTANT_LATE_GRANT_KEPT
   leases = leases & ~BIT(q); over = over & ~BIT(q);
 #endif
   state[q] = ENDED;
@@ -178,12 +178,12 @@ proctype client(byte c) {
   :: call[c] == GRANTED && state[q] == ASKED -> atomic {
       call[c] = NONE; told[c] = answer[c]; state[q] = HELD; begun = begun | BIT(q)
     }
-#ifdef MUTANT_REFUSAL_BELIEVED
+#if MUTANT_REFUSAL_BELIEVED
   :: call[c] == REFUSED && state[q] == ASKED -> atomic { call[c] = NONE; ask(q, 0) }
 #else
   :: call[c] == REFUSED && state[q] == ASKED -> atomic { call[c] = NONE; ask(q, 1) }
 #endif
-#ifdef MUTANT_UNKNOWN_LEASE_STAYS
+#if MUTANT_UNKNOWN_LEASE_STAYS
   :: call[c] == UNKNOWN && state[q] == ASKED -> atomic { call[c] = NONE; ask(q, 0) }
 #else
   :: call[c] == UNKNOWN && state[q] == ASKED -> atomic { call[c] = NONE; ask(q, 1) }

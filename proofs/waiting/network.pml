@@ -111,7 +111,7 @@ inline close(p) {
   :: else -> break
   od;
   heard[p] = 0; timer[p] = 0; news[p] = 0;
-  if :: CLOSES_AT_ONCE(p) || (!inFlight[p] && !GATHERED(p)) -> closed(p) :: else fi
+  if :: MUTANT_CLOSE_DOES_NOT_ASK || (!inFlight[p] && !GATHERED(p)) -> closed(p) :: else fi
 }
 
 #if LOSSES
@@ -278,10 +278,10 @@ inline tick() {
 inline newcomer() {
   ahead[0] = 0; ahead[1] = 0; v = NEWCOMER; granted = 0; refused = 0;
   unitsInLine();
-  NEWCOMER_SEES_LINE;
+  if :: MUTANT_NEWCOMERS_BLIND || MUTANT_NEWCOMERS_OVERTAKE -> ahead[0] = 0 :: else fi;
   whenOne(0, ahead[0] + 1, quota);
   if
-  :: LINE_EMPTY && t == 0 ->
+  :: t == 0 && ((inLine[0] | inLine[1]) == 0 || MUTANT_NEWCOMERS_OVERTAKE) ->
     assert(!((inLine[0] | inLine[1]) & waiting)); /* newcomers_wait */
     printf("a newcomer is admitted\n");
     record_spend(NEWCOMER);
@@ -290,7 +290,7 @@ inline newcomer() {
   :: else ->
     printf("a newcomer is refused for %d ticks\n", t);
     assert(promise != 0);                        /* admitted_at_promise */
-    PROMISE(TOLD(t));
+    PROMISE(t + MUTANT_PROMISE_TOO_LONG);
     headHasPassed();
     if :: found -> walk(NOBODY, 0) :: else fi
   fi

@@ -13,12 +13,19 @@ byte keptAge[NM];          /* ticks since the last ask was carried out, at most 
 byte quota = QUOTA;        /* the rate, or the permits */
 #if LOSSES
 byte stamp[NM];            /* stands for the time of execution: how many losses came before it */
+#define SAME_STAMP(m, st) (MUTANT_NO_STAMP || stamp[m] == (st))
+#define MARK_STAMP(m) stamp[m] = losses
+#define STAMP(m) stamp[m]
+#else
+#define SAME_STAMP(m, st) 1
+#define MARK_STAMP(m) skip
+#define STAMP(m) 0
 #endif
 
 /* ---- for the properties only; nothing above depends on these ---- */
 byte spent;                /* waiters with a grant that was neither given back nor begun */
 byte begun;                /* waiters that have begun */
-#ifdef MUTANT_PUSHED
+#if MUTANT_PUSHED
 byte pushed;               /* grants on their way in news */
 #endif
 byte losses;               /* how often the server lost its newest writes */
@@ -28,6 +35,7 @@ hidden byte r, v, gen, s, t, need, sum, k, c, x, y, z, mine, firstEnd;
 hidden byte ahead[2];
 hidden byte next, atFirst, stoppedFor;
 hidden byte keptFor;       /* the limit of the first waiter for whom the walk keeps capacity; 0: for nobody */
+#define KEPT_FOR_ANOTHER(w) (keptFor != 0 && keptFor != QUOTA_OF(w))
 hidden byte due, told_;    /* processes that must come now; those that were told to look after them */
 hidden byte evictableIn;   /* ticks until the first of those that are due may be evicted */
 hidden byte stop, found, changed;
@@ -63,17 +71,18 @@ inline notify(m, ticks) {
   :: else
   fi;
   if :: askBy[m] <= GRACE + 1 -> due = due | BIT(m / 2); evictableIn = (askBy[m] < evictableIn -> askBy[m] : evictableIn) :: else fi;
-  WATCH(m)
+  watch(m)
 }
 
 /*
  * Somebody must look again if a process that is due does not come: the asker, if it waits, or another process. The one that has asked last is the likeliest to live. If
  * nobody listens on its channel, the next one is told.
  */
+#define ASKER_WATCHES(asker) ((asker) != NOBODY && (MUTANT_ASKER_ALWAYS_WATCHES || (inLine[(asker) % 2] & OWN((asker) / 2))))
 inline tellWatcher(asker) {
   if
-  :: due && !ASKER_WATCHES(asker) ->
-    told_ = due | (asker == NOBODY -> 0 : ASKER_EXCLUDED(asker)); stop = 0;
+  :: due && !ASKER_WATCHES(asker) && !MUTANT_NO_WATCHER ->
+    told_ = due | (asker == NOBODY || MUTANT_LEAVING_ASKER_WATCHES -> 0 : BIT((asker) / 2)); stop = 0;
     do
     :: !stop ->
       x = NOBODY; c = 0;
@@ -93,7 +102,7 @@ inline tellWatcher(asker) {
         if
         :: askBy[x] > evictableIn + GRACE + 1 ->
           printf("  server: member %d is told to look again\n", x); askBy[x] = evictableIn + GRACE + 1; publish(x / 2);
-          stop = IS_HEARD(x / 2)
+          stop = MUTANT_ONE_WATCHER || state[x / 2] == RUNS || state[x / 2] == STOPPED
         :: else
         fi
       fi
@@ -103,9 +112,22 @@ inline tellWatcher(asker) {
   fi
 }
 
+/* Waiter w of another member fits: its units are kept for it, and its process is told to come. */
+inline fitsElsewhere(m, w) {
+#if MUTANT_PUSHED
+  spend(w); pushed = pushed | BIT(w); inLine[(m) % 2] = inLine[(m) % 2] & ~BIT(w); publish((m) / 2)
+#else
+  if :: !MUTANT_NOTHING_RESERVED -> reserve(w) :: else fi;
+  if :: MUTANT_FITTING_NOT_NOTIFIED -> watch(m) :: else -> notify(m, 0) fi
+#endif
+}
+
+/* The asker comes again after t ticks. */
+inline ownTurn() { t = (MUTANT_NO_OWN_TURN -> CHECK : t); next = (t < next -> t : next) }
+
 /* The walk that ends every command. asker: a member, or NOBODY. l: the line. */
 inline walk(asker, l) {
-  next = NO_NEXT; stop = 0; stoppedFor = 0; keptFor = 0; due = 0; evictableIn = GRACE + 1; ahead[0] = 0; ahead[1] = 0; r = 0;
+  next = (MUTANT_NO_CHECK -> NEVER : CHECK); stop = 0; stoppedFor = 0; keptFor = 0; due = 0; evictableIn = GRACE + 1; ahead[0] = 0; ahead[1] = 0; r = 0;
   do
   :: r < known && !stop ->
     v = order[r]; gen = 0;
@@ -117,9 +139,11 @@ inline walk(asker, l) {
         s = MEMBER(OWNER(v), gen);
         if
         :: askBy[s] == ABSENT && s != asker -> printf("  server: drops waiter %d of member %d\n", v, s); inLine[gen] = inLine[gen] & ~BIT(v)
-        :: askBy[s] != ABSENT && s != asker && EVICTABLE(s) ->
+        :: askBy[s] == 0 && s != asker && !MUTANT_NOBODY_EVICTED ->
           printf("  server: evicts member %d, drops waiter %d\n", s, v);
-          askBy[s] = ABSENT; FORGET_EVICTED(s); TELL_EVICTED(s);
+          askBy[s] = ABSENT;
+          if :: MUTANT_EVICTED_LOSES_NUMBER -> record[s] = NO_RECORD; behind[s] = 0; hasWaiters[s] = 0; keptAge[s] = 0 :: else fi;
+          if :: !MUTANT_EVICTED_NOT_TOLD -> publish(s / 2) :: else fi;
           inLine[gen] = inLine[gen] & ~BIT(v)
         :: else ->
           if
@@ -129,17 +153,17 @@ inline walk(asker, l) {
             :: else -> notify(s, 0)
             fi
           /* The units that one limit leaves beside the reserved ones say nothing about another limit: no waiter behind is granted, and the walk is repeated in a tick. */
-          :: COST(v) <= QUOTA_OF(v) && KEPT_FOR_ANOTHER(v) -> stop = 1; stoppedFor = 1
+          :: COST(v) <= QUOTA_OF(v) && KEPT_FOR_ANOTHER(v) && !MUTANT_HIGHER_LIMIT_OVERTAKES -> stop = 1; stoppedFor = 1
           :: else ->
             when(v);
             if
             :: t == 0 && (s == asker) ->
               inLine[gen] = inLine[gen] & ~BIT(v);
               spend(v); granted = granted | BIT(v)
-            :: t == 0 && s != asker -> keptFor = (keptFor == 0 -> QUOTA_OF(v) : keptFor); GRANT_OTHER(s, v)
+            :: t == 0 && s != asker -> keptFor = (keptFor == 0 -> QUOTA_OF(v) : keptFor); fitsElsewhere(s, v)
             :: t > 0 ->
               if
-              :: s == asker -> next = (OWN_TIMER(t) < next -> OWN_TIMER(t) : next)
+              :: s == asker -> ownTurn()
               :: else -> notify(s, t)
               fi;
               stop = 1; stoppedFor = t
@@ -153,7 +177,7 @@ inline walk(asker, l) {
     r++
   :: else -> break
   od;
-  TELL_WATCHER(asker);
+  tellWatcher(asker);
 #ifndef SEMAPHORE
   /* The asker's own turn: when all units from the head to its first waiter would fit, but not before the waiter that stopped the walk. */
   if
@@ -167,7 +191,8 @@ inline walk(asker, l) {
         if
         :: (inLine[gen] & BIT(v)) && LINE(OWNER(v)) == l && COST(v) <= QUOTA_OF(v) ->
           if
-          :: MEMBER(OWNER(v), gen) == asker -> when(v); OWN_AFTER_STOP; next = (OWN_TIMER(t) < next -> OWN_TIMER(t) : next); stop = 1
+          :: MEMBER(OWNER(v), gen) == asker ->
+            when(v); t = (stoppedFor > t && !MUTANT_OWN_TURN_BEFORE_STOP -> stoppedFor : t); ownTurn(); stop = 1
           :: else -> reserve(v)
           fi
         :: else
@@ -184,7 +209,7 @@ inline walk(asker, l) {
 }
 
 /* Watches a member ahead whose askBy has come: ask again when it may be evicted. */
-inline watch(m) { if :: askBy[m] <= GRACE + 1 && askBy[m] < next -> next = askBy[m] :: else fi }
+inline watch(m) { if :: !MUTANT_NO_WATCH && askBy[m] <= GRACE + 1 && askBy[m] < next -> next = askBy[m] :: else fi }
 
 /* found: the askBy of the head's member has passed */
 inline headHasPassed() {
@@ -211,16 +236,17 @@ inline headHasPassed() {
 inline serve(p, g, first, late, joins, withTicket, leaves, lates, returns, ends, st) {
   mine = MEMBER(p, g); granted = 0; refused = 0; next = 0; age = 0; reply = UNKNOWN; changed = 0;
   if
-  :: SAME_NUMBER(record[mine] != NO_RECORD && behind[mine] == late && late < 3) ->
-    reply = CARRIED_OUT; granted = kept[g] & OWN(p); refused = keptRefused[g] & OWN(p); age = TOLD_AGE(keptAge[mine]);
+  :: !MUTANT_NO_NUMBERS && record[mine] != NO_RECORD && behind[mine] == late && late < 3 ->
+    reply = CARRIED_OUT; granted = kept[g] & OWN(p); refused = keptRefused[g] & OWN(p); age = (MUTANT_AGE_HIDDEN -> 0 : keptAge[mine]);
     next = (askBy[mine] == ABSENT || askBy[mine] <= GRACE + 1 -> 0 : askBy[mine] - GRACE - 1)
   :: else ->
     if
     :: record[mine] == NO_RECORD && first ->
       record[mine] = OPEN; changed = 1;
       /* The member that it replaces: out of askBy, and its record is closed. */
-      askBy[MEMBER(p, 1 - g)] = ABSENT; CLOSE_REPLACED(MEMBER(p, 1 - g))
-    :: NEXT_NUMBER(record[mine] == OPEN && behind[mine] == late + 1 && behind[mine] < 3 && SAME_STAMP(mine, st)) && !(hasWaiters[mine] && askBy[mine] == ABSENT) -> changed = 1
+      askBy[MEMBER(p, 1 - g)] = ABSENT;
+      if :: !MUTANT_REPLACED_STAYS_OPEN -> record[MEMBER(p, 1 - g)] = CLOSED; behind[MEMBER(p, 1 - g)] = 3 :: else fi
+    :: record[mine] == OPEN && (MUTANT_NO_NUMBERS || (behind[mine] == late + 1 && behind[mine] < 3 && SAME_STAMP(mine, st))) && !(hasWaiters[mine] && askBy[mine] == ABSENT) -> changed = 1
     :: else
     fi;
     if
@@ -230,7 +256,7 @@ inline serve(p, g, first, late, joins, withTicket, leaves, lates, returns, ends,
       assert(state[p] != CLOSED_NOW || losses > 0); /* no_ask_after_close */
 #endif
       assert(g == gen_[p] || record[MEMBER(p, 1 - g)] != OPEN); /* replaced_stays_out */
-      LEAVES_FIRST(inLine[g] = inLine[g] & ~(leaves));
+      inLine[g] = (MUTANT_WALK_BEFORE_LEAVES -> inLine[g] : inLine[g] & ~(leaves));
       /* Waiters of dead members are removed before a newcomer is measured behind them. */
       next = CHECK;
       headHasPassed();
@@ -258,7 +284,7 @@ inline serve(p, g, first, late, joins, withTicket, leaves, lates, returns, ends,
       keptRefused[g] = (keptRefused[g] & ~OWN(p)) | refused;
       keptAge[mine] = 0;
       MARK_STAMP(mine);
-      FORGET_WITHOUT_WAITERS(mine)
+      if :: MUTANT_RECORD_GOES_WITH_WAITERS && !hasWaiters[mine] -> record[mine] = NO_RECORD :: else fi
     :: else
     fi
   fi

@@ -1,7 +1,35 @@
 /*
- * The waiting line: parameters, and the processes of the model. A configuration (rate.pml, semaphore.pml, ...) defines what differs, includes
- * this file, and adds its ltl blocks. README.md explains all words.
+ * The waiting line: parameters, and the processes of the model. README.md explains all words. Without one of the words below it is a rate: QUOTA units
+ * in each span of INTERVAL ticks. With SEMAPHORE, QUOTA permits, each with a lease of LEASE ticks.
  */
+#ifdef CHANGE
+/* The quota changes between 1 and 2 while waiters of cost 1 and 2 wait. A waiter of cost 2 is refused while the quota is 1. */
+#define QUOTA 2
+#define COST_2 12
+#endif
+#ifdef LIMITS
+/* Two limits, all or none: waiters 0 and 1 spend from limit 0, waiter 2 from limit 1, waiter 3 from both. */
+#define NL 2
+#define CELLS 4
+#define USES(w, l) ((((l) == 0 -> 11 : 12) >> (w)) & 1)
+#endif
+#ifdef LINES
+/* Two lines over limits that overlap. Process 0 waits in line 0 for limits 0 and 1; processes 1 and 2 wait in line 1 for limit 0. */
+#define NP 3
+#define NL 2
+#define LINE(p) ((p) == 0 -> 0 : 1)
+#define USES(w, l) ((l) == 0 || ((OWN0 >> (w)) & 1))
+#endif
+#ifdef NEWCOMERS
+/* Requests that do not wait (consume, tryAcquire) come at any moment, one a tick at most, for ever. */
+#define NW 3
+#define ALL_ASKED 7
+#endif
+#ifdef OWN_LIMITS
+/* One line whose waiters have their own limits, as under two configurations of one name: all spend from the same log, but waiters 1 and 2 may
+ * fill it up to 2 and the others up to 1. Process 0 has waiters 0 and 2, process 1 has 1 and 3: each has one of each kind. */
+#define HIGH 6
+#endif
 #ifndef NP
 #define NP 2               /* processes */
 #endif
@@ -151,7 +179,6 @@
 #define CLOSING 3
 #define CLOSED_NOW 4
 
-#include "mutants.pml"
 #include "server.pml"
 #include "client.pml"
 #include "network.pml"
@@ -192,6 +219,12 @@
 #define RELEASES(w) \
   :: d_step { state[p] == RUNS && (OWN(p) & BIT(w)) && hold[w] > 0 -> printf("process %d: waiter %d releases\n", p, w); hold[w] = 0; toEnd = toEnd | BIT(w) }
 
+#if MUTANT_PUSHED
+#define TAKE_PUSHED(p) beginAll(pushed & waiting & OWN(p)); pushed = pushed & ~OWN(p);
+#else
+#define TAKE_PUSHED(p)
+#endif
+
 active [NP] proctype Client() {
   byte p = _pid;
 end:
@@ -206,7 +239,7 @@ end:
 #endif
        printf("process %d: reads its answer: kind %d, grants %d, refusals %d, next %d, age %d\n", p, kind_, grants_, refusals_, next_, age_);
        takeAnswer(p); read(p, kind_, grants_, refusals_, next_, age_); skip }
-  :: d_step { ALIVE(p) && news[p] -> printf("process %d: hears news\n", p); news[p] = 0; TAKE_PUSHED(p); if :: WAITS(p) -> heard[p] = 1 :: else fi }
+  :: d_step { ALIVE(p) && news[p] -> printf("process %d: hears news\n", p); news[p] = 0; TAKE_PUSHED(p) if :: WAITS(p) -> heard[p] = 1 :: else fi }
 #ifdef NEWS_UNHEARD
   :: d_step { news[p] -> printf("process %d: news lost\n", p); news[p] = 0 }
 #endif
@@ -335,7 +368,7 @@ end:
   :: d_step { changesLeft > 0 -> changesLeft--; quota = 3 - quota; printf("server: the quota is now %d\n", quota); granted = 0; refused = 0;
        walk(NOBODY, 0);
        c = 0;
-       do :: c < NM -> if :: askBy[c] != ABSENT && TELL_CHANGE -> publish(c / 2) :: else fi; c++ :: else -> break od; skip }
+       do :: c < NM -> if :: askBy[c] != ABSENT && !MUTANT_CHANGE_NOT_TOLD -> publish(c / 2) :: else fi; c++ :: else -> break od; skip }
 #endif
 #ifdef NEWCOMERS
   :: d_step { NEWCOMER_MAY_COME && !cameNow -> cameNow = 1; newcomer(); skip }
@@ -343,3 +376,5 @@ end:
   :: d_step { TIME_MAY_PASS -> printf("---- one tick ----\n"); tick(); skip }
   od
 }
+
+ltl served { []<> !SOMEBODY_WAITS }

@@ -5,6 +5,7 @@ import { PolicyError, SpillwayError } from '../core/errors.js'
 import { printable } from '../core/printable.js'
 import { type Command, EXIT, UsageError, write } from './arguments.js'
 import { dashboardCommand } from './dashboard/dashboard-command.js'
+import { demoCommand } from './demo.js'
 import { doctorCommand } from './doctor/doctor-command.js'
 import { replayCommand } from './replay/replay-command.js'
 import { shownGiven } from './shown-given.js'
@@ -13,6 +14,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   replay: replayCommand,
   doctor: doctorCommand,
   dashboard: dashboardCommand,
+  demo: demoCommand,
 }
 
 const HELP = `Usage: spillway COMMAND [options]

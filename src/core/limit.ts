@@ -41,7 +41,7 @@ export function hasBurst(algorithm: AlgorithmName): boolean {
 export interface LimitOptions {
   /** Units per window; integer ≥ 0. 0 refuses everything. */
   quota: number
-  /** Length of the window: whole ms or text like '1m'; more than 0. */
+  /** Length of the window, more than 0: whole ms, text like '1m' or '1h30m', or a word: 'second', 'minute', 'hour', 'day', 'week'. 'day' is any span of 24 h; a day of the calendar is `calendar: 'day'`. */
   window: Duration
   /** Default 'sliding-window'. */
   algorithm?: AlgorithmName
@@ -55,17 +55,17 @@ export interface LimitOptions {
 export interface CalendarLimitOptions {
   /** Units per window; integer ≥ 0. 0 refuses everything. */
   quota: number
-  /** 'hour', 'day', 'week' (from Monday), 'month' or 'year'. The store's clock decides when a window begins. */
-  window: CalendarWindow
+  /** 'hour', 'day', 'week' (from Monday), 'month' or 'year'; in place of `window`. The store's clock decides when a window begins. */
+  calendar: CalendarWindow
   /** A name of the IANA time zone database, like 'Europe/Berlin'; default 'UTC'. */
   timezone?: string
-  /** Default "500-per-day". Names the limit in headers and store keys: printable ASCII, at most 64 characters. */
+  /** Default "500-per-calendar-day". Names the limit in headers and store keys: printable ASCII, at most 64 characters. */
   name?: string
 }
 
 /**
- * '100/1m' · '100/1m token-bucket' · '100/1m token-bucket burst=20' · '500/day' · '500/day tz=Europe/Berlin' · several joined with ';' ·
- * objects · a list of either.
+ * '100/1m' · '100/minute' · '100/1m token-bucket' · '100/1m token-bucket burst=20' · '500/day calendar' · '500/day calendar tz=Europe/Berlin' ·
+ * several joined with ';' · objects · a list of either. '100/hour' is '100/1h': any span of an hour. Windows of the calendar are asked for by `calendar` or `tz=`.
  */
 export type PolicyInput =
   | string
@@ -94,8 +94,27 @@ export type Policy = readonly Limit[]
 
 const TEXT = /^(\d+)\/([0-9a-z]+)$/
 const TEXT_FORM =
-  'expected "<quota>/<duration>", like "100/1m" (ms, s, m, h, d) or "500/day" (hour, day, week, month, year)'
-const OPTION_NAMES = new Set(['quota', 'window', 'algorithm', 'burst', 'name', 'timezone'])
+  'expected "<quota>/<duration>", like "100/1m" (ms, s, m, h, d), "100/hour" (second, minute, hour, day, week) or "500/day calendar" (hour, day, week, month, year)'
+/** The durations that have a name in policies, also with an s. */
+const NAMED_WINDOWS = new Map([
+  ['second', '1s'],
+  ['minute', '1m'],
+  ['hour', '1h'],
+  ['day', '1d'],
+  ['week', '7d'],
+])
+/** How other texts name a window, and what is written here. */
+const MEANT_WINDOWS: ReadonlyArray<[RegExp, string]> = [
+  [/^(ms|msecs?|millis|milliseconds?)$/, 'ms'],
+  [/^(s|secs?|seconds?)$/, 's'],
+  [/^(m|mins?|minutes?)$/, 'm'],
+  [/^(h|hrs?|hours?)$/, 'h'],
+  [/^(d|days?)$/, 'd'],
+  [/^(w|wks?|weeks?)$/, 'w'],
+  [/^(mon|mo|months?|monthly)$/, 'month'],
+  [/^(y|yrs?|years?|yearly|annum)$/, 'year'],
+]
+const OPTION_NAMES = new Set(['quota', 'window', 'algorithm', 'burst', 'name', 'calendar', 'timezone'])
 /** The algorithm of calendar windows. */
 const CALENDAR_ALGORITHM = 'fixed-window'
 
@@ -138,33 +157,68 @@ export function parseLimit(
       )
     }
   }
-  const { quota, window, timezone, burst, ...others }: LimitOptions & { timezone?: string } = options
-  const onCalendar = isCalendarWindow(window)
-  const { algorithm = onCalendar ? CALENDAR_ALGORITHM : byDefault } = others
+  const { quota, burst, ...others }: AnyLimitOptions = options
   if (!Number.isSafeInteger(quota) || quota < 0) {
     throw new PolicyError(`limit: quota ${shown(quota)}: expected an integer ≥ 0 (0 refuses everything), like 100`)
   }
-  if (timezone !== undefined && !onCalendar) {
+  const calendar = parseCalendar(options)
+  const { algorithm = calendar === undefined ? byDefault : CALENDAR_ALGORITHM } = others
+  if (calendar !== undefined && algorithm !== CALENDAR_ALGORITHM) {
     throw new PolicyError(
-      `limit: timezone ${shown(timezone)} with window ${shown(window)}: expected a window of the calendar (${CALENDAR_WINDOWS.join(', ')}), like "500/day tz=Europe/Berlin"`,
+      `limit: calendar ${shown(calendar.window)} with ${shown(algorithm)}: expected ${CALENDAR_ALGORITHM}, or a window like '1d' in place of calendar`,
     )
   }
-  if (onCalendar && algorithm !== CALENDAR_ALGORITHM) {
-    throw new PolicyError(
-      `limit: window ${shown(window)} with ${shown(algorithm)}: expected ${CALENDAR_ALGORITHM}, or a window like '1d'`,
-    )
-  }
-  const calendar = onCalendar ? Calendar.of(window, timezone ?? 'UTC') : undefined
-  const windowMs = calendar?.longestMs ?? parseOption(window, 'limit: window')
+  const windowMs = calendar?.longestMs ?? parseWindow(others.window as Duration)
   if (!ALGORITHM_NAMES.includes(algorithm)) {
     throw new PolicyError(`limit: unknown algorithm ${shown(algorithm)}, expected one of ${ALGORITHM_NAMES.join(', ')}`)
   }
-  const name = parseName(others.name ?? `${quota}-per-${onCalendar ? window : formatDuration(windowMs)}`)
+  const name = parseName(
+    others.name ?? `${quota}-per-${calendar ? `calendar-${calendar.window}` : formatDuration(windowMs)}`,
+  )
   const limit = { name, quota, windowMs, burst: parseBurst(burst, quota, algorithm), algorithm }
   refuseInexact(limit)
   if (calendar === undefined) return Object.freeze(limit)
   const { timezone: zone } = calendar
   return Object.freeze({ ...limit, calendar: Object.freeze({ window: calendar.window, timezone: zone }) })
+}
+
+/** The calendar that options ask for; undefined: their window is a duration. */
+function parseCalendar({ window, calendar, timezone }: AnyLimitOptions): Calendar | undefined {
+  if (calendar === undefined && timezone === undefined) return undefined
+  const like = 'like { quota: 500, calendar: "day", timezone: "Europe/Berlin" } or "500/day calendar tz=Europe/Berlin"'
+  const given = [
+    calendar !== undefined && `calendar ${shown(calendar)}`,
+    timezone !== undefined && `timezone ${shown(timezone)}`,
+  ]
+  const asked = given.filter(Boolean).join(' and ')
+  if (window !== undefined) {
+    throw new PolicyError(`limit: window ${shown(window)} with ${asked}: expected calendar in place of window, ${like}`)
+  }
+  if (!isCalendarWindow(calendar)) {
+    throw new PolicyError(
+      `limit: ${asked}: expected a window of the calendar (${CALENDAR_WINDOWS.join(', ')}), ${like}`,
+    )
+  }
+  return Calendar.of(calendar, timezone ?? 'UTC')
+}
+
+/** The length of a window that is a duration, or a word for one. */
+function parseWindow(window: Duration): number {
+  const word = singular(window)
+  if (isCalendarWindow(word) && !NAMED_WINDOWS.has(word)) {
+    throw new PolicyError(
+      `limit: window ${shown(window)}: a ${word} has no one length: expected calendar: "${word}" in place of window, or window: "${DAYS_OF[word]}"`,
+    )
+  }
+  return parseOption(NAMED_WINDOWS.get(word as string) ?? window, 'limit: window')
+}
+
+const DAYS_OF: Readonly<Record<string, string>> = { month: '30d', year: '365d' }
+
+/** 'hour' of 'hours'; anything else as it is. */
+function singular(window: unknown): unknown {
+  const word = typeof window === 'string' ? window.replace(/s$/, '') : window
+  return NAMED_WINDOWS.has(word as string) || isCalendarWindow(word) ? word : window
 }
 
 /** A checked limit as the options that make it again. */
@@ -176,7 +230,7 @@ export function optionsOf({
   algorithm,
   calendar,
 }: Limit): LimitOptions | CalendarLimitOptions {
-  if (calendar !== undefined) return { name, quota, ...calendar }
+  if (calendar !== undefined) return { name, quota, calendar: calendar.window, timezone: calendar.timezone }
   return { name, quota, window: windowMs, algorithm, ...(hasBurst(algorithm) && { burst }) }
 }
 
@@ -201,31 +255,56 @@ export function fillMsOf({ quota, windowMs, burst }: Limit): number {
 
 function parseText(text: string, byDefault: AlgorithmName | undefined): Limit[] {
   return text.split(';').map(part => {
-    const [rate = '', ...words] = part.trim().split(/\s+/)
-    const match = TEXT.exec(rate)
-    if (!match) throw new PolicyError(`limit ${shown(part.trim())}: ${TEXT_FORM}`)
-    const options: TextOptions = { quota: Number(match[1]), window: match[2] }
-    for (const word of words) readWord(options, word, part.trim())
+    const limit = part.trim()
+    const [rate = '', ...words] = limit.split(/\s+/)
+    const [, quota, window = ''] = TEXT.exec(rate) ?? []
+    if (quota === undefined) throw new PolicyError(`limit ${shown(limit)}: ${TEXT_FORM}${correctionOf(limit)}`)
+    const options: AnyLimitOptions = { quota: Number(quota) }
+    for (const word of words) readWord(options, word, limit)
+    const onCalendar = options.calendar !== undefined || options.timezone !== undefined
+    if (onCalendar) options.calendar = singular(window) as CalendarWindow
+    else options.window = window
     try {
-      return parseLimit(options, byDefault)
+      return parseLimit(options as LimitOptions, byDefault)
     } catch (error) {
-      throw new PolicyError(`limit ${shown(part.trim())}: ${(error as Error).message}; ${TEXT_FORM}`)
+      const correction = onCalendar ? '' : correctionOf(limit)
+      const reason = correction === '' ? `${(error as Error).message}; ` : ''
+      throw new PolicyError(`limit ${shown(limit)}: ${reason}${TEXT_FORM}${correction}`)
     }
   })
 }
 
-type TextOptions = LimitOptions & { timezone?: string }
+/** `; did you mean "100/1m"?` for a rate in another spelling, like "100/min" or "100 per minute"; '' if there is no good guess. */
+function correctionOf(limit: string): string {
+  const [, quota = '', count, unit = '', rest] =
+    /^([\d_,]+) *(?:r|reqs?|requests?)? *(?:\/|\bper\b|\ban?\b|\bevery\b|\bin\b) *(\d*) *([a-z]+)((?: +\S+)*)$/i.exec(
+      limit,
+    ) ?? []
+  const meant = MEANT_WINDOWS.find(([pattern]) => pattern.test(unit.toLowerCase()))?.[1]
+  if (meant === undefined) return ''
+  const rate = quota.replace(/[_,]/g, '')
+  const days = DAYS_OF[meant]
+  if (days !== undefined) return `; did you mean "${rate}/${meant} calendar${rest}" or "${rate}/${days}${rest}"?`
+  const window = meant === 'w' ? `${7 * Number(count || 1)}d` : `${count || 1}${meant}`
+  const text = `${rate}/${window}${rest}`
+  return text === limit ? '' : `; did you mean "${text}"?`
+}
 
-function readWord(options: TextOptions, word: string, text: string): void {
+/** The options of either kind of limit, while it is not known which. */
+type AnyLimitOptions = Partial<Omit<LimitOptions & CalendarLimitOptions, 'quota'>> & { quota: number }
+
+function readWord(options: AnyLimitOptions, word: string, text: string): void {
   const [, option, value] = /^(burst|name|tz)=(.+)$/.exec(word) ?? []
   if (option === 'burst') options.burst = /^\d+$/.test(value) ? Number(value) : Number.NaN
   else if (option === 'name') options.name = value
   else if (option === 'tz') options.timezone = value
+  // Which window of the calendar stands before it.
+  else if (word === 'calendar') options.calendar = 'day'
   else if (ALGORITHM_NAMES.includes(word as AlgorithmName)) options.algorithm = word as AlgorithmName
   else {
     throw new PolicyError(
       `limit ${shown(text)}: unknown word ${shown(word)}, expected an algorithm (${ALGORITHM_NAMES.join(', ')}), ` +
-        `"burst=<units>", "name=<name>" or "tz=<time zone>", like "100/1m token-bucket burst=20"`,
+        `"burst=<units>", "name=<name>", "calendar" or "tz=<time zone>", like "100/1m token-bucket burst=20"${correctionOf(text)}`,
     )
   }
 }

@@ -1,6 +1,12 @@
 import { formatDuration } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
-import { type LimitOptions, type Policy, type PolicyInput, parsePolicy } from '../core/limit.js'
+import {
+  type CalendarLimitOptions,
+  type LimitOptions,
+  type Policy,
+  type PolicyInput,
+  parsePolicy,
+} from '../core/limit.js'
 
 /** A policy whose limits all have names: unnamed limits are named after the live name. */
 export interface LivePolicy {
@@ -85,10 +91,12 @@ function textOf(entry: string | LimitOptions): string | undefined {
 }
 
 function wordsOf({ quota, window, algorithm, burst, name, ...more }: LimitOptions): string {
-  const words = [`${quota}/${typeof window === 'number' ? formatDuration(window) : window}`]
+  const { calendar, timezone }: Partial<CalendarLimitOptions> = more
+  const words = [`${quota}/${calendar ?? (typeof window === 'number' ? formatDuration(window) : window)}`]
+  if (calendar !== undefined) words.push('calendar')
   if (algorithm !== undefined) words.push(algorithm)
   if (burst !== undefined) words.push(`burst=${burst}`)
-  if ('timezone' in more && more.timezone !== undefined) words.push(`tz=${more.timezone}`)
+  if (timezone !== undefined) words.push(`tz=${timezone}`)
   if (name !== undefined) words.push(`name=${NAME.test(name) ? name : JSON.stringify(name)}`)
   return words.join(' ')
 }

@@ -8,7 +8,7 @@ const page = readFileSync(join(root, 'docs/architecture.md'), 'utf8')
 const PATH = /`((?:src|lua|test|docs|proofs|scripts|bench|examples)\/[\w./-]*[\w/]|package\.json|typedoc\.json)`/g
 
 /** The recipes: title → rows of its table, each a file and the names that stand there. */
-const recipes = [...page.matchAll(/^### (Add .+)$([\s\S]*?)(?=^##)/gm)].map(([, title, text]) => {
+const recipes = [...page.matchAll(/^### (Add .+)$([\s\S]*?)(?=^##|(?![\s\S]))/gm)].map(([, title, text]) => {
   const rows = [...text.matchAll(/^\| `([^`]+)` \| (.+?) \| /gm)].map(([, file, names]) => ({
     file,
     names: [...names.matchAll(/`([^`]+)`/g)].map(([, name]) => name),

@@ -55,4 +55,17 @@ describe('the repository', () => {
     expect(examples.length).toBeGreaterThan(0)
     expect(examples.filter(name => !tests.includes(name))).toEqual([])
   })
+
+  test('workflows run commands of package.json and nothing else', () => {
+    const { scripts } = JSON.parse(textOf('package.json'))
+    const workflows = files.filter(file => file.startsWith('.github/workflows/'))
+    const commands = workflows.flatMap(file =>
+      [...textOf(file).matchAll(/^ +- run: (.+)$/gm)].map(([, command]) => command),
+    )
+    expect(commands.length).toBeGreaterThan(10)
+    const matrix = [...textOf('.github/workflows/nightly.yml').matchAll(/test:\w+/g)].map(([name]) => name)
+    const named = commands.filter(command => !/^npm (?:ci|test|run \$\{\{ matrix\.command }})$/.test(command))
+    const names = [...named.map(command => command.replace(/^npm run /, '')), ...matrix]
+    expect(names.filter(name => !(name in scripts))).toEqual([])
+  })
 })

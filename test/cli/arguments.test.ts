@@ -71,7 +71,7 @@ describe('is refused in one line that says what was given, what is expected, and
   })
 
   test('a policy that is none', () => {
-    expect(() => read('f', '--policy', '10/minute')).toThrow(PolicyError)
+    expect(() => read('f', '--policy', '10/min')).toThrow(PolicyError)
     expect(() => read('f', '--policy', '')).toThrow(PolicyError)
   })
 })

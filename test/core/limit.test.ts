@@ -59,8 +59,32 @@ describe('a policy', () => {
     ],
   ])('%j is read', (input, expected) => expect(shape(input)).toEqual(expected))
 
+  test.each([
+    ['100/second', '100/1s'],
+    ['100/minutes', '100/1m'],
+    ['100/hour token-bucket burst=5', '100/1h token-bucket burst=5'],
+    ['100/day', '100/1d'],
+    ['100/weeks', '100/7d'],
+  ])('%s is %s: any span of that length', (words, text) => {
+    expect(parsePolicy(words)).toEqual(parsePolicy(text))
+    const [limit] = parsePolicy(text)
+    const [, window] = /\/([a-z]+)/.exec(words) as RegExpExecArray
+    const { quota, algorithm, burst } = limit
+    expect(parsePolicy({ quota, window, algorithm, ...(limit.burst !== quota && { burst }) })).toEqual([limit])
+  })
+
+  test('no other spelling is suggested where none is meant', () => {
+    for (const text of ['90 seconds', '100/1m gcra', '100/fortnight', '100/1m/1h', '/1m']) {
+      expect(() => parsePolicy(text)).toThrow(/^(?!.*did you mean)/s)
+    }
+  })
+
   test.each<[string, unknown, string]>([
-    ['a unit in words', '100/minute', `limit "100/minute": limit: window: duration "minute": expected`],
+    ['another spelling of a unit', '100/min', 'did you mean "100/1m"?'],
+    ['a rate in words', '100 per hour', 'did you mean "100/1h"?'],
+    ['a rate as nginx writes it, with more words', '10r/s token-bucket', 'did you mean "10/1s token-bucket"?'],
+    ['a duration in two words', '1_000 / 15 minutes', 'did you mean "1000/15m"?'],
+    ['weeks', '7/2wk', 'did you mean "7/14d"?'],
     ['no quota', '/1m', `limit "/1m": ${TEXT_FORM}`],
     ['no window', '100', `limit "100": ${TEXT_FORM}`],
     ['a space around the slash', '100 / 1m', `limit "100 / 1m": ${TEXT_FORM}`],

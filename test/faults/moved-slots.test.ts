@@ -59,7 +59,7 @@ describe('keys that are moved by MIGRATE to a server with another clock', () => 
       await clock.set(aheadMs)
       const [from, to] = [first.client(), second.client()]
       await Promise.all([from.flushall(), to.flushall()])
-      const ofMonth = parseLimit({ quota: QUOTA, window: 'month', timezone: 'UTC', name: 'calendar' })
+      const ofMonth = parseLimit({ quota: QUOTA, calendar: 'month', timezone: 'UTC', name: 'calendar' })
       const limits = [...parsePolicy(KINDS[kind].join('; ')), ...(kind === 'windows' ? [ofMonth] : [])]
       const startedAt = performance.now()
       const spent = limits.map(() => QUOTA - LEFT)

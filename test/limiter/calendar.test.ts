@@ -16,9 +16,9 @@ const DAY = 86_400_000
 
 describe('a policy', () => {
   test('names windows of the calendar, and a time zone', () => {
-    expect(parsePolicy('10000/month; 500/day tz=Europe/Berlin')).toEqual([
+    expect(parsePolicy('10000/month calendar; 500/day calendar tz=Europe/Berlin')).toEqual([
       {
-        name: '10000-per-month',
+        name: '10000-per-calendar-month',
         quota: 10_000,
         windowMs: 31 * DAY,
         burst: 10_000,
@@ -26,7 +26,7 @@ describe('a policy', () => {
         calendar: { window: 'month', timezone: 'UTC' },
       },
       {
-        name: '500-per-day',
+        name: '500-per-calendar-day',
         quota: 500,
         windowMs: 25 * 3_600_000,
         burst: 500,
@@ -34,20 +34,42 @@ describe('a policy', () => {
         calendar: { window: 'day', timezone: 'Europe/Berlin' },
       },
     ])
-    const options = { quota: 5, window: 'week', timezone: 'Asia/Kolkata', name: 'plan' } as const
+    const options = { quota: 5, calendar: 'week', timezone: 'Asia/Kolkata', name: 'plan' } as const
     expect(parsePolicy([options, '1/1s'])[0]).toMatchObject({ name: 'plan', calendar: { window: 'week' } })
-    expect(parsePolicy('5/hour fixed-window')[0].calendar).toEqual({ window: 'hour', timezone: 'UTC' })
-    expect(parsePolicy('5/hour', 'token-bucket')[0].algorithm).toBe('fixed-window')
+    expect(parsePolicy('5/hours calendar fixed-window')[0].calendar).toEqual({ window: 'hour', timezone: 'UTC' })
+    expect(parsePolicy('5/hour calendar', 'token-bucket')[0].algorithm).toBe('fixed-window')
+  })
+
+  test("a time zone alone means the calendar's windows", () => {
+    expect(parsePolicy('5/day tz=UTC')).toEqual(parsePolicy('5/day calendar'))
+    expect(parsePolicy({ quota: 5, calendar: 'day', timezone: 'UTC' })).toEqual(parsePolicy('5/day calendar'))
   })
 
   test.each<[unknown, string]>([
-    ['5/1d tz=Europe/Berlin', 'timezone "Europe/Berlin" with window "1d": expected a window of the calendar'],
-    [{ quota: 5, window: '1d', timezone: 'UTC' }, 'expected a window of the calendar (hour, day, week, month, year)'],
+    ['5/1d tz=Europe/Berlin', 'calendar "1d" and timezone "Europe/Berlin": expected a window of the calendar'],
+    ['5/1d calendar', 'calendar "1d": expected a window of the calendar (hour, day, week, month, year)'],
+    ['5/minute calendar', 'calendar "minute": expected a window of the calendar'],
+    [
+      { quota: 5, window: '1d', timezone: 'UTC' },
+      'window "1d" with timezone "UTC": expected calendar in place of window',
+    ],
+    [
+      { quota: 5, window: 'day', timezone: 'UTC' },
+      'window "day" with timezone "UTC": expected calendar in place of window',
+    ],
+    [
+      { quota: 5, window: 'day', calendar: 'day' },
+      'window "day" with calendar "day": expected calendar in place of window',
+    ],
+    [{ quota: 5, timezone: 'UTC' }, 'like { quota: 500, calendar: "day", timezone: "Europe/Berlin" }'],
+    [{ quota: 5, calendar: 'decade' }, 'calendar "decade": expected a window of the calendar'],
     ['5/day tz=Europe/Atlantis', 'timezone "Europe/Atlantis": expected a name of the IANA time zone database'],
-    ['5/day sliding-window', 'window "day" with "sliding-window": expected fixed-window'],
-    ['5/day burst=2', 'burst 2 with fixed-window'],
-    ['5/days', 'duration "days"'],
-    ['5/decade', 'like "100/1m" (ms, s, m, h, d) or "500/day"'],
+    ['5/day calendar sliding-window', 'calendar "day" with "sliding-window": expected fixed-window'],
+    ['5/day calendar burst=2', 'burst 2 with fixed-window'],
+    ['5/decade', 'like "100/1m" (ms, s, m, h, d), "100/hour"'],
+    ['10000/month', 'did you mean "10000/month calendar" or "10000/30d"?'],
+    ['1/year', 'did you mean "1/year calendar" or "1/365d"?'],
+    [{ quota: 5, window: 'month' }, 'expected calendar: "month" in place of window, or window: "30d"'],
   ])('%j is an error', (policy, message) => {
     expect(() => parsePolicy(policy as string)).toThrow(PolicyError)
     expect(() => parsePolicy(policy as string)).toThrow(message)
@@ -55,8 +77,8 @@ describe('a policy', () => {
 
   test('needs a store that supports the calendar', () => {
     const store: Store = { consume: () => [], peek: () => [], refund: () => {}, reset: () => {} }
-    expect(() => new RateLimiter({ policy: '5/day', store })).toThrow(PolicyError)
-    expect(() => new RateLimiter({ policy: '5/day', store })).toThrow('expected a MemoryStore or a RedisStore')
+    expect(() => new RateLimiter({ policy: '5/day calendar', store })).toThrow(PolicyError)
+    expect(() => new RateLimiter({ policy: '5/day calendar', store })).toThrow('expected a MemoryStore or a RedisStore')
   })
 })
 
@@ -89,14 +111,14 @@ describe.each(['memory', 'redis'] as const)('over %s', kind => {
   })
 
   test('a window that began with the key ends with the calendar', async () => {
-    const { clock, limiter } = limiterAt('1/month', '2026-02-27T12:00:00Z')
+    const { clock, limiter } = limiterAt('1/month calendar', '2026-02-27T12:00:00Z')
     expect(await limiter.consume('k')).toMatchObject({ allowed: true, resetAfterMs: 1.5 * DAY })
     clock.advance(1.5 * DAY)
     expect(await limiter.consume('k')).toMatchObject({ allowed: true, resetAfterMs: 31 * DAY })
   })
 
   test('units are given back in their own window only', async () => {
-    const { clock, limiter } = limiterAt('3/hour', '2026-01-01T00:50:00Z')
+    const { clock, limiter } = limiterAt('3/hour calendar', '2026-01-01T00:50:00Z')
     const first = await limiter.consume('k', 2)
     clock.advance(5 * 60_000)
     await limiter.settle(first, 1)
@@ -109,7 +131,7 @@ describe.each(['memory', 'redis'] as const)('over %s', kind => {
   })
 
   test('waiters are granted at the boundary', async () => {
-    const { clock, limiter } = limiterAt('1/hour', '2026-01-01T00:30:00Z')
+    const { clock, limiter } = limiterAt('1/hour calendar', '2026-01-01T00:30:00Z')
     await limiter.acquire('k')
     const error = await limiter.acquire('k', { timeout: '29m' }).catch(error => error)
     expect(error.retryAfterMs).toBe(30 * 60_000)
@@ -118,14 +140,17 @@ describe.each(['memory', 'redis'] as const)('over %s', kind => {
   })
 
   test('several limits are decided together', async () => {
-    const { clock, limiter } = limiterAt('3/day tz=Asia/Kolkata; 2/hour; 100/1m', '2026-01-01T18:00:00Z')
+    const { clock, limiter } = limiterAt('3/day tz=Asia/Kolkata; 2/hour calendar; 100/1m', '2026-01-01T18:00:00Z')
     for (const allowed of [true, true, false]) expect((await limiter.consume('k')).allowed).toBe(allowed)
-    expect(await limiter.consume('k')).toMatchObject({ limit: { name: '2-per-hour' }, retryAfterMs: 3_600_000 })
+    expect(await limiter.consume('k')).toMatchObject({
+      limit: { name: '2-per-calendar-hour' },
+      retryAfterMs: 3_600_000,
+    })
     await limiter.charge('k', 1)
     // The day ends in Kolkata at 18:30 UTC.
     expect(await limiter.consume('k')).toMatchObject({ retryAfterMs: 3_600_000 })
     clock.advance(30 * 60_000)
-    expect(await limiter.peek('k', 0)).toMatchObject({ limit: { name: '2-per-hour' }, remaining: 0 })
+    expect(await limiter.peek('k', 0)).toMatchObject({ limit: { name: '2-per-calendar-hour' }, remaining: 0 })
     await limiter.reset('k')
     expect((await limiter.consume('k')).allowed).toBe(true)
     await limiter.refund('k', 1)
@@ -133,7 +158,7 @@ describe.each(['memory', 'redis'] as const)('over %s', kind => {
   })
 
   test('a clock that steps back over a boundary grants nothing more', async () => {
-    const { clock, limiter } = limiterAt('1/day', '2026-01-02T00:00:01Z')
+    const { clock, limiter } = limiterAt('1/day calendar', '2026-01-02T00:00:01Z')
     await limiter.consume('k')
     clock.set(at('2026-01-01T23:59:59Z'))
     expect(await limiter.consume('k')).toMatchObject({ allowed: false, retryAfterMs: 1000 })
@@ -141,7 +166,7 @@ describe.each(['memory', 'redis'] as const)('over %s', kind => {
 })
 
 test('header fields leave the length of such a window out', () => {
-  const policy = parsePolicy('100/month; 10/1m')
+  const policy = parsePolicy('100/month calendar; 10/1m')
   for (const form of ['draft-8', 'draft-7', 'draft-6'] as const) {
     const verdict = { limit: policy[0], allowed: true, remaining: 5, retryAfterMs: 0, resetAfterMs: 1000, delayMs: 0 }
     const decision = {
@@ -155,7 +180,7 @@ test('header fields leave the length of such a window out', () => {
     } as const
     const fields = headersFor([form], policy, { now: () => 0 })(decision)
     expect(fields['RateLimit-Policy']).toBe(
-      form === 'draft-8' ? '"100-per-month";q=100, "10-per-1m";q=10;w=60' : '100, 10;w=60',
+      form === 'draft-8' ? '"100-per-calendar-month";q=100, "10-per-1m";q=10;w=60' : '100, 10;w=60',
     )
   }
 })
@@ -176,7 +201,7 @@ describe('the clock of Redis', () => {
         const day = Calendar.of('day', 'UTC')
         for (const verb of ['consume', 'peek', 'acquire', 'charge'] as const) {
           const limiter = new RateLimiter({
-            policy: '5/day',
+            policy: '5/day calendar',
             name: `${verb}${off}`,
             store: new RedisStore(redis.client()),
             deadline: '5s',

@@ -32,7 +32,7 @@ describe('a RateLimiter refuses, when it is built,', () => {
       'RateLimiter: given "100/1m", expected options like { policy: "100/1m" }',
     ],
     ['no policy', {}, 'RateLimiter: no policy given, expected one like "100/1m"'],
-    ['a bad policy', { policy: '100/minute' }, 'limit "100/minute": '],
+    ['a bad policy', { policy: '100/min' }, 'limit "100/min": '],
     [
       'an unknown option',
       { policy, keyPrefix: 'x' },

@@ -169,7 +169,9 @@ describe('over Redis', () => {
       const cut = politeFetch({ client, maxWait: '1s', retries: 0 })
       partner.allow()
       await cut(partner.origin)
+      const ended = once(client, 'end')
       client.disconnect()
+      await ended
       partner.refuse(429, '600')
       await cut(partner.origin)
       expect(await waitOf(cut(partner.origin))).toBeGreaterThan(590_000)

@@ -1,5 +1,5 @@
 // Packs the package, installs it in a project of its own, and runs the cases on every runtime, loaded by import and by require. Fails if a case
-// fails, or if the README's table of runtimes says anything else than what was found.
+// fails, or if the table of docs/runtimes.md says anything else than what was found.
 import { spawn } from 'node:child_process'
 import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -107,8 +107,8 @@ async function main(): Promise<boolean> {
   }
   const failed = findings.filter(({ error }) => error !== undefined)
   const table = tableOf(all, findings)
-  const isTold = readFileSync(join(ROOT, 'README.md'), 'utf8').includes(`\n${table}\n`)
-  if (!isTold) console.log(`FAIL README.md: its table of runtimes has to be\n${table}`)
+  const isTold = readFileSync(join(ROOT, 'docs/runtimes.md'), 'utf8').includes(`\n${table}\n`)
+  if (!isTold) console.log(`FAIL docs/runtimes.md: its table has to be\n${table}`)
   const seconds = Math.round((performance.now() - startedAt) / 1000)
   console.log(`${findings.length - failed.length} of ${findings.length} cases on ${all.length} runtimes, ${seconds} s`)
   return failed.length === 0 && isTold

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 
 /** A program that runs JavaScript. */
 export interface Runtime {
-  /** As the README's table calls it: the column. */
+  /** As docs/runtimes.md calls it: the column. */
   readonly column: string
   /** With its version. */
   readonly title: string

@@ -3,7 +3,7 @@ import type { Runtime } from './runtimes.js'
 
 const SHARED = ['SharedRateLimiter', 'Semaphore', 'DelayQueue']
 
-/** The rows of the README's table: the cases that each tells of, and whether its cells say what the cases say, or only that they pass. */
+/** The rows of the table of docs/runtimes.md: the cases that each tells of, and whether its cells say what the cases say, or only that they pass. */
 const ROWS: readonly (readonly [title: string, tells: (name: string) => boolean, inWords?: true])[] = [
   ['every algorithm, exact in memory', name => name === 'exact in memory'],
   ['exact on Redis: ioredis, node-redis', name => name.startsWith('exact on Redis')],
@@ -15,7 +15,7 @@ const ROWS: readonly (readonly [title: string, tells: (name: string) => boolean,
   ['`processLoad` measures', name => name === 'processLoad', true],
 ]
 
-/** What the README's table has to be after these findings, in Markdown. */
+/** What the table of docs/runtimes.md has to be after these findings, in Markdown. */
 export function tableOf(runtimes: readonly Runtime[], findings: readonly Finding[]): string {
   const columns = [...new Set(runtimes.map(({ column }) => column))]
   const heads = columns.map(column => `${column} ${versionsOf(runtimes.filter(runtime => runtime.column === column))}`)

@@ -5,7 +5,7 @@ import { type Browser, type BrowserContextOptions, chromium, type Page } from 'p
 
 const PROGRAMS = ['chromium', 'chromium-browser', 'google-chrome']
 
-/** The browser that scripts/find-chromium.mjs has found or installed. */
+/** The browser that scripts/ensure.mjs has found or installed. */
 export function startBrowser(): Promise<Browser> {
   const folders = (process.env.PATH ?? '').split(delimiter)
   const executablePath = PROGRAMS.flatMap(name => folders.map(folder => join(folder, name))).find(existsSync)

@@ -13,7 +13,7 @@ let binary: string | undefined
 export function redisBinary(): string {
   const folders = (process.env.PATH ?? '').split(delimiter)
   binary ??= ['redis-server', 'valkey-server'].find(name => folders.some(folder => existsSync(join(folder, name))))
-  if (!binary) throw new Error('no redis-server or valkey-server on PATH: run `node scripts/find-redis.mjs`')
+  if (!binary) throw new Error('no redis-server or valkey-server on PATH: run `node scripts/ensure.mjs`')
   return binary
 }
 

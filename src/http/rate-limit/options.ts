@@ -25,7 +25,7 @@ export interface HttpLimitOptions<Request, Response> extends LimitOptions {
   key?: (req: Request, res: Response) => SyncOrAsync<GivenKey>
 }
 
-/** As `HttpLimitOptions`, in windows of the calendar: `{ quota: 500, window: 'day', timezone: 'Europe/Berlin' }`. */
+/** As `HttpLimitOptions`, in windows of the calendar: `{ quota: 500, calendar: 'day', timezone: 'Europe/Berlin' }`. */
 export interface HttpCalendarLimitOptions<Request, Response> extends CalendarLimitOptions {
   /** The key for this limit; undefined: this limit does not apply. Default: the middleware's key. */
   key?: (req: Request, res: Response) => SyncOrAsync<GivenKey>

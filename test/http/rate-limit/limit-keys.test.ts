@@ -25,10 +25,10 @@ describe('a policy whose limits may have keys of their own', () => {
   })
 
   test('may have windows of the calendar, with a time zone and a key', () => {
-    const day = { quota: 500, window: 'day', timezone: 'Europe/Berlin' } as const
+    const day = { quota: 500, calendar: 'day', timezone: 'Europe/Berlin' } as const
     const ofExpress = [
-      rateLimit({ policy: { quota: 500, window: 'day', timezone: 'Europe/Berlin' } }),
-      rateLimit({ policy: ['10/1s', { quota: 500, window: 'day', timezone: 'Europe/Berlin', key: req => req.ip }] }),
+      rateLimit({ policy: { quota: 500, calendar: 'day', timezone: 'Europe/Berlin' } }),
+      rateLimit({ policy: ['10/1s', { quota: 500, calendar: 'day', timezone: 'Europe/Berlin', key: req => req.ip }] }),
     ]
     for (const { limiter } of ofExpress) {
       expect(limiter.policy.at(-1)?.calendar).toEqual({ window: 'day', timezone: 'Europe/Berlin' })

@@ -109,7 +109,7 @@ describe('every key in Redis has a lifetime', () => {
     'and a key that lost it gets one with the next write: %s',
     async (name, write) => {
       const store = new RedisStore(client)
-      const ofDay = parseLimit({ quota: 1_000_000, window: 'day', timezone: 'UTC', name: 'calendar' })
+      const ofDay = parseLimit({ quota: 1_000_000, calendar: 'day', timezone: 'UTC', name: 'calendar' })
       const limits = [...ALGORITHM_NAMES.map(algorithm => limitOf(1_000_000, '20s', algorithm)), ofDay]
       const policies = [...limits.map(limit => charge('k', limit)), limits.map(limit => ({ key: 'all', limit }))]
       for (const charges of policies) for (let i = 0; i < 3; i++) await store.consume(charges, 3)

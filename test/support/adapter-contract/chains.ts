@@ -142,7 +142,7 @@ export function chainsContract(world: World): void {
   })
 
   test('options that mean nothing are refused when the middleware is made', () => {
-    expect(() => limited({ policy: '100/minute' })).toThrow(/expected "<quota>\/<duration>"/)
+    expect(() => limited({ policy: '100/min' })).toThrow(/expected "<quota>\/<duration>"/)
     expect(() => limited({ cost: Number.NaN })).toThrow(/cost NaN/)
   })
 }

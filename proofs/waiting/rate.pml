@@ -1,4 +1,0 @@
-/* SharedRateLimiter: QUOTA units in each span of INTERVAL ticks. */
-#include "waiting.pml"
-
-ltl served { []<> !SOMEBODY_WAITS }
