@@ -3,6 +3,8 @@
 /** A script as Redis receives it. `algorithm`: for which it was built, if it names ALGORITHM. */
 export interface Assembled {
   readonly name: string
+  /** Its folder in lua/, or its file there. */
+  readonly room: string
   readonly algorithm: string | undefined
   readonly source: string
 }
@@ -143,13 +145,14 @@ export class LuaAssembler {
   /** One script; or one for each algorithm that has the pieces which it inlines. */
   #versionsOf(name: string, part: Part): Assembled[] {
     const own = part.lines.flatMap(line => /@inline ALGORITHM\.(\w+)/.exec(line)?.[1] ?? [])
-    if (own.length === 0) return [{ name, algorithm: undefined, source: this.#assemble(part, undefined) }]
+    const room = part.file.split('/')[0]
+    if (own.length === 0) return [{ name, room, algorithm: undefined, source: this.#assemble(part, undefined) }]
     return this.#algorithms
       .filter(algorithm => own.every(piece => this.#pieces.has(`${algorithm}.${piece}`)))
       .map(file => {
         const algorithm = nameOf(file)
         const source = this.#assemble(part, file).replaceAll('ALGORITHM', algorithm)
-        return { name: `${name}.${algorithm}`, algorithm, source }
+        return { name: `${name}.${algorithm}`, room, algorithm, source }
       })
   }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env node
-// Builds dist/ from src/ and lua/: one CommonJS bundle with a chunk for what several entry points share, a thin ES module in front of
-// each entry point, and bundled types. So a process has one copy of the package, whichever way it is loaded. Does nothing when dist/
-// was built from exactly these sources, so that `npm ci` and `npm test` need not wait; `--force` builds all the same.
+// Builds dist/ from src/ and lua/, in two forms. Node loads CommonJS: a chunk for what several entry points share, and a thin ES module in front
+// of each entry point, so that a process has one copy of the package, whichever way it is loaded. Bundlers load dist/esm/: each file of src/ as an
+// ES module, of which they keep what a program uses. Types are bundled. Nothing is minified. Does nothing when dist/ was built from exactly
+// these sources, so that `npm ci` and `npm test` need not wait; `--force` builds all the same.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -9,7 +10,6 @@ import { createRequire } from 'node:module'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { brotliCompressSync } from 'node:zlib'
-import { transformSync } from 'esbuild'
 import { rolldown } from 'rolldown'
 import { dts } from 'rolldown-plugin-dts'
 import ts from 'typescript'
@@ -18,29 +18,8 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const dist = join(root, 'dist')
 const require = createRequire(import.meta.url)
 
-/** Entry points: the name that users import after `spillway/` → the source. */
-const ENTRIES = {
-  index: 'src/index.ts',
-  adaptive: 'src/adaptive/index.ts',
-  alerts: 'src/observing/alerts/index.ts',
-  dashboard: 'src/dashboard/index.ts',
-  'express-rate-limit': 'src/express-rate-limit/index.ts',
-  express: 'src/adapters/express.ts',
-  fastify: 'src/adapters/fastify.ts',
-  fetch: 'src/adapters/fetch.ts',
-  hono: 'src/adapters/hono.ts',
-  'koa-ratelimit': 'src/koa-ratelimit/index.ts',
-  koa: 'src/adapters/koa.ts',
-  live: 'src/live/index.ts',
-  nest: 'src/adapters/nest.ts',
-  node: 'src/adapters/node.ts',
-  opentelemetry: 'src/observing/opentelemetry.ts',
-  outgoing: 'src/outgoing/index.ts',
-  prometheus: 'src/observing/prometheus.ts',
-  'rate-limiter-flexible': 'src/rate-limiter-flexible/index.ts',
-  testing: 'src/testing.ts',
-  ws: 'src/adapters/ws.ts',
-}
+/** Entry points: the name that users import after `spillway/` → the source. @type {Record<string, string>} */
+const ENTRIES = JSON.parse(readFileSync(join(root, 'scripts/entries.json'), 'utf8'))
 /** Entry points whose `require` gives the default export itself, with all names as its properties, as the package that they replace. */
 const CALLABLE = new Set(['express-rate-limit', 'fastify', 'koa-ratelimit'])
 const COMMAND = { cli: 'src/cli/main.ts' }
@@ -60,6 +39,7 @@ function fingerprint() {
     'package.json',
     'package-lock.json',
     'scripts/build.mjs',
+    'scripts/entries.json',
   ]
   const sources = readdirSync(join(root, 'src'), { recursive: true, withFileTypes: true })
     .filter(entry => entry.isFile())
@@ -102,66 +82,41 @@ const moduleOf = name => (CALLABLE.has(name) ? `${name}-names` : name)
 const inputs = Object.fromEntries(Object.entries(ENTRIES).map(([name, file]) => [moduleOf(name), file]))
 
 /**
- * Without indentation and spaces, which are an eighth of the package, and with short names for the chunks that a file requires; in lines,
- * for stack traces.
- * @param {string} code
- */
-function compact(code) {
-  const chunks = [...new Set(code.match(/\brequire_\w+/g))]
-  const short = new Map(chunks.map((name, i) => [name, `$_${i}`]))
-  return transformSync(
-    code.replace(/\brequire_\w+/g, name => /** @type {string} */ (short.get(name))),
-    { minifyWhitespace: true, minifySyntax: true, lineLimit: 140, target: 'node20', charset: 'utf8' },
-  ).code
-}
-
-/**
  * Chunks name what they share by a getter each. V8 does not compile such a call into its caller: a decision in memory would take a tenth longer. No export is ever assigned anew, and
  * they stand at the end of a chunk.
  * @param {string} code
  */
 function withPlainExports(code) {
   const getter =
-    /Object\.defineProperty\(exports, "(\w+)", \{\s*enumerable: !0,\s*get: function\(\) \{\s*return (\w+);\s*\}\s*\}\)/g
+    /Object\.defineProperty\(exports, "(\w+)", \{\s*enumerable: true,\s*get: function\(\) \{\s*return (\w+);\s*\}\s*\}\)/g
   return code.replace(getter, 'exports.$1 = $2')
 }
 
-/** The package carries the texts of lua/ compressed: see src/core/packed-json.ts. @type {import('rolldown').Plugin} */
+/** The package carries the texts of lua/ compressed, those of each room together: see src/core/packed-json.ts. @type {import('rolldown').Plugin} */
 const packLua = {
   name: 'pack-lua',
   transform(code, id) {
     if (!id.endsWith('/src/redis/scripts.ts')) return null
-    const [literal, object] = /^const texts = (\{$[\s\S]*?^\})(?=\n\nexport )/m.exec(code) ?? []
-    if (literal === undefined) throw new Error('src/redis/scripts.ts: expected "const texts = { … }"')
-    const texts = JSON.stringify(new Function(`return ${object}`)())
-    const packed = brotliCompressSync(texts).toString('base64')
-    return code.replace(
-      literal,
-      () => `import { packedJson } from '../core/packed-json.js'\nconst texts = packedJson('${packed}')`,
-    )
+    const packed = code.replace(/^const (\w+Texts) = (\{$[\s\S]*?^\})(?=\n\n)/gm, (_, name, object) => {
+      const texts = JSON.stringify(new Function(`return ${object}`)())
+      return `const ${name} = /* @__PURE__ */ packedJson('${brotliCompressSync(texts).toString('base64')}')`
+    })
+    if (packed === code) throw new Error('src/redis/scripts.ts: expected "const …Texts = { … }"')
+    return `import { packedJson } from '../core/packed-json.js'\n${packed}`
   },
 }
+
+/** Bundlers need to be told what they may leave out; all other comments are for who reads the sources. */
+const comments = { annotation: true, jsdoc: false, legal: false }
 
 /** @param {string} folder */
 async function writeScripts(folder) {
   const bundled = await bundle({ ...inputs, ...COMMAND }, [packLua])
   const chunkFileNames = 'chunks/[name].js'
-  const { output } = await bundled.write({
-    dir: folder,
-    format: 'cjs',
-    exports: 'named',
-    comments: false,
-    // Local names are shortened; classes, functions and lines stay, for stack traces.
-    minify: {
-      compress: { target: 'node20' },
-      mangle: { toplevel: false, keepNames: { function: true, class: true } },
-      codegen: { removeWhitespace: false },
-    },
-    chunkFileNames,
-  })
+  const { output } = await bundled.write({ dir: folder, format: 'cjs', exports: 'named', comments, chunkFileNames })
   for (const { fileName } of output) {
     const file = join(folder, fileName)
-    writeFileSync(file, compact(withPlainExports(readFileSync(file, 'utf8'))))
+    writeFileSync(file, withPlainExports(readFileSync(file, 'utf8')))
   }
   chmodSync(join(folder, 'cli.js'), 0o755)
   for (const name of Object.keys(ENTRIES)) {
@@ -173,12 +128,21 @@ async function writeScripts(folder) {
   }
 }
 
+/** For bundlers. @param {string} folder */
+async function writeModules(folder) {
+  const bundled = await bundle(ENTRIES, [packLua])
+  // What is not an entry point stands in a folder that package.json does not export.
+  const entryFileNames = (/** @type {{ name: string }} */ { name }) =>
+    Object.hasOwn(ENTRIES, name) ? '[name].js' : 'src/[name].js'
+  await bundled.write({ dir: folder, format: 'es', comments, preserveModules: true, entryFileNames })
+  writeFileSync(join(folder, 'package.json'), '{ "type": "module", "sideEffects": false }\n')
+}
+
 /** The name under which an entry point also exports its default. @param {string} folder @param {string} name */
 function nameOfDefault(folder, name) {
   const { default: main, ...names } = require(join(folder, `${moduleOf(name)}.js`))
   const [found] = Object.entries(names).find(([, value]) => value === main) ?? []
-  if (found === undefined)
-    throw new Error(`${ENTRIES[/** @type {keyof typeof ENTRIES} */ (name)]}: its default export needs a name too`)
+  if (found === undefined) throw new Error(`${ENTRIES[name]}: its default export needs a name too`)
   return found
 }
 
@@ -238,8 +202,9 @@ async function build() {
   const fresher = `${dist}.${process.pid}`
   try {
     mkdirSync(fresher)
-    writeFileSync(join(fresher, 'package.json'), '{ "type": "commonjs" }\n')
+    writeFileSync(join(fresher, 'package.json'), '{ "type": "commonjs", "sideEffects": false }\n')
     await writeScripts(fresher)
+    await writeModules(join(fresher, 'esm'))
     await writeTypes(fresher)
     writeFileSync(join(fresher, STAMP), print)
     replace(dist, fresher)

@@ -17,9 +17,14 @@ function templateLiteral(text: string): string {
   return `\`${text.replace(/[\\`]|\$(?=\{)/g, '\\$&')}\``
 }
 
-function constructed({ name, source }: Assembled): string {
+/** A program that uses no script of a room is bundled without its texts: nothing here may look as if it did something when it is loaded. */
+function constructed({ name, room, source }: Assembled): string {
   const sha1 = createHash('sha1').update(source).digest('hex')
-  return `new LuaScript('${name}', '${sha1}', texts)`
+  return `/* @__PURE__ */ new LuaScript('${name}', '${sha1}', ${textsOf(room)})`
+}
+
+function textsOf(room: string): string {
+  return `${identifierOf(room)}Texts`
 }
 
 /** The module for a folder of Lua files. */
@@ -40,10 +45,14 @@ function render(folder: string): string {
     '// Generated from lua/ by `npm run embed`: change the .lua files, not this one.',
     "import { LuaScript } from './script.js'",
     '',
-    'const texts = {',
-    ...scripts.map(({ name, source }) => `  '${name}': ${templateLiteral(source)},`),
-    '}',
-    '',
+    ...[...new Set(scripts.map(({ room }) => room))].flatMap(room => [
+      `const ${textsOf(room)} = {`,
+      ...scripts
+        .filter(script => script.room === room)
+        .map(({ name, source }) => `  '${name}': ${templateLiteral(source)},`),
+      '}',
+      '',
+    ]),
     ...scripts
       .filter(({ algorithm }) => algorithm === undefined)
       .map(script => `export const ${identifierOf(script.name)} = ${constructed(script)}`),

@@ -8,6 +8,7 @@ import { dirname, join, posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
+const entries = Object.values(JSON.parse(readFileSync(join(root, 'scripts/entries.json'), 'utf8')))
 const page = join(root, 'docs/reference.md')
 const HEAD = `# Reference
 
@@ -117,7 +118,7 @@ try {
   const typedoc = join(root, 'node_modules/typedoc/bin/typedoc')
   const { stdout, stderr, status } = spawnSync(
     process.execPath,
-    [typedoc, '--options', join(root, 'scripts/typedoc.json'), '--out', folder],
+    [typedoc, '--options', join(root, 'scripts/typedoc.json'), '--out', folder, ...entries],
     {
       cwd: root,
       encoding: 'utf8',

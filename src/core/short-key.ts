@@ -1,8 +1,8 @@
 const BASE64URL = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
 
-const PRIMES = firstPrimes(64)
-const START = PRIMES.slice(0, 8).map(prime => fraction(prime ** (1 / 2)))
-const ROUNDS = PRIMES.map(prime => fraction(prime ** (1 / 3)))
+const PRIMES = /* @__PURE__ */ firstPrimes(64)
+const START = /* @__PURE__ */ fractions(PRIMES.slice(0, 8), 1 / 2)
+const ROUNDS = /* @__PURE__ */ fractions(PRIMES, 1 / 3)
 
 /**
  * SHA-256 (FIPS 180-4) of a text's UTF-16 units, little endian, in base64url: for runtimes without `node:crypto`, which is ten to twenty times faster.
@@ -76,8 +76,8 @@ function turn(word: number, bits: number): number {
   return (word >>> bits) | (word << (32 - bits))
 }
 
-function fraction(root: number): number {
-  return ((root % 1) * 2 ** 32) | 0
+function fractions(numbers: readonly number[], power: number): number[] {
+  return numbers.map(number => ((number ** power % 1) * 2 ** 32) | 0)
 }
 
 function firstPrimes(count: number): number[] {
@@ -93,11 +93,11 @@ const HASH_LENGTH = 44
 const HASH_MARK = 35
 
 // Not imported: this module also runs in runtimes without Node's modules.
-const crypto = globalThis.process?.getBuiltinModule?.('node:crypto')
+const nodeCrypto = /* @__PURE__ */ globalThis.process?.getBuiltinModule?.('node:crypto')
 
 /** '#' and the SHA-256 of a text's UTF-16 units, so that texts with different lone surrogates differ. */
 export function hashOf(text: string): string {
-  return `#${crypto?.createHash('sha256').update(Buffer.from(text, 'utf16le')).digest('base64url') ?? sha256(text)}`
+  return `#${nodeCrypto?.createHash('sha256').update(Buffer.from(text, 'utf16le')).digest('base64url') ?? sha256(text)}`
 }
 
 /**
@@ -109,6 +109,13 @@ export function shortKey(key: string): string {
   // The length first: to read a character of a text takes V8 as long as all else here.
   const looksLikeHash = length === HASH_LENGTH && key.charCodeAt(0) === HASH_MARK
   return length <= LONGEST_KEY && !looksLikeHash ? key : hashOf(key)
+}
+
+/** A text of so many random letters, 6 bits each, that nobody can guess. Not for the time while a program loads: some runtimes have no randomness then. */
+export function randomText(letters: number): string {
+  let text = ''
+  for (const byte of crypto.getRandomValues(new Uint8Array(letters))) text += BASE64URL[byte & 63]
+  return text
 }
 
 /** V8 represents substrings of at least this length as references to the whole text. */

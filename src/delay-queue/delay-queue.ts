@@ -30,11 +30,12 @@ import {
   pushRequestOf,
 } from './options.js'
 import { PushBatcher } from './push-batcher.js'
+import { QueueSchedules } from './queue-schedules.js'
 import { type QueueLevels, QueueWatch } from './queue-watch.js'
 import { textOf } from './reason.js'
 import { Receiving } from './receiving.js'
 import { NO_RECORD, parseRecord } from './record.js'
-import { QueueSchedules, SCHEDULES, type ScheduleStore } from './schedules.js'
+import { SCHEDULES, type ScheduleStore } from './schedules.js'
 
 /** The number of messages in a queue, by their state. */
 export interface QueueStats {

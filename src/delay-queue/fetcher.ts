@@ -1,5 +1,5 @@
-import { randomBytes } from 'node:crypto'
 import type { Clock } from '../core/clock.js'
+import { randomText } from '../core/short-key.js'
 import type { RedisClient } from '../redis/client.js'
 import type { Commands } from '../redis/commands.js'
 import { forgetSent, queueSettleAndFetch } from '../redis/scripts.js'
@@ -66,7 +66,7 @@ export class Fetcher {
     this.#commands = commands
     this.#settlements = new SettlementQueue(commands)
     this.#keys = queueKeys(keyBase)
-    this.#fetchKey = `${keyBase}:fetch:${randomBytes(9).toString('base64url')}`
+    this.#fetchKey = `${keyBase}:fetch:${randomText(12)}`
     this.#clock = clock
     this.#listener = new WakeupListener(client, this.#keys[WAKE], {
       woken: wakeup => this.#woken(wakeup),

@@ -1,9 +1,9 @@
-import { randomBytes } from 'node:crypto'
 import type { Clock } from '../core/clock.js'
 import { type Duration, parseDurationOrZero, parseOption } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { type Observer, parseObserver } from '../core/observer.js'
 import { checkOptions, type OptionNames } from '../core/options.js'
+import { randomText } from '../core/short-key.js'
 import { type Backoff, type BackoffMs, LONGEST_DELAY_MS, parseBackoff } from './backoff.js'
 import type { PushRequest } from './push-batcher.js'
 import { textOf } from './reason.js'
@@ -136,7 +136,7 @@ export function pushRequestOf<T>(
   user: string,
 ): PushRequest {
   checkOptions(user, options, PUSH_OPTIONS, "{ delay: '5s' }")
-  const { delay, at, id = randomBytes(12).toString('base64url'), priority = 0, headers, ttl } = options
+  const { delay, at, id = randomText(16), priority = 0, headers, ttl } = options
   if (at !== undefined && delay !== undefined) {
     throw new PolicyError(`${user}: given both delay and at, expected one of them, like { delay: "5s" }`)
   }

@@ -5,7 +5,8 @@ import { MemoryStore } from '../stores/memory/memory-store.js'
 import type { MemoryTable } from '../stores/memory/memory-table.js'
 import type { Lease } from '../stores/redis/leases/holdings.js'
 import type { LeaseBook } from '../stores/redis/leases/leases.js'
-import { RedisStore } from '../stores/redis/redis-store.js'
+import type { RedisStore } from '../stores/redis/redis-store.js'
+import { isRedisStore } from './guarded-store.js'
 import { decide, SettleableDecision, type Spender, SpendingClock, type Spent } from './settlement.js'
 
 /**
@@ -86,7 +87,7 @@ export class LeasedLimits {
     observer: Observer | undefined,
   ): LeasedLimits | undefined {
     const { store } = spender
-    if (!(store instanceof RedisStore)) return undefined
+    if (!isRedisStore(store)) return undefined
     const book = store.leasesOf(policy, limiter)
     if (book === undefined) return undefined
     if (observer !== undefined) book.observe(observer)
@@ -95,7 +96,7 @@ export class LeasedLimits {
 
   /** Spends from a lease; undefined if this process holds no lease with enough units. */
   consume(key: string, cost: number): Decision | undefined {
-    if (cost === 0 || this.store.consume !== REDIS_CONSUME) return undefined
+    if (cost === 0 || !this.store.isAskable('consume')) return undefined
     const { book } = this
     const now = book.now()
     const lease = book.spend(key, cost, now)
@@ -131,5 +132,3 @@ export class LeasedLimits {
     return this.policy.map((limit, i) => lease.verdict(limit, i, held, now))
   }
 }
-
-const REDIS_CONSUME = RedisStore.prototype.consume

@@ -3,10 +3,9 @@ import { getOrMake } from '../core/get-or-make.js'
 import type { Limit } from '../core/limit.js'
 import type { Observer } from '../core/observer.js'
 import { OutageWarnings } from '../core/warnings.js'
-import { redisWarnings } from '../redis/clients.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
-import { RedisStore } from '../stores/redis/redis-store.js'
 import type { Charge, Store } from '../stores/store.js'
+import { isRedisStore } from './guarded-store.js'
 import type { LimiterKey } from './key.js'
 import { type ChangeCharges, decide } from './settlement.js'
 
@@ -108,10 +107,9 @@ const MEANWHILE: Record<StoreFailure, string> = {
 export function storeObserver(store: Store, onStoreFailure: StoreFailure): Observer | undefined {
   if (store instanceof MemoryStore) return undefined
   const meanwhile = MEANWHILE[onStoreFailure]
-  const warnings =
-    store instanceof RedisStore
-      ? redisWarnings(store.client, meanwhile)
-      : new OutageWarnings(store, () => nameOf(store), meanwhile)
+  const warnings = isRedisStore(store)
+    ? store.outageWarnings(meanwhile)
+    : new OutageWarnings(store, () => nameOf(store), meanwhile)
   let last: Error | undefined
   return {
     storeFailed(error) {

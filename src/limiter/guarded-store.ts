@@ -2,8 +2,9 @@ import { Deadline, type PendingOutcome } from '../core/clock.js'
 import type { Verdict } from '../core/decision.js'
 import { StoreError, shown } from '../core/errors.js'
 import { notify, type Observer } from '../core/observer.js'
-import { isAskable, RedisStore } from '../stores/redis/redis-store.js'
-import type { Charge, Store } from '../stores/store.js'
+import type { LineGuard } from '../stores/lines.js'
+import type { RedisStore } from '../stores/redis/redis-store.js'
+import { type Charge, IN_REDIS, type Store } from '../stores/store.js'
 import { AnswerWatch, type CircuitBreaker, CircuitBreakers } from './breaker.js'
 import type { PartialGrant } from './partial-grant.js'
 import { type DecisionWatch, PendingDecision } from './pending-decision.js'
@@ -12,8 +13,18 @@ type Answer<T> = Promise<T> | T
 
 const REFUSED = new StoreError('the store failed too often of late and is not asked')
 
+/** As `instanceof RedisStore`, which would pull the code of that class, and the scripts, into programs that keep their counts elsewhere. */
+export function isRedisStore(store: unknown): store is RedisStore {
+  return typeof store === 'object' && store !== null && IN_REDIS in store
+}
+
+/** Whether a store is a `RedisStore` with its original `consume` or `peek`: users replace methods, to spy on them or to make them fail. */
+export function isAskable(store: Store, verb: 'consume' | 'peek'): store is RedisStore {
+  return isRedisStore(store) && store.isAskable(verb)
+}
+
 /** A store behind a deadline and circuit breakers: every call ends in time, with an answer or with `StoreError`. */
-export class GuardedStore implements DecisionWatch {
+export class GuardedStore implements DecisionWatch, LineGuard {
   readonly #breakers: CircuitBreakers
   readonly #usual: Deadline
   /** For calls to a store that has not answered this process yet. */
@@ -27,7 +38,7 @@ export class GuardedStore implements DecisionWatch {
   ) {
     this.#breakers = CircuitBreakers.of(store, deadlineMs)
     this.#usual = new Deadline(deadlineMs)
-    if (store instanceof RedisStore && store.connectDeadlineMs > deadlineMs) {
+    if (isRedisStore(store) && store.connectDeadlineMs > deadlineMs) {
       this.#first = new Deadline(store.connectDeadlineMs)
     }
     this.#answers = AnswerWatch.of(observer)

@@ -1,38 +1,12 @@
 import type { Decision, Verdict } from '../core/decision.js'
-import { CostError, StoreError, TimeoutError } from '../core/errors.js'
+import { StoreError } from '../core/errors.js'
 import { getOrMake } from '../core/get-or-make.js'
-import type { Limit } from '../core/limit.js'
+import { neverFits, type StoreLines, type Turn, tooFar, tooLate } from '../stores/lines.js'
 import type { MemoryStore } from '../stores/memory/memory-store.js'
 import type { Charge } from '../stores/store.js'
 import { Alarm } from '../waiting/alarms.js'
-import type { Outage } from '../waiting/line-user.js'
 import { type Patience, Wait } from '../waiting/wait.js'
 import type { LimiterKey } from './key.js'
-
-/** A grant of a waiting line: the verdicts, and when the units were spent. */
-export interface Turn {
-  readonly verdicts: readonly Verdict[]
-  /** By the clock of the store, ms. */
-  readonly at: number
-}
-
-/** The waiting lines of a store, first come, first served. */
-export interface StoreLines {
-  /**
-   * Waits for a grant. Rejects with `TimeoutError` (at once if the grant would come too late), the signal's reason, `CostError` if the cost
-   * can never fit, and `StoreError`. `outage`: what the waiter does while the store fails. Undefined if the store keeps no line for these charges.
-   */
-  wait(charges: readonly Charge[], cost: number, patience: Patience, outage?: Outage): Promise<Turn> | undefined
-  /** Units may have become free: wakes the waiters of these charges. Absent if the store does so itself. */
-  wake?(charges: readonly Charge[]): void
-  /** Rejects all waiters of this limiter; resolves when they have left their lines. `ownsStore`: no other limiter uses the store. */
-  close(error: Error, ownsStore: boolean): Promise<void>
-}
-
-/** The verdict of a grant. */
-export function turnVerdict({ limit }: Charge, remaining: number, resetAfterMs: number): Verdict {
-  return { limit, allowed: true, remaining, retryAfterMs: 0, resetAfterMs, delayMs: 0 }
-}
 
 interface Waiting {
   readonly cost: number
@@ -70,7 +44,7 @@ export class LocalLines {
       patienceOfAsking(patience),
       () => {
         queueMicrotask(leave)
-        return tooLate(patience)
+        return tooLate(patience.timeoutMs)
       },
       () => queueMicrotask(leave),
     )
@@ -78,7 +52,7 @@ export class LocalLines {
     line.waiting.push(waiting)
     if (line.waiting.length === 1) void this.#serve(line)
     else if (patience.timeoutMs === 0) {
-      wait.reject(tooLate(patience))
+      wait.reject(tooLate(patience.timeoutMs))
       leave()
     } else if (line.asleep) this.#refuseIfTooFar(line, waiting)
     return wait.promise
@@ -160,18 +134,6 @@ function patienceOfAsking(patience: Patience): Patience {
   return patience.timeoutMs === 0 ? { ...patience, timeoutMs: Number.POSITIVE_INFINITY } : patience
 }
 
-function tooLate({ timeoutMs }: Patience): TimeoutError {
-  return new TimeoutError(`the turn did not come within ${timeoutMs} ms`)
-}
-
-export function tooFar(waitMs: number): TimeoutError {
-  return new TimeoutError(`the turn would come in ${waitMs} ms, which is after the timeout`, { retryAfterMs: waitMs })
-}
-
-export function neverFits(cost: number, limit: Limit): CostError {
-  return new CostError(`cost ${cost}: limit "${limit.name}" never allows so much at once, waiting would not help`)
-}
-
 interface Waiter {
   readonly charges: readonly Charge[]
   readonly cost: number
@@ -240,7 +202,7 @@ export class MemoryLines implements StoreLines {
     }
     const timedOut = () => {
       leave()
-      return tooLate(patience)
+      return tooLate(patience.timeoutMs)
     }
     const waiter: Waiter = { charges, cost, wait: new Wait<Turn>(patience, timedOut, leave) }
     line.waiters.add(waiter)

@@ -1,5 +1,5 @@
-import { randomBytes } from 'node:crypto'
 import type { PolicyInput } from '../core/limit.js'
+import { randomText } from '../core/short-key.js'
 import type { ClientPort, RedisClient } from '../redis/client.js'
 import { portOf } from '../redis/clients.js'
 import { Commands } from '../redis/commands.js'
@@ -42,7 +42,7 @@ export class LiveRecords {
   readonly keys: LiveKeys
   readonly port: ClientPort
   /** Identifies this process in its changes. */
-  readonly id = randomBytes(9).toString('base64url')
+  readonly id = randomText(12)
   readonly #commands: Commands
 
   /** Throws `PolicyError`, naming `user`, for an invalid client or prefix. */
@@ -193,7 +193,7 @@ function readPolicy(name: string, stored: string): PolicyInput | undefined {
 
 /** Used if Redis has none. */
 function newEpoch(): string {
-  return randomBytes(9).toString('base64url')
+  return randomText(12)
 }
 
 function positionOf([nowMs, epoch, seq]: readonly unknown[]): Position {

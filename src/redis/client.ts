@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { randomText } from '../core/short-key.js'
 
 /** One connection that only blocks on a sorted set. It does not reconnect: create another after a loss. */
 export interface Blocking {
@@ -91,6 +91,6 @@ let id: string | undefined
 
 /** The name of this process in Redis. Generated on first use: some runtimes have no randomness while a program loads. */
 export function processId(): string {
-  id ??= randomBytes(9).toString('base64url')
+  id ??= randomText(12)
   return id
 }

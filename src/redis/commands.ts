@@ -1,6 +1,6 @@
-import { randomBytes } from 'node:crypto'
 import { Deadline, type Pending } from '../core/clock.js'
 import { StoreError } from '../core/errors.js'
+import { randomText } from '../core/short-key.js'
 import type { ClientPort, RedisClient } from './client.js'
 import { portOf } from './clients.js'
 import { replyWords } from './replies.js'
@@ -37,7 +37,7 @@ export class Commands {
   constructor(client: RedisClient, subject: string, keyBase: string, { forgets = false } = {}) {
     this.#port = portOf(client, subject)
     this.#subject = subject
-    this.#sentKey = `${keyBase}:sent:${randomBytes(9).toString('base64url')}`
+    this.#sentKey = `${keyBase}:sent:${randomText(12)}`
     this.#forgets = forgets
   }
 

@@ -1,5 +1,5 @@
-import { randomBytes } from 'node:crypto'
 import { getOrMake } from '../core/get-or-make.js'
+import { randomText } from '../core/short-key.js'
 import type { RedisClient } from '../redis/client.js'
 import { keySegment } from '../redis/keys.js'
 import { Subscriber, type Subscription } from '../redis/subscriber.js'
@@ -102,7 +102,7 @@ function officeOf(client: RedisClient, channel: string): Office {
 }
 
 function newOffice(client: RedisClient, channel: string): Office {
-  const process = randomBytes(9).toString('base64url')
+  const process = randomText(12)
   const listeners: Office['listeners'] = new Map()
   const missed: Office['missed'] = new Set()
   const tellAll = () => {

@@ -1,63 +1,7 @@
 import { runInNewContext } from 'node:vm'
 import { describe, expect, test } from '@jest/globals'
-import { build } from 'esbuild'
 import { START, STORIES } from '../support/stories.js'
-import { root } from './files.js'
-
-const ENTRY = 'program.js'
-
-/** What a browser, an edge runtime or a worker has without any compatibility with Node: no `process`, no `Buffer`, no `setImmediate`, no `require`. */
-const webGlobals = () => ({
-  AbortController,
-  AbortSignal,
-  clearInterval: (timer: number) => clearInterval(timer),
-  clearTimeout: (timer: number) => clearTimeout(timer),
-  console,
-  Headers,
-  performance,
-  queueMicrotask,
-  ReadableStream,
-  Request,
-  Response,
-  // Timers are numbers there.
-  setInterval: (act: () => void, ms: number) => setInterval(act, ms).unref()[Symbol.toPrimitive](),
-  setTimeout: (act: () => void, ms: number) => setTimeout(act, ms).unref()[Symbol.toPrimitive](),
-  TextEncoder,
-  TransformStream,
-  URL,
-})
-
-/** Runs a bundle that leaves a promise of some text in `answer`. */
-async function run(code: string): Promise<unknown> {
-  const world = { ...webGlobals(), answer: Promise.resolve('') }
-  runInNewContext(code, world)
-  return JSON.parse(await world.answer)
-}
-
-async function esbuilt(
-  program: string,
-  nodeImports: string[] = [],
-  platform: 'browser' | 'node' = 'browser',
-): Promise<string> {
-  const { outputFiles } = await build({
-    stdin: { contents: program, resolveDir: root, sourcefile: ENTRY },
-    bundle: true,
-    platform,
-    write: false,
-    logLevel: 'silent',
-    plugins: [
-      {
-        name: 'node-imports',
-        setup: ({ onResolve }) =>
-          onResolve({ filter: /^node:/ }, ({ path, importer }) => {
-            nodeImports.push(`${importer.replace(root, '')} imports ${path}`)
-            return undefined
-          }),
-      },
-    ],
-  })
-  return outputFiles[0].text
-}
+import { bundled, runOnWeb, webGlobals } from './bundling.js'
 
 /** Tells every story to a memory store, and gives what it answered: [allowed, remaining, retryAfterMs (null: never), resetAfterMs]. */
 const TELL = `
@@ -83,7 +27,6 @@ const TOLD = STORIES.map(([, rows]) =>
 
 describe('on the browser platform', () => {
   test('memory store and algorithms import nothing of Node', async () => {
-    const nodeImports: string[] = []
     const program = `
       import { MemoryStore } from './src/stores/memory/memory-store.ts'
       import { ManualClock } from './src/testing.ts'
@@ -91,9 +34,9 @@ describe('on the browser platform', () => {
       import * as algorithms from './src/algorithms/registry.ts'
       ${TELL}
       globalThis.answer = Promise.resolve(JSON.stringify([Object.keys(algorithms).length > 0, tell()]))`
-    const code = await esbuilt(program, nodeImports)
-    expect(nodeImports).toEqual([])
-    expect(await run(code)).toEqual([true, TOLD])
+    // There such an import is an error.
+    const { code } = await bundled(program, { platform: 'neutral' })
+    expect(await runOnWeb(code)).toEqual([true, TOLD])
   })
 
   describe('the package as it is built', () => {
@@ -103,7 +46,7 @@ describe('on the browser platform', () => {
         import { ManualClock } from 'spillway/testing'
         ${TELL}
         globalThis.answer = Promise.resolve(JSON.stringify(tell()))`
-      expect(await run(await esbuilt(program))).toEqual(TOLD)
+      expect(await runOnWeb((await bundled(program)).code)).toEqual(TOLD)
     })
 
     test('limits, waits, and warns on the console', async () => {
@@ -120,7 +63,7 @@ describe('on the browser platform', () => {
           await limiter.close()
           return JSON.stringify([answers, waited.allowed, [...new Set(lines)]])
         })()`
-      expect(await run(await esbuilt(program))).toEqual([
+      expect(await runOnWeb((await bundled(program)).code)).toEqual([
         [
           [true, false],
           [true, false],
@@ -142,7 +85,7 @@ describe('on the browser platform', () => {
           await limiter.close()
           return JSON.stringify([allowed, degraded])
         })()`
-      expect(await run(await esbuilt(program))).toEqual([true, true])
+      expect(await runOnWeb((await bundled(program)).code)).toEqual([true, true])
     })
 
     test('makes no random numbers and no timers while it loads, because some runtimes forbid that', async () => {
@@ -165,7 +108,7 @@ describe('on the browser platform', () => {
         import * as core from 'spillway'
         import * as web from 'spillway/fetch'
         globalThis.answer = [core.RateLimiter, core.Semaphore, core.DelayQueue, web.rateLimit].map(f => typeof f).join()`
-      runInNewContext(await esbuilt(program, [], 'node'), world)
+      runInNewContext((await bundled(program, { platform: 'node' })).code, world)
       expect(world.answer).toBe('function,function,function,function')
     })
 
@@ -180,7 +123,7 @@ describe('on the browser platform', () => {
           return [response.status, response.headers.get('ratelimit')]
         }
         globalThis.answer = (async () => JSON.stringify([await ask(), await ask()]))()`
-      expect(await run(await esbuilt(program))).toEqual([
+      expect(await runOnWeb((await bundled(program)).code)).toEqual([
         [200, expect.stringContaining('r=0')],
         [429, expect.stringContaining('r=0')],
       ])

@@ -141,22 +141,41 @@ describe('the package as users get it', () => {
       'README.md',
       'package.json',
     ])
-    const built = packed.filter(path => path.startsWith('dist/') && !path.startsWith('dist/chunks/'))
-    const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-    const names = Object.keys(exports)
-      .filter(path => path !== './package.json')
-      .map(path => (path === '.' ? 'index' : path.slice(2)))
-    const faces = names.flatMap(name => ['d.mts', 'd.ts', 'js', 'mjs'].map(kind => `dist/${name}.${kind}`))
+    const built = packed.filter(path => path.startsWith('dist/') && !/^dist\/(chunks|esm\/src)\//.test(path))
+    const entries = JSON.parse(readFileSync(join(root, 'scripts/entries.json'), 'utf8'))
+    const faces = Object.keys(entries).flatMap(name => [
+      ...['d.mts', 'd.ts', 'js', 'mjs'].map(kind => `dist/${name}.${kind}`),
+      `dist/esm/${name}.js`,
+    ])
     const others = [
       'dist/cli.js',
+      'dist/esm/package.json',
       'dist/package.json',
       ...['d.ts', 'js'].flatMap(kind => [...CALLED, 'fastify'].map(name => `dist/${name}-names.${kind}`)),
     ]
     expect(built.sort()).toEqual([...faces, ...others].sort())
   })
 
-  test('unpacks to at most 1 MB', () => {
-    expect(unpackedSize).toBeLessThanOrEqual(1_000_000)
+  test('unpacks to at most 2.5 MB', () => {
+    expect(unpackedSize).toBeLessThanOrEqual(2_500_000)
+  })
+
+  test('exports its entry points and nothing else', () => {
+    const names = [
+      'chunks/rate-limiter',
+      'esm/express',
+      'src/limiter/decider',
+      'limiter/decider',
+      'express-names',
+      'cli',
+      'nothing',
+    ]
+    const program = `
+      const code = name => { try { return require.resolve(name) } catch (error) { return error.code } }
+      console.log(JSON.stringify(${JSON.stringify(names)}.map(name => code('spillway/' + name))))`
+    writeFileSync(join(home, 'inside.cjs'), program)
+    const refusals: string[] = JSON.parse(run(home, process.execPath, 'inside.cjs'))
+    expect(refusals.filter(code => !['ERR_PACKAGE_PATH_NOT_EXPORTED', 'MODULE_NOT_FOUND'].includes(code))).toEqual([])
   })
 
   test('has no dependencies', () => {

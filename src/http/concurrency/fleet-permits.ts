@@ -1,5 +1,5 @@
-import { randomBytes } from 'node:crypto'
 import type { AdaptivePermits } from '../../adaptive/adaptive-permits.js'
+import { randomText } from '../../core/short-key.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { portOf } from '../../redis/clients.js'
 import { keyRoot } from '../../redis/keys.js'
@@ -25,7 +25,7 @@ export class FleetPermits {
   readonly #options: FleetOptions
   readonly #port: ClientPort
   readonly #key: string
-  readonly #id = randomBytes(9).toString('base64url')
+  readonly #id = randomText(12)
   #total: number | undefined
   #toldAt = Number.NEGATIVE_INFINITY
 

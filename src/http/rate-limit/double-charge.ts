@@ -1,9 +1,9 @@
 import type { Decision } from '../../core/decision.js'
 import { countedSpan, type Limit } from '../../core/limit.js'
 import { emitWarning } from '../../core/warnings.js'
+import { isRedisStore } from '../../limiter/guarded-store.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
-import { RedisStore } from '../../stores/redis/redis-store.js'
 
 /** The limiter that counts each limit. Each limiter parses its own limits, so a limit belongs to one. */
 const OWNERS = new WeakMap<Limit, RateLimiter>()
@@ -79,5 +79,5 @@ function sameCount(a: Limit, b: Limit): boolean {
 
 function sameStore(a: unknown, b: unknown): boolean {
   if (a === b) return true
-  return a instanceof RedisStore && b instanceof RedisStore && a.client === b.client && a.prefix === b.prefix
+  return isRedisStore(a) && isRedisStore(b) && a.client === b.client && a.prefix === b.prefix
 }

@@ -4,17 +4,20 @@ import { type Duration, parseDurationOrZero } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import type { Limit } from '../../core/limit.js'
 import { checkOptions, type OptionNames } from '../../core/options.js'
+import type { OutageWarnings } from '../../core/warnings.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
-import { portOf } from '../../redis/clients.js'
+import { portOf, redisWarnings } from '../../redis/clients.js'
 import { keySegment } from '../../redis/keys.js'
 import { limitFacts, limitId, ObjectIndex } from '../../redis/object-index.js'
 import type { BlockRule, Denials, Strikes } from '../block-rule.js'
-import { type Asker, type Charge, type ChargeReceipt, ClockSteps, type Store } from '../store.js'
+import type { LineGuard, StoreLines } from '../lines.js'
+import { type Asker, type Charge, type ChargeReceipt, ClockSteps, IN_REDIS, type Store } from '../store.js'
 import { Batcher, SendScheduler } from './batcher.js'
 import { Changes, type RedisLine, ScriptedLine } from './changes.js'
 import { ChargeKeys } from './charge-keys.js'
 import { type LeaseBook, Leases } from './leases/leases.js'
 import { type LeaseOptions, type LeaseSettings, parseLeases } from './leases/terms.js'
+import { RedisLines } from './lines.js'
 import { ResetChannel, type ResetListener, sharesResets } from './reset-channel.js'
 import { consumeApart, groupByTag } from './slots.js'
 import { askUpTo, type PartialCost, StoreScripts } from './store-scripts.js'
@@ -110,6 +113,8 @@ function parseRedisStoreOptions(options: RedisStoreOptions): RedisStoreSettings 
  * clock, in one script call; decisions in one turn of the event loop share that call.
  */
 export class RedisStore implements Store {
+  /** @internal */
+  readonly [IN_REDIS] = true
   readonly clock?: Clock
   readonly countsCalendars = true
   /** The client as given. */
@@ -184,6 +189,11 @@ export class RedisStore implements Store {
   /** The node of a cluster that has the charge's slot, as far as the client knows. */
   serverOf(charge: Charge): string {
     return this.#keys.serverOf(this.#keys.tagOf(charge))
+  }
+
+  /** @internal Whether `ask` gives what this method would: users replace methods, to spy on them or to make them fail. */
+  isAskable(verb: 'consume' | 'peek'): boolean {
+    return verb === 'consume' ? this.consume === consume : this.peek === peek
   }
 
   /** Spends `cost` from all charges or from none. Rejects with `StoreError`. */
@@ -297,6 +307,16 @@ export class RedisStore implements Store {
     return new ScriptedLine(this.#scripts, charges, tag)
   }
 
+  /** @internal The lines of one limiter in this store. */
+  lines(guard: LineGuard): StoreLines {
+    return new RedisLines(this, guard)
+  }
+
+  /** @internal The warnings of an outage; `meanwhile` says what happens until it ends. */
+  outageWarnings(meanwhile: string): OutageWarnings {
+    return redisWarnings(this.client, meanwhile)
+  }
+
   onReset(listener: ResetListener): void {
     this.#resets.listen(listener)
   }
@@ -329,9 +349,3 @@ export class RedisStore implements Store {
 }
 
 const { consume, peek } = RedisStore.prototype
-
-/** Whether a store is a `RedisStore` with its original `consume` or `peek`: users replace methods, to spy on them or to make them fail. */
-export function isAskable(store: Store, verb: 'consume' | 'peek'): store is RedisStore {
-  if (!(store instanceof RedisStore)) return false
-  return verb === 'consume' ? store.consume === consume : store.peek === peek
-}

@@ -1,6 +1,6 @@
-import { randomBytes } from 'node:crypto'
 import { PolicyError } from '../../core/errors.js'
 import { getOrMake } from '../../core/get-or-make.js'
+import { randomText } from '../../core/short-key.js'
 import { emitWarning } from '../../core/warnings.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { listeningOf } from '../../redis/clients.js'
@@ -34,7 +34,7 @@ interface Message {
  * exists per client and prefix. It listens while denials are remembered, over the connection of the client's `Subscriber`.
  */
 export class ResetChannel {
-  readonly #id = randomBytes(9).toString('base64url')
+  readonly #id = randomText(12)
   readonly #listeners = new Set<WeakRef<ResetListener>>()
   /** The channel on which changes are announced. */
   readonly name: string

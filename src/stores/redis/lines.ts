@@ -1,9 +1,7 @@
-import { TimeoutError } from '../core/errors.js'
-import type { Observer } from '../core/observer.js'
-import { isFault } from '../redis/replies.js'
-import type { RedisLine } from '../stores/redis/changes.js'
-import type { RedisStore } from '../stores/redis/redis-store.js'
-import type { Charge } from '../stores/store.js'
+import type { Verdict } from '../../core/decision.js'
+import type { Observer } from '../../core/observer.js'
+import type { RedisClient } from '../../redis/client.js'
+import { isFault } from '../../redis/replies.js'
 import {
   type GrantFacts,
   isLateOnce,
@@ -11,44 +9,53 @@ import {
   type LineUser,
   type Outage,
   type Wanted,
-} from '../waiting/line-user.js'
-import { Mailbox } from '../waiting/mailbox.js'
-import type { Patience } from '../waiting/wait.js'
-import { WaitingLine } from '../waiting/waiting-line.js'
-import type { GuardedStore } from './guarded-store.js'
-import { neverFits, type StoreLines, type Turn, tooFar, turnVerdict } from './process-lines.js'
+} from '../../waiting/line-user.js'
+import { Mailbox } from '../../waiting/mailbox.js'
+import type { Patience } from '../../waiting/wait.js'
+import { WaitingLine } from '../../waiting/waiting-line.js'
+import { type LineGuard, neverFits, type StoreLines, type Turn, tooFar, tooLate, turnVerdict } from '../lines.js'
+import type { Charge } from '../store.js'
+import type { RedisLine } from './changes.js'
 
 /** A key that waits again within this time continues as the same member of its line. */
 const IDLE_MS = 10_000
 /** Above this number of lines, those without waiters are forgotten at once: a client chooses how many keys there are. */
 const MOST_LINES = 1000
 
+/** What the lines need of a `RedisStore`. */
+interface LineStore {
+  readonly client: RedisClient
+  readonly prefix: string
+  lineOf(charges: readonly Charge[]): RedisLine | undefined
+  besideLeases(charges: readonly Charge[], verdicts: readonly Verdict[], grantedAt: number): readonly Verdict[]
+}
+
 /** The waiting lines of one limiter in Redis. */
 export class RedisLines implements StoreLines {
-  readonly #store: RedisStore
-  readonly #guarded: GuardedStore
+  readonly #store: LineStore
+  readonly #guard: LineGuard
   readonly #lines = new Map<string, LimitLine>()
   #sweep: ReturnType<typeof setTimeout> | undefined
   #forgetReady: (() => void) | undefined
   /** Held here, because the store does not keep its observers alive. */
   readonly #recovery: Observer = { breakerClosed: () => this.#resend() }
 
-  constructor(store: RedisStore, guarded: GuardedStore) {
+  constructor(store: LineStore, guard: LineGuard) {
     this.#store = store
-    this.#guarded = guarded
-    guarded.watch(this.#recovery)
+    this.#guard = guard
+    guard.watch(this.#recovery)
   }
 
   wait(charges: readonly Charge[], cost: number, patience: Patience, outage?: Outage): Promise<Turn> | undefined {
     const server = this.#store.lineOf(charges)
     if (server === undefined) return undefined
-    if (outage === undefined) this.#guarded.checkAsked(charges[0])
+    if (outage === undefined) this.#guard.checkAsked(charges[0])
     // One line in Redis may hold requests under different quotas; each `LimitLine` here has only one.
     const own = charges.map(({ limit }) => `${limit.quota} ${limit.windowMs} ${limit.burst}`).join(' ')
     const name = `${own}|${server.name}`
     let line = this.#lines.get(name)
     if (line === undefined) {
-      line = new LimitLine(server, charges, own, this.#store, this.#guarded)
+      line = new LimitLine(server, charges, own, this.#store, this.#guard)
       if (this.#lines.size >= MOST_LINES) this.#forgetIdle()
       this.#lines.set(name, line)
       this.#forgetReady ??= server.onReady(() => this.#resend())
@@ -105,8 +112,8 @@ class LimitLine implements LineUser<Turn> {
     readonly charges: readonly Charge[],
     /** Quota, window and burst of each limit. */
     readonly own: string,
-    readonly store: RedisStore,
-    readonly guarded: GuardedStore,
+    readonly store: LineStore,
+    readonly guard: LineGuard,
   ) {
     this.width = 2 * charges.length
     this.#mailbox = new Mailbox(store.client, store.prefix, {
@@ -117,7 +124,7 @@ class LimitLine implements LineUser<Turn> {
   }
 
   get deadlineMs(): number {
-    return this.guarded.deadlineMs
+    return this.guard.deadlineMs
   }
 
   get address(): string {
@@ -159,7 +166,7 @@ class LimitLine implements LineUser<Turn> {
 
   /** While the breaker is open, only the ask that is its probe is sent. */
   ready(): boolean {
-    return this.server.isReady && this.guarded.mayAsk(this.charges[0])
+    return this.server.isReady && this.guard.mayAsk(this.charges[0])
   }
 
   isFault(error: unknown): boolean {
@@ -167,13 +174,13 @@ class LimitLine implements LineUser<Turn> {
   }
 
   failing(): unknown {
-    return this.server.failing ?? this.guarded.refusal(this.charges[0])
+    return this.server.failing ?? this.guard.refusal(this.charges[0])
   }
 
   async send(ask: LineAsk, endsAt: number): Promise<unknown> {
     const askedAt = performance.now()
     const reply = await this.server.ask(ask, endsAt)
-    this.guarded.heard(this.charges[0], askedAt)
+    this.guard.heard(this.charges[0], askedAt)
     return reply
   }
 
@@ -188,7 +195,7 @@ class LimitLine implements LineUser<Turn> {
   }
 
   timedOut(_: Wanted, timeoutMs: number): Error {
-    return new TimeoutError(`the turn did not come within ${timeoutMs} ms`)
+    return tooLate(timeoutMs)
   }
 
   ended(): Error {
@@ -196,6 +203,6 @@ class LimitLine implements LineUser<Turn> {
   }
 
   failed(cause: unknown): Error {
-    return this.guarded.unheard(this.charges[0], cause ?? new Error(`it did not answer within ${this.deadlineMs} ms`))
+    return this.guard.unheard(this.charges[0], cause ?? new Error(`it did not answer within ${this.deadlineMs} ms`))
   }
 }

@@ -1,0 +1,64 @@
+import { runInNewContext } from 'node:vm'
+import { type BuildOptions, build } from 'esbuild'
+import { root } from './files.js'
+
+const ENTRY = 'program.js'
+
+/** What a browser, an edge runtime or a worker has without any compatibility with Node: no `process`, no `Buffer`, no `setImmediate`, no `require`. */
+export const webGlobals = () => ({
+  AbortController,
+  AbortSignal,
+  clearInterval: (timer: number) => clearInterval(timer),
+  clearTimeout: (timer: number) => clearTimeout(timer),
+  console,
+  crypto,
+  Headers,
+  performance,
+  queueMicrotask,
+  ReadableStream,
+  Request,
+  Response,
+  // Timers are numbers there.
+  setInterval: (act: () => void, ms: number) => setInterval(act, ms).unref()[Symbol.toPrimitive](),
+  setTimeout: (act: () => void, ms: number) => setTimeout(act, ms).unref()[Symbol.toPrimitive](),
+  TextEncoder,
+  TransformStream,
+  URL,
+})
+
+/** Runs a bundle that leaves a promise of some text in `answer`, without anything of Node. */
+export async function runOnWeb(code: string): Promise<unknown> {
+  const world = { ...webGlobals(), answer: Promise.resolve('') }
+  runInNewContext(code, world)
+  return JSON.parse(await world.answer)
+}
+
+export interface Bundle {
+  readonly code: string
+  readonly bytes: number
+  /** What is left to import when it runs. */
+  readonly imports: readonly string[]
+  /** The files of which something is in it, from the root. */
+  readonly files: readonly string[]
+}
+
+/** A program of a user, who has the package as it is built, in one file. */
+export async function bundled(program: string, options: BuildOptions = {}): Promise<Bundle> {
+  const { outputFiles, metafile } = await build({
+    stdin: { contents: program, resolveDir: root, sourcefile: ENTRY },
+    absWorkingDir: root,
+    bundle: true,
+    platform: 'browser',
+    ...options,
+    metafile: true,
+    write: false,
+    logLevel: 'silent',
+  })
+  const [{ imports, inputs }] = Object.values(metafile.outputs)
+  return {
+    code: outputFiles[0].text,
+    bytes: outputFiles[0].contents.length,
+    imports: imports.map(({ path }) => path),
+    files: Object.keys(inputs).filter(file => inputs[file].bytesInOutput > 0),
+  }
+}
