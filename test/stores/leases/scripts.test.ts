@@ -4,7 +4,13 @@ import { parsePolicy } from '../../../src/core/limit.js'
 import { portOf } from '../../../src/redis/clients.js'
 import { Changes } from '../../../src/stores/redis/changes.js'
 import { ChargeKeys } from '../../../src/stores/redis/charge-keys.js'
-import { type LeaseFacts, type Leftover, RedisSeller } from '../../../src/stores/redis/leases/seller.js'
+import {
+  type LeaseFacts,
+  type LeaseOrder,
+  type Leftover,
+  RedisSeller,
+  type Sale,
+} from '../../../src/stores/redis/leases/seller.js'
 import { type LeaseTerms, leaseTerms } from '../../../src/stores/redis/leases/terms.js'
 import { RedisStore } from '../../../src/stores/redis/redis-store.js'
 import { ResetChannel } from '../../../src/stores/redis/reset-channel.js'
@@ -34,6 +40,10 @@ function sellerOf(prefix: string, clock: ManualClock, terms: LeaseTerms): RedisS
   )
   const changes = new Changes(scripts, ResetChannel.of(client, port, prefix), false)
   return new RedisSeller({ scripts, changes, terms, limiter: undefined, giveBack: async () => {} })
+}
+
+function buy(seller: RedisSeller, order: LeaseOrder): Promise<Sale> {
+  return new Promise((resolve, reject) => seller.buy(order, resolve, reject))
 }
 
 const POLICIES = [
@@ -69,10 +79,10 @@ test.each(POLICIES)(
       endsAt: Number.MAX_SAFE_INTEGER,
     }
 
-    const { units, ...facts } = await seller.buy(order)
+    const { units, ...facts } = await buy(seller, order)
     expect(units).toBe(10)
     const after = await remaining()
-    expect((await seller.buy(order)).units).toBeUndefined()
+    expect((await buy(seller, order)).units).toBeUndefined()
     expect(await remaining()).toEqual(after)
     const leftover = { facts: { key: 'k', lease: 'l', sold: 10, ...facts }, units: 3 }
     await seller.returnLease(leftover)
@@ -81,7 +91,7 @@ test.each(POLICIES)(
     for (const waitMs of [0, 5]) {
       clock.advance(waitMs)
       const before = await remaining()
-      expect((await seller.buy(order)).units).toBeUndefined()
+      expect((await buy(seller, order)).units).toBeUndefined()
       await seller.returnLease(leftover)
       expect(await remaining()).toEqual(before)
     }
@@ -101,7 +111,7 @@ test.each(POLICIES)(
     const seller = sellerOf(prefix, clock, terms)
     const remaining = async () => (await store.peek(charges, 0)).map(verdict => verdict.remaining)
     const sale = { key: 'k', lease: 'l', cost: 1, need: 10, want: 10, leftover: undefined }
-    const { units: sold, ...facts } = await seller.buy({ ...sale, endsAt: Number.MAX_SAFE_INTEGER })
+    const { units: sold, ...facts } = await buy(seller, { ...sale, endsAt: Number.MAX_SAFE_INTEGER })
     const least = Math.min(...(await remaining()))
     const batch = await Promise.all([least - 5, 6].map(cost => store.consume(charges, cost)))
     expect(batch.map(verdicts => verdicts.every(({ allowed }) => allowed))).toEqual([true, false])
@@ -153,7 +163,7 @@ test.each(POLICIES)('the scripts sell, take back and decide under %s as the simu
           endsAt: Number.MAX_SAFE_INTEGER,
         }
         const expected = server.buy(clock.now(), order)
-        const { units, lastsMs, remaining, resetAfterMs, soldAt } = await seller.buy(order)
+        const { units, lastsMs, remaining, resetAfterMs, soldAt } = await buy(seller, order)
         const seen = units === undefined ? { units } : { units, lastsMs, remaining, soldAt }
         expect({ i, ...seen }).toEqual(
           expected.units === undefined

@@ -282,8 +282,8 @@ export class SimulatedSeller implements LeaseSeller {
     return true
   }
 
-  buy(order: LeaseOrder): Promise<Sale> {
-    return this.#send(() => this.server.buy(this.now(), order))
+  buy(order: LeaseOrder, sold: (sale: Sale) => void, failed: (error: unknown) => void): void {
+    void this.#send(() => this.server.buy(this.now(), order)).then(sold, failed)
   }
 
   returnLease(leftover: Leftover): Promise<void> {

@@ -3,6 +3,7 @@ import { suspendedMs } from '../../../core/clock.js'
 import type { Verdict } from '../../../core/decision.js'
 import type { Limit } from '../../../core/limit.js'
 import type { Asker } from '../../store.js'
+import type { Account } from './account.js'
 import type { LeaseFacts, LeaseSeller, Leftover } from './seller.js'
 import { type LeaseTerms, returnable } from './terms.js'
 
@@ -50,24 +51,6 @@ export function capped(verdict: Verdict, mostMs: number): Verdict {
   return { ...verdict, retryAfterMs: mostMs }
 }
 
-/** What Redis said last about a key, beside all units that were leased until then. */
-export interface Standing {
-  /** When Redis said it, by the server's clock, ms. */
-  at: number
-  /** Under each limit. */
-  remaining: readonly number[]
-  /** By the process's own clock. */
-  resetAt: readonly number[]
-}
-
-/** The moment at which Redis was asked. */
-export interface AskMark {
-  /** By the process's own clock. */
-  readonly askedAt: number
-  /** Units that this process had charged until then. */
-  readonly charged: number
-}
-
 /** Units that this process has bought and may spend until the lease ends. */
 export class Lease {
   /** Units left. */
@@ -85,8 +68,8 @@ export class Lease {
    */
   constructor(
     readonly facts: LeaseFacts,
-    /** Of its key: one for all leases, because each sale is told what is left beside the earlier ones. */
-    readonly standing: Standing,
+    /** Of its key. */
+    readonly account: Account,
     readonly askedAt: number,
     readonly endsAt: number,
     readonly refillBelow: number,
@@ -115,7 +98,7 @@ export class Lease {
 
   /** The verdict of a request that is allowed now; `held`: the units that the process still holds. */
   verdict(limit: Limit, place: number, held: number, now: number): Verdict {
-    const { remaining, resetAt } = this.standing
+    const { remaining, resetAt } = this.account
     const resetMs = Math.ceil(resetAt[place] - now)
     return {
       limit,

@@ -2,8 +2,9 @@ import { wallOffset } from '../../../core/clock.js'
 import type { Verdict } from '../../../core/decision.js'
 import type { Limit } from '../../../core/limit.js'
 import type { Asker } from '../../store.js'
+import { Account, type KeyAnswer } from './account.js'
 import { Demand } from './demand.js'
-import { type AskMark, capped, Holdings, type HoldingsParts, Lease, type Standing } from './holdings.js'
+import { capped, Holdings, type HoldingsParts, Lease } from './holdings.js'
 import type { Sale } from './seller.js'
 
 /** A request that waits for a purchase. */
@@ -20,8 +21,8 @@ class Purchase {
   sent = false
   /** The number of requests that came before it was sent. */
   counted = 0
-  /** When it was sent. */
-  mark: AskMark = { askedAt: 0, charged: 0 }
+  /** When it was sent, by the process's own clock. */
+  askedAt = 0
   /** See `wallOffset`, at that moment. */
   offset = 0
   /** By `performance.now()`: the purchase is given up then. */
@@ -76,9 +77,7 @@ export class LeasedKey {
   /** The last lease, if Redis sold all requested units. It is expected to last for half a ttl. */
   #ample: Lease | undefined
   readonly #demand: Demand
-  readonly #standing: Standing = { at: Number.NEGATIVE_INFINITY, remaining: [], resetAt: [] }
-  /** Units that settlements have charged. */
-  #charged = 0
+  readonly account: Account
 
   constructor(
     readonly key: string,
@@ -87,6 +86,7 @@ export class LeasedKey {
   ) {
     this.#holdings = new Holdings(office)
     this.#demand = new Demand(office.terms.ttlMs, now)
+    this.account = new Account(office.terms.ttlMs)
   }
 
   /** Spends from a lease; undefined if none has enough units. */
@@ -118,7 +118,7 @@ export class LeasedKey {
     return this.office.terms.limits.map((limit, i) => ({
       limit,
       allowed: false,
-      remaining: held + this.#standing.remaining[i],
+      remaining: held + this.account.remaining[i],
       retryAfterMs: Math.ceil(waitMs),
       resetAfterMs: Math.ceil(waitMs),
       delayMs: 0,
@@ -144,27 +144,16 @@ export class LeasedKey {
     return true
   }
 
-  mark(): AskMark {
-    return { askedAt: this.office.now(), charged: this.#charged }
+  /** Redis has decided a request without a lease: the verdicts with what is left, now that this answer is known. */
+  decided(verdicts: readonly Verdict[], decidedAt: number, askedAt: number): readonly Verdict[] {
+    this.account.answered(answerOf(verdicts, decidedAt, askedAt))
+    return this.#withRemaining(verdicts)
   }
 
-  /** Redis has decided a request without a lease: the verdicts with the units that this process holds besides. */
-  beside(verdicts: readonly Verdict[], decidedAt: number, mark: AskMark): readonly Verdict[] {
-    this.#told(
-      verdicts.map(({ remaining }) => remaining),
-      verdicts.map(({ resetAfterMs }) => resetAfterMs),
-      decidedAt,
-      mark,
-    )
-    const held = this.held(this.office.now())
-    return held === 0 ? verdicts : verdicts.map(verdict => ({ ...verdict, remaining: verdict.remaining + held }))
-  }
-
-  /** A settlement charges more units, whether they fit or not. */
-  charged(units: number): void {
-    this.#charged += units
-    const standing = this.#standing
-    standing.remaining = standing.remaining.map(left => Math.max(0, left - units))
+  /** As `decided`, for a request that waited in line: see `Account`. */
+  granted(verdicts: readonly Verdict[], grantedAt: number): readonly Verdict[] {
+    this.account.granted(answerOf(verdicts, grantedAt, this.office.now()))
+    return this.#withRemaining(verdicts)
   }
 
   /** Units were given back: buying may succeed again. */
@@ -240,7 +229,7 @@ export class LeasedKey {
     const { terms, seller } = this.office
     const now = this.office.now()
     purchase.sent = true
-    purchase.mark = this.mark()
+    purchase.askedAt = now
     purchase.offset = wallOffset()
     // No request waits for this purchase. After a ttl its units could not be spent any more.
     if (purchase.endsAt === Number.POSITIVE_INFINITY) {
@@ -250,7 +239,8 @@ export class LeasedKey {
     const want = Math.min(terms.largestCost, need + this.#demand.expected(terms.ttlMs * BOUGHT_AHEAD, now))
     const leftover = this.#holdings.takeLeftover()
     const version = this.#version
-    seller.buy({ key: this.key, lease, cost, need, want, leftover, endsAt }).then(
+    seller.buy(
+      { key: this.key, lease, cost, need, want, leftover, endsAt },
       sale => this.#sold(purchase, sale, want, version),
       error => this.#failed(purchase, error),
     )
@@ -266,7 +256,7 @@ export class LeasedKey {
       for (const { cost, asker } of purchase.askers) this.office.decide(this.key, cost, asker)
       return
     }
-    this.#told(sale.remaining, sale.resetAfterMs, sale.soldAt, purchase.mark)
+    this.account.answered({ ...sale, decidedAt: sale.soldAt, askedAt: purchase.askedAt })
     const bought = sale.units > 0 ? this.#lease(purchase, sale.units, sale, now) : undefined
     this.#ample = sale.units < want ? undefined : bought
     if (sale.units < want) this.#pausedUntil = now + sale.lastsMs * PAUSE
@@ -289,13 +279,12 @@ export class LeasedKey {
     for (const waiting of askers.slice(served)) this.#serve(waiting, purchase, sale, now)
   }
 
-  #lease({ lease, mark, offset }: Purchase, units: number, sale: Sale, now: number): Lease {
-    const sentAt = mark.askedAt
+  #lease({ lease, askedAt, offset }: Purchase, units: number, sale: Sale, now: number): Lease {
     const { soldAt, remaining, resetAfterMs, lastsMs } = sale
     const facts = { key: this.key, lease, sold: units, soldAt, remaining, resetAfterMs }
-    const refillBelow = Math.max(1, Math.ceil(units / 4), this.#demand.expected(2 * (now - sentAt), now))
+    const refillBelow = Math.max(1, Math.ceil(units / 4), this.#demand.expected(2 * (now - askedAt), now))
     this.office.bought(units, lastsMs)
-    return new Lease(facts, this.#standing, sentAt, sentAt + lastsMs * (1 - DRIFT), refillBelow, offset)
+    return new Lease(facts, this.account, askedAt, askedAt + lastsMs * (1 - DRIFT), refillBelow, offset)
   }
 
   #keep(bought: Lease, version: number, now: number): void {
@@ -315,18 +304,10 @@ export class LeasedKey {
     }
   }
 
-  #told(remaining: readonly number[], resetAfterMs: readonly number[], at: number, mark: AskMark): void {
-    const standing = this.#standing
-    const soonerMs = standing.at - at
-    // Answers may be read in another order than they were given; but a server's clock may also have been set back.
-    if (soonerMs > 0 && soonerMs < this.office.terms.ttlMs) return
-    // A script that runs later than these charges were sent has seen them.
-    const unseen = this.#charged - mark.charged
-    const left = remaining.map(units => Math.max(0, units - unseen))
-    // Of two answers of one ms either may be the later one.
-    standing.remaining = soonerMs === 0 ? left.map((units, i) => Math.min(units, standing.remaining[i])) : left
-    standing.resetAt = resetAfterMs.map(ms => mark.askedAt + ms)
-    standing.at = at
+  /** What Redis has left by the newest answer, and what this process holds besides. */
+  #withRemaining(verdicts: readonly Verdict[]): readonly Verdict[] {
+    const held = this.held(this.office.now())
+    return verdicts.map((verdict, i) => ({ ...verdict, remaining: this.account.remaining[i] + held }))
   }
 
   #refusals({ remaining, resetAfterMs, retries }: Sale, held: number): readonly Verdict[] {
@@ -367,4 +348,13 @@ function refusal(limit: Limit, remaining: number, resetAfterMs: number, retry: n
   if (retry >= 0) return { ...verdict, retryAfterMs: retry }
   if (retry === -1) return { ...verdict, retryAfterMs: Number.POSITIVE_INFINITY }
   return { ...verdict, retryAfterMs: -2 - retry, blocked: true }
+}
+
+function answerOf(verdicts: readonly Verdict[], decidedAt: number, askedAt: number): KeyAnswer {
+  return {
+    remaining: verdicts.map(({ remaining }) => remaining),
+    resetAfterMs: verdicts.map(({ resetAfterMs }) => resetAfterMs),
+    decidedAt,
+    askedAt,
+  }
 }

@@ -5,7 +5,7 @@ import { notify, type Observer } from '../../../core/observer.js'
 import { processId } from '../../../redis/client.js'
 import type { Asker, Charge } from '../../store.js'
 import { BusyKeys } from './demand.js'
-import { type AskMark, besideLeases, type Lease } from './holdings.js'
+import { besideLeases, type Lease } from './holdings.js'
 import { LeasedKey, type LeaseOffice } from './leased-key.js'
 import { type LeaseSeller, RedisSeller, type RedisSellerParts } from './seller.js'
 import { type LeaseSettings, type LeaseTerms, leaseTerms, returnable } from './terms.js'
@@ -99,28 +99,19 @@ export class LeaseBook implements LeaseOffice {
 
   /** An asker for a request that Redis decides without a lease: it hears what this process holds besides, and of a refusal for how long units may be out at most. */
   beside(verb: 'consume' | 'peek', key: string, asker: Asker): Asker {
-    const mark = this.mark(key)
+    const askedAt = this.now()
     return besideLeases(asker, {
       ttlMs: this.terms.ttlMs,
       held: () => this.held(key, this.now()),
-      told: (verdicts, decidedAt) => (verb === 'consume' ? this.told(key, verdicts, decidedAt, mark) : verdicts),
+      told: (verdicts, decidedAt) =>
+        (verb === 'consume' && this.#keys.get(key)?.decided(verdicts, decidedAt, askedAt)) || verdicts,
       unitsOut: () => this.seller.unitsOut(key, this.owner, asker.endsAt),
     })
   }
 
-  /** What must be known of this moment when what is asked now is answered. */
-  mark(key: string): AskMark {
-    return this.#keys.get(key)?.mark() ?? { askedAt: this.now(), charged: 0 }
-  }
-
-  /** Redis has decided a request without a lease: the verdicts with the units that this process holds besides. */
-  told(key: string, verdicts: readonly Verdict[], decidedAt: number, mark: AskMark): readonly Verdict[] {
-    return this.#keys.get(key)?.beside(verdicts, decidedAt, mark) ?? verdicts
-  }
-
-  /** Units of the key were charged by a settlement. */
-  charged(key: string, units: number): void {
-    this.#keys.get(key)?.charged(units)
+  /** The key, if this process leases it. */
+  leasedKey(key: string): LeasedKey | undefined {
+    return this.#keys.get(key)
   }
 
   /** Puts units of a settled decision back into their lease; once the lease has ended, gives them back to Redis. */
@@ -250,15 +241,18 @@ export class Leases {
   }
 
   /** Redis has granted a request that waited in line: the verdicts with the units that this process holds besides. */
-  told(charges: readonly Charge[], verdicts: readonly Verdict[], grantedAt: number): readonly Verdict[] {
-    const [{ key }] = charges
-    const book = this.#bookOfCharges(charges)
-    return book?.told(key, verdicts, grantedAt, book.mark(key)) ?? verdicts
+  granted(charges: readonly Charge[], verdicts: readonly Verdict[], grantedAt: number): readonly Verdict[] {
+    return this.#leasedKey(charges)?.granted(verdicts, grantedAt) ?? verdicts
   }
 
-  /** Units were charged by a settlement. */
-  charged(charges: readonly Charge[], units: number): void {
-    this.#bookOfCharges(charges)?.charged(charges[0].key, units)
+  /** An answer to the line of these limits was read: its grants are told later in this turn. */
+  lineAnswered(charges: readonly Charge[]): void {
+    this.#leasedKey(charges)?.account.lineAnswered()
+  }
+
+  /** A settlement charges more units. Call the result once, when the answer is read or the charge has failed. */
+  charge(charges: readonly Charge[], units: number): (() => void) | undefined {
+    return this.#leasedKey(charges)?.account.charge(units)
   }
 
   /** Ends the leases of these keys before a reset or block. */
@@ -277,6 +271,10 @@ export class Leases {
   /** Gives back all unspent units. */
   async close(): Promise<void> {
     await Promise.all([...this.#busy].map(book => book.close()))
+  }
+
+  #leasedKey(charges: readonly Charge[]): LeasedKey | undefined {
+    return this.#bookOfCharges(charges)?.leasedKey(charges[0].key)
   }
 
   #bookOfCharges(charges: readonly Charge[]): LeaseBook | undefined {

@@ -57,7 +57,8 @@ export interface Sale {
 
 /** Sells leases. */
 export interface LeaseSeller {
-  buy(order: LeaseOrder): Promise<Sale>
+  /** Calls back once, in the order in which Redis answers all calls: see `Account`. */
+  buy(order: LeaseOrder, sold: (sale: Sale) => void, failed: (error: unknown) => void): void
   /** Takes back unspent units, once for each lease. */
   returnLease(leftover: Leftover): Promise<void>
   /** Takes back units that were spent, and settled after the end of the lease. */
@@ -98,7 +99,11 @@ export class RedisSeller implements LeaseSeller {
     return this.#parts.scripts.port.state() === 'ready'
   }
 
-  async buy({ key, lease, cost, need, want, leftover, endsAt }: LeaseOrder): Promise<Sale> {
+  buy(
+    { key, lease, cost, need, want, leftover, endsAt }: LeaseOrder,
+    sold: (sale: Sale) => void,
+    failed: (error: unknown) => void,
+  ): void {
     const { scripts, terms } = this.#parts
     const { keys } = scripts
     const charges = this.#charges(key)
@@ -106,32 +111,39 @@ export class RedisSeller implements LeaseSeller {
     const { facts } = leftover ?? {}
     const returned =
       leftover === undefined ? ['', '0', '0'] : [facts!.lease, String(leftover.units), String(facts!.soldAt)]
-    const reply = await scripts.run({
-      script: leaseBuy,
-      does: 'sell a lease',
-      tag,
-      keys: [
-        ...charges.map(charge => keys.blockListOf(charge, tag)),
-        keys.marksOf(charges, tag),
-        ...charges.map(charge => keys.keyOf(charge, tag)),
-        ...charges.map(charge => keys.noteOf(charge, tag)),
-        ...charges.map(charge => keys.leasesOf(charge, tag)),
-        ...keys.lineOf(charges, tag),
-      ],
-      args: () => [
-        String(terms.ttlMs),
-        String(cost),
-        String(need),
-        String(want),
-        lease,
-        ...returned,
-        waitersChannel(keys.prefix),
-        ...this.#limits,
-        ...(facts === undefined ? [] : receiptArguments(this.#receipts(facts))),
-      ],
-      endsAt,
-    })
-    return saleOf(reply, terms.limits.length)
+    scripts.ask(
+      {
+        script: leaseBuy,
+        does: 'sell a lease',
+        tag,
+        keys: [
+          ...charges.map(charge => keys.blockListOf(charge, tag)),
+          keys.marksOf(charges, tag),
+          ...charges.map(charge => keys.keyOf(charge, tag)),
+          ...charges.map(charge => keys.noteOf(charge, tag)),
+          ...charges.map(charge => keys.leasesOf(charge, tag)),
+          ...keys.lineOf(charges, tag),
+        ],
+        args: () => [
+          String(terms.ttlMs),
+          String(cost),
+          String(need),
+          String(want),
+          lease,
+          ...returned,
+          waitersChannel(keys.prefix),
+          ...this.#limits,
+          ...(facts === undefined ? [] : receiptArguments(this.#receipts(facts))),
+        ],
+        endsAt,
+      },
+      reply => {
+        const sale = saleOf(reply, terms.limits.length)
+        if (sale instanceof StoreError) failed(sale)
+        else sold(sale)
+      },
+      failed,
+    )
   }
 
   async returnLease({ facts, units }: Leftover): Promise<void> {
@@ -212,12 +224,12 @@ interface Question {
 }
 
 /** Reads what lease_buy.lua returns. */
-function saleOf(reply: unknown, limits: number): Sale {
+function saleOf(reply: unknown, limits: number): Sale | StoreError {
   const numbers = Array.isArray(reply) ? reply.map(Number) : []
   const [soldAt, units, lastsMs] = numbers
   const none = units === -1
   if (numbers.length !== (none ? 3 : 3 + 3 * limits) || numbers.some(Number.isNaN)) {
-    throw new StoreError('Redis answered a purchase with something else than numbers')
+    return new StoreError('Redis answered a purchase with something else than numbers')
   }
   const column = (first: number) => Array.from({ length: none ? 0 : limits }, (_, i) => numbers[3 + 3 * i + first])
   return {
