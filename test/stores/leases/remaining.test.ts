@@ -225,6 +225,14 @@ describe('remaining is exact when a process alone', () => {
     await expectExact()
   })
 
+  test('reads a purchase and a later peek at once', async () => {
+    await packets.keep()
+    await untilBuying()
+    const peeked = alone.limiter.peek('k', 0)
+    await packets.read()
+    expect((await peeked).remaining).toBe(QUOTA - alone.spent)
+  })
+
   test('reads a purchase and a later grant of acquire at once', async () => {
     await packets.keep()
     await untilBuying()
@@ -312,7 +320,7 @@ describe('remaining is exact when a process alone', () => {
           if (dice < 9 && decision !== undefined) {
             await alone.limiter.settle(decision, decision.cost + 200)
             alone.spent += 200
-          } else if (dice === 9 && random.integer(0, 9) === 0) await client.script('FLUSH')
+          } else if (dice === 9 && random.integer(0, 3) === 0) await client.script('FLUSH')
           return undefined
         })
         for (const decision of await Promise.all(asked)) {

@@ -1,5 +1,11 @@
 import type { Limit } from '../../../src/core/limit.js'
-import type { LeaseFacts, LeaseOrder, LeaseSeller, Leftover, Sale } from '../../../src/stores/redis/leases/seller.js'
+import type {
+  LeaseFacts,
+  LeaseOrder,
+  LeaseSeller,
+  Sale,
+  UnspentUnits,
+} from '../../../src/stores/redis/leases/seller.js'
 import type { LeaseTerms } from '../../../src/stores/redis/leases/terms.js'
 
 /** The state that the scripts keep for one key under one limit. */
@@ -23,8 +29,8 @@ export class SimulatedServer {
     this.#limits = terms.limits.map(limit => keptLimit(limit, terms.ttlMs))
   }
 
-  buy(now: number, { lease, need, want, leftover }: Omit<LeaseOrder, 'key' | 'cost' | 'endsAt'>): Sale {
-    if (leftover !== undefined) this.returnLease(now, leftover)
+  buy(now: number, { lease, need, want, unspent }: Omit<LeaseOrder, 'key' | 'cost' | 'endsAt'>): Sale {
+    if (unspent !== undefined) this.returnLease(now, unspent)
     // The order was sent again.
     if (this.#sold.has(lease)) {
       return { units: undefined, soldAt: now, lastsMs: 0, remaining: [], resetAfterMs: [], retries: [] }
@@ -53,7 +59,7 @@ export class SimulatedServer {
     }
   }
 
-  returnLease(now: number, { facts, units }: Leftover): void {
+  returnLease(now: number, { facts, units }: UnspentUnits): void {
     if (this.#sold.get(facts.lease) !== facts.soldAt) return
     this.#sold.set(facts.lease, Number.NaN)
     for (const limit of this.#limits) limit.returnLease(now, facts.soldAt, units)
@@ -286,8 +292,8 @@ export class SimulatedSeller implements LeaseSeller {
     void this.#send(() => this.server.buy(this.now(), order)).then(sold, failed)
   }
 
-  returnLease(leftover: Leftover): Promise<void> {
-    return this.#send(() => this.server.returnLease(this.now(), leftover))
+  returnLease(unspent: UnspentUnits): Promise<void> {
+    return this.#send(() => this.server.returnLease(this.now(), unspent))
   }
 
   settle(_: LeaseFacts, __: number): Promise<void> {

@@ -17,8 +17,8 @@ export interface LeaseOrder {
   readonly need: number
   /** Units that the process could use, `need` included. */
   readonly want: number
-  /** Unspent units of an earlier lease. */
-  readonly leftover: Leftover | undefined
+  /** Comes back with this order. */
+  readonly unspent: UnspentUnits | undefined
   /** By `performance.now()`: after this the order is not carried out. */
   readonly endsAt: number
 }
@@ -36,21 +36,18 @@ export interface LeaseFacts {
   readonly resetAfterMs: readonly number[]
 }
 
-/** Units that were bought and not spent. */
-export interface Leftover {
+/** Units of an earlier lease that were bought and not spent. */
+export interface UnspentUnits {
   readonly facts: LeaseFacts
   readonly units: number
 }
 
 /** The result of an order. */
-export interface Sale {
+export interface Sale extends Pick<LeaseFacts, 'soldAt' | 'remaining' | 'resetAfterMs'> {
   /** Undefined: no lease can be sold now, because a request waits in line, or because a window ends. */
   readonly units: number | undefined
-  readonly soldAt: number
   /** How long the units may be spent, counted from the moment of the order. */
   readonly lastsMs: number
-  readonly remaining: readonly number[]
-  readonly resetAfterMs: readonly number[]
   /** For each limit: when one request fits, as the consume script returns it; 0: now. */
   readonly retries: readonly number[]
 }
@@ -60,7 +57,7 @@ export interface LeaseSeller {
   /** Calls back once, in the order in which Redis answers all calls: see `Account`. */
   buy(order: LeaseOrder, sold: (sale: Sale) => void, failed: (error: unknown) => void): void
   /** Takes back unspent units, once for each lease. */
-  returnLease(leftover: Leftover): Promise<void>
+  returnLease(unspent: UnspentUnits): Promise<void>
   /** Takes back units that were spent, and settled after the end of the lease. */
   settle(facts: LeaseFacts, units: number, endsAt: number | undefined): Promise<void>
   /** For each limit, in how many ms units that other books hold come back at the latest; 0: none are out. Rejects if that cannot be known. */
@@ -69,48 +66,44 @@ export interface LeaseSeller {
   isReady(): boolean
 }
 
+/** The parts of the store that a seller uses. */
+export interface SellingStore {
+  readonly scripts: StoreScripts
+  readonly changes: Changes
+  readonly giveBack: (receipts: readonly ChargeReceipt[], units: number, endsAt?: number) => Promise<void>
+}
+
 /** Units of a lease are taken back within this time after the call, or not at all. */
 const RETURN_WITHIN_MS = 1000
 /** A question without a deadline is answered within this time, or not at all. */
 const ANSWER_WITHIN_MS = 1000
 
-/** The parts of the store that a seller uses. */
-export interface RedisSellerParts {
-  readonly scripts: StoreScripts
-  readonly changes: Changes
-  readonly terms: LeaseTerms
-  readonly limiter: string | undefined
-  readonly giveBack: (receipts: readonly ChargeReceipt[], units: number, endsAt?: number) => Promise<void>
-}
-
 /** Buys leases from Redis under one policy. */
 export class RedisSeller implements LeaseSeller {
-  readonly #parts: RedisSellerParts
   readonly #limits: readonly string[]
   /** The questions of this turn, by tag: refusals of one batch come together. */
   readonly #questions = new Map<number, Question[]>()
 
-  constructor(parts: RedisSellerParts) {
-    this.#parts = parts
-    this.#limits = limitArguments(parts.terms.limits, () => 0)
+  constructor(
+    readonly store: SellingStore,
+    readonly terms: LeaseTerms,
+    readonly limiter: string | undefined,
+  ) {
+    this.#limits = limitArguments(terms.limits, () => 0)
   }
 
   isReady(): boolean {
-    return this.#parts.scripts.port.state() === 'ready'
+    return this.store.scripts.port.state() === 'ready'
   }
 
-  buy(
-    { key, lease, cost, need, want, leftover, endsAt }: LeaseOrder,
-    sold: (sale: Sale) => void,
-    failed: (error: unknown) => void,
-  ): void {
-    const { scripts, terms } = this.#parts
+  buy(order: LeaseOrder, sold: (sale: Sale) => void, failed: (error: unknown) => void): void {
+    const { key, lease, cost, need, want, unspent, endsAt } = order
+    const { scripts } = this.store
+    const { ttlMs, limits } = this.terms
     const { keys } = scripts
     const charges = this.#charges(key)
     const tag = keys.tagOf(charges[0])
-    const { facts } = leftover ?? {}
-    const returned =
-      leftover === undefined ? ['', '0', '0'] : [facts!.lease, String(leftover.units), String(facts!.soldAt)]
+    const returned = unspent && [unspent.facts.lease, String(unspent.units), String(unspent.facts.soldAt)]
     scripts.ask(
       {
         script: leaseBuy,
@@ -125,20 +118,17 @@ export class RedisSeller implements LeaseSeller {
           ...keys.lineOf(charges, tag),
         ],
         args: () => [
-          String(terms.ttlMs),
-          String(cost),
-          String(need),
-          String(want),
+          ...[ttlMs, cost, need, want].map(String),
           lease,
-          ...returned,
+          ...(returned ?? ['', '0', '0']),
           waitersChannel(keys.prefix),
           ...this.#limits,
-          ...(facts === undefined ? [] : receiptArguments(this.#receipts(facts))),
+          ...(unspent === undefined ? [] : receiptArguments(this.#receipts(unspent.facts))),
         ],
         endsAt,
       },
       reply => {
-        const sale = saleOf(reply, terms.limits.length)
+        const sale = saleOf(reply, limits.length)
         if (sale instanceof StoreError) failed(sale)
         else sold(sale)
       },
@@ -146,8 +136,8 @@ export class RedisSeller implements LeaseSeller {
     )
   }
 
-  async returnLease({ facts, units }: Leftover): Promise<void> {
-    await this.#parts.changes.run('return', this.#receipts(facts), {
+  async returnLease({ facts, units }: UnspentUnits): Promise<void> {
+    await this.store.changes.run('return', this.#receipts(facts), {
       units,
       words: () => [facts.lease, String(facts.soldAt)],
       endsAt: performance.now() + RETURN_WITHIN_MS,
@@ -155,11 +145,11 @@ export class RedisSeller implements LeaseSeller {
   }
 
   async settle(facts: LeaseFacts, units: number, endsAt: number | undefined): Promise<void> {
-    if (units > 0) await this.#parts.giveBack(this.#receipts(facts), units, endsAt)
+    if (units > 0) await this.store.giveBack(this.#receipts(facts), units, endsAt)
   }
 
   unitsOut(key: string, owner: string, endsAt = performance.now() + ANSWER_WITHIN_MS): Promise<readonly number[]> {
-    const { keys } = this.#parts.scripts
+    const { keys } = this.store.scripts
     const charges = this.#charges(key)
     const tag = keys.tagOf(charges[0])
     return new Promise((resolve, reject) => {
@@ -177,13 +167,12 @@ export class RedisSeller implements LeaseSeller {
   #ask(tag: number, owner: string): void {
     const questions = this.#questions.get(tag) ?? []
     this.#questions.delete(tag)
-    const { scripts, terms } = this.#parts
-    scripts.ask(
+    this.store.scripts.ask(
       {
         script: leaseOut,
         tag,
         keys: questions.flatMap(({ keys }) => keys),
-        args: () => [String(terms.ttlMs), owner],
+        args: () => [String(this.terms.ttlMs), owner],
         endsAt: Math.max(...questions.map(question => question.endsAt)),
       },
       reply => {
@@ -197,13 +186,12 @@ export class RedisSeller implements LeaseSeller {
   }
 
   #charges(key: string): Charge[] {
-    const { terms, limiter } = this.#parts
-    return terms.limits.map(limit => ({ key, limit, limiter }))
+    return this.terms.limits.map(limit => ({ key, limit, limiter: this.limiter }))
   }
 
   /** A sliding window logs the units at the end of the lease. */
   #receipts({ key, sold, soldAt, remaining, resetAfterMs }: LeaseFacts): ChargeReceipt[] {
-    const { ttlMs } = this.#parts.terms
+    const { ttlMs } = this.terms
     return this.#charges(key).map((charge, i) => ({
       ...charge,
       chargedAt: charge.limit.algorithm === 'sliding-window' ? soldAt + ttlMs : soldAt,
@@ -223,7 +211,7 @@ interface Question {
   readonly reject: (error: unknown) => void
 }
 
-/** Reads what lease_buy.lua returns. */
+/** Reads what `lease_buy` returns. */
 function saleOf(reply: unknown, limits: number): Sale | StoreError {
   const numbers = Array.isArray(reply) ? reply.map(Number) : []
   const [soldAt, units, lastsMs] = numbers
