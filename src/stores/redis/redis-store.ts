@@ -264,7 +264,7 @@ export class RedisStore implements Store {
 
   async charge(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> {
     if (cost === 0) return
-    const answered = this.#leases?.charge(charges, cost)
+    const answered = this.#leases?.accountOf(charges)?.charge(cost)
     await this.#changes.run('charge', charges, { units: cost, endsAt, answered })
   }
 
@@ -294,7 +294,7 @@ export class RedisStore implements Store {
   lineOf(charges: readonly Charge[]): RedisLine | undefined {
     const tag = this.#keys.tagOf(charges[0])
     if (charges.some(charge => this.#keys.tagOf(charge) !== tag)) return undefined
-    return new ScriptedLine(this.#scripts, charges, tag, () => this.#leases?.lineAnswered(charges))
+    return new ScriptedLine(this.#scripts, charges, tag, () => this.#leases?.accountOf(charges)?.lineAnswered())
   }
 
   onReset(listener: ResetListener): void {

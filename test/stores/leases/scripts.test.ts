@@ -163,8 +163,9 @@ test.each(POLICIES)('the scripts sell, take back and decide under %s as the simu
           endsAt: Number.MAX_SAFE_INTEGER,
         }
         const expected = server.buy(clock.now(), order)
-        const { units, lastsMs, remaining, resetAfterMs, soldAt } = await buy(seller, order)
-        const seen = units === undefined ? { units } : { units, lastsMs, remaining, soldAt }
+        const { units, lastsMs, limits, soldAt } = await buy(seller, order)
+        const left = (sale: Pick<Sale, 'limits'>) => sale.limits.map(({ remaining }) => remaining)
+        const seen = units === undefined ? { units } : { units, lastsMs, left: left({ limits }), soldAt }
         expect({ i, ...seen }).toEqual(
           expected.units === undefined
             ? { i, units: undefined }
@@ -172,11 +173,11 @@ test.each(POLICIES)('the scripts sell, take back and decide under %s as the simu
                 i,
                 units: expected.units,
                 lastsMs: expected.lastsMs,
-                remaining: expected.remaining,
+                left: left(expected),
                 soldAt: clock.now(),
               },
         )
-        newest = units ? { key: 'k', lease, sold: units, soldAt, remaining, resetAfterMs } : newest
+        newest = units ? { key: 'k', lease, sold: units, soldAt, limits } : newest
         if (units && newest) sold.push(newest)
       } else if (dice < 9) {
         const unspent = takeOne()

@@ -33,30 +33,25 @@ export class SimulatedServer {
     if (unspent !== undefined) this.returnLease(now, unspent)
     // The order was sent again.
     if (this.#sold.has(lease)) {
-      return { units: undefined, soldAt: now, lastsMs: 0, remaining: [], resetAfterMs: [], retries: [] }
+      return { units: undefined, soldAt: now, lastsMs: 0, limits: [] }
     }
     const rooms = this.#limits.map(limit => limit.room(now))
     const room = Math.min(...rooms.map(({ units }) => units))
     const lastsMs = Math.min(...rooms.map(({ lastsMs }) => lastsMs))
-    const none = { soldAt: now, lastsMs, remaining: [], resetAfterMs: [], retries: [] }
-    if (lastsMs < 2) return { ...none, units: undefined }
+    if (lastsMs < 2) return { units: undefined, soldAt: now, lastsMs, limits: [] }
     const share = Math.min(1, this.terms.ttlMs / (4 * lastsMs))
     const units = Math.min(want, Math.max(Math.min(need, room), Math.floor(room * share)))
     if (units > 0) {
       for (const limit of this.#limits) limit.buy(now, units)
       this.#sold.set(lease, now)
     }
-    const remaining = this.#limits.map(limit => limit.remaining(now))
-    // The tests do not check when a single request fits: any moment of the next window.
-    const retries = remaining.map(left => (units < need && left < 1 ? 1 : 0))
-    return {
-      units,
-      soldAt: now,
-      lastsMs,
-      remaining,
-      resetAfterMs: this.terms.limits.map(({ windowMs }) => windowMs),
-      retries,
-    }
+    const limits = this.#limits.map((limit, i) => {
+      const remaining = limit.remaining(now)
+      // The tests do not check when a single request fits: any moment of the next window.
+      const retry = units < need && remaining < 1 ? 1 : 0
+      return { remaining, resetAfterMs: this.terms.limits[i].windowMs, retry }
+    })
+    return { units, soldAt: now, lastsMs, limits }
   }
 
   returnLease(now: number, { facts, units }: UnspentUnits): void {

@@ -1,13 +1,7 @@
-/** What Redis has answered about a key. */
-export interface KeyAnswer {
-  /** Units that are left under each limit, beside all that were leased until then. */
-  readonly remaining: readonly number[]
-  readonly resetAfterMs: readonly number[]
-  /** When Redis decided it, by the server's clock, ms. */
-  readonly decidedAt: number
-  /** When it was asked, by the process's own clock, ms. */
-  readonly askedAt: number
-}
+import type { Verdict } from '../../../core/decision.js'
+
+/** What Redis has answered about a key under one limit: units that are left beside all that were leased until then. */
+export type LimitAnswer = Pick<Verdict, 'remaining' | 'resetAfterMs'>
 
 /**
  * What is left of a key in Redis, as far as this process knows.
@@ -32,10 +26,10 @@ export class Account {
   /** `forgetMs`: if the server's clock shows an earlier moment than before by more than that, it was set back. */
   constructor(readonly forgetMs: number) {}
 
-  /** Redis has decided a request, or sold a lease. */
-  answered(answer: KeyAnswer): void {
+  /** Redis has decided a request, or sold a lease. `decidedAt` is by the server's clock, `askedAt` by the process's own. */
+  answered(limits: readonly LimitAnswer[], decidedAt: number, askedAt: number): void {
     this.#coveredByGrants = undefined
-    this.#become(answer, this.#charged)
+    this.#become(limits, decidedAt, askedAt, this.#charged)
   }
 
   /** An answer to the line in which requests wait for the key was read. Its grants follow in this turn of the event loop, but after promises. */
@@ -44,8 +38,8 @@ export class Account {
   }
 
   /** A request that waited in line was granted by the last answer to the line. */
-  granted(answer: KeyAnswer): void {
-    if (this.#coveredByGrants !== undefined) this.#become(answer, this.#coveredByGrants)
+  granted(limits: readonly LimitAnswer[], grantedAt: number, askedAt: number): void {
+    if (this.#coveredByGrants !== undefined) this.#become(limits, grantedAt, askedAt, this.#coveredByGrants)
   }
 
   /** A settlement charges more units, whether they fit or not. Call the result once, when the answer is read; a charge that fails may have been carried out. */
@@ -58,13 +52,13 @@ export class Account {
     }
   }
 
-  #become({ remaining, resetAfterMs, decidedAt, askedAt }: KeyAnswer, covered: number): void {
+  #become(limits: readonly LimitAnswer[], decidedAt: number, askedAt: number, covered: number): void {
     // While a cluster moves a key, its two nodes may be heard in another order.
     const soonerMs = this.#decidedAt - decidedAt
     if (soonerMs > 0 && soonerMs < this.forgetMs) return
     const uncovered = this.#pending + this.#charged - covered
-    this.remaining = remaining.map(left => Math.max(0, left - uncovered))
-    this.resetAt = resetAfterMs.map(ms => askedAt + ms)
+    this.remaining = limits.map(({ remaining }) => Math.max(0, remaining - uncovered))
+    this.resetAt = limits.map(({ resetAfterMs }) => askedAt + resetAfterMs)
     this.#decidedAt = decidedAt
   }
 }

@@ -2,7 +2,7 @@ import { wallOffset } from '../../../core/clock.js'
 import type { Verdict } from '../../../core/decision.js'
 import type { Limit } from '../../../core/limit.js'
 import type { Asker } from '../../store.js'
-import { Account, type KeyAnswer } from './account.js'
+import { Account } from './account.js'
 import { Demand } from './demand.js'
 import { Holdings, Lease, type PolicyLeases } from './holdings.js'
 import type { Sale } from './seller.js'
@@ -46,14 +46,15 @@ class Purchase {
 /**
  * Whether units of a key are being bought. It decides what becomes of a request for which this process holds no units:
  *
- * | state   | such a request          | the state begins                                     | and ends                                                 |
- * | ------- | ----------------------- | ---------------------------------------------------- | -------------------------------------------------------- |
- * | idle    | buys                    |                                                      | with a purchase                                          |
- * | buying  | waits for the purchase  | with a request, or when a lease is nearly spent or over | with the answer, or when no answer can come; with a reset |
- * | pausing | is refused              | when a purchase got fewer units than it asked for    | an eighth of its lease later, or when units come back    |
- * | closed  | is decided by Redis     | when Redis sold no lease                             | when Redis said that it may sell again                   |
+ * | state   | such a request         | begins                                               | ends                                                            |
+ * | ------- | ---------------------- | ---------------------------------------------------- | --------------------------------------------------------------- |
+ * | idle    | buys                   |                                                      | with a purchase                                                 |
+ * | buying  | waits for the purchase | with a request, or before a lease is used up or ends | with the answer or its deadline; if the key is reset or blocked |
+ * | pausing | is refused             | when a purchase got fewer units than it asked for    | an eighth of its lease later; when units were given back        |
+ * | closed  | is decided by Redis    | when Redis sold no lease                             | when Redis may sell again                                       |
  *
- * In each state Redis decides a request that is larger than any lease, and every request while the key is little used.
+ * In each state Redis decides a request that is larger than any lease, and every request while the key is little used. A purchase that is answered in a later state still
+ * decides the requests that wait for it; its other units go back.
  */
 type State =
   | { readonly is: 'idle' }
@@ -76,7 +77,7 @@ let leases = 0
 /** A busy key: its leases in this process, and the purchase of more. */
 export class LeasedKey {
   readonly account: Account
-  readonly #holdings: Holdings
+  readonly holdings: Holdings
   readonly #demand: Demand
   #state: State = IDLE
   /** The last lease, if Redis sold all that was asked for. It is expected to last for half a ttl. */
@@ -89,7 +90,7 @@ export class LeasedKey {
   ) {
     const { ttlMs } = policy.terms
     this.account = new Account(ttlMs)
-    this.#holdings = new Holdings(policy)
+    this.holdings = new Holdings(policy)
     this.#demand = new Demand(ttlMs, now)
   }
 
@@ -98,7 +99,7 @@ export class LeasedKey {
     const demand = this.#demand
     demand.hits++
     demand.units += cost
-    const lease = this.#holdings.first
+    const lease = this.holdings.first
     if (lease === undefined || now >= lease.checkAt || now < lease.askedAt) return this.#spend(cost, now)
     // Reading the wall clock costs too much for each: after a suspension, up to 15 more are spent from an ended lease.
     if (demand.hits % 16 === 0) return this.#spend(cost, now)
@@ -108,16 +109,11 @@ export class LeasedKey {
     return lease
   }
 
-  /** Units that this process can still spend. */
-  held(now: number): number {
-    return this.#holdings.held(now)
-  }
-
   /** The refusal of a request during the pause between two purchases; undefined if the request must not be refused. */
   refusal(cost: number, now: number): readonly Verdict[] | undefined {
     const state = this.#stateAt(now)
     if (state.is !== 'pausing') return undefined
-    const held = this.held(now)
+    const held = this.holdings.held(now)
     if (held >= cost) return undefined
     const waitMs = Math.ceil(state.untilAt - now)
     return this.policy.terms.limits.map((limit, i) => ({
@@ -137,21 +133,15 @@ export class LeasedKey {
     // Nobody has called `spend` for this request before: it would have found these units.
     this.#demand.hits++
     this.#demand.units += cost
-    const verdicts = this.#verdicts(lease, this.held(now), now)
+    const verdicts = this.#verdicts(lease, this.holdings.held(now), now)
     queueMicrotask(() => asker.resolve(verdicts, performance.now(), lease.facts.soldAt, lease))
     return true
   }
 
-  /** Redis has decided a request without a lease: the verdicts with what is left, now that this answer is known. */
-  decided(verdicts: readonly Verdict[], decidedAt: number, askedAt: number): readonly Verdict[] {
-    this.account.answered(answerOf(verdicts, decidedAt, askedAt))
-    return this.#withRemaining(verdicts)
-  }
-
-  /** As `decided`, for a request that waited in line: see `Account`. */
-  granted(verdicts: readonly Verdict[], grantedAt: number): readonly Verdict[] {
-    this.account.granted(answerOf(verdicts, grantedAt, this.policy.now()))
-    return this.#withRemaining(verdicts)
+  /** Verdicts of Redis, once its answer is accounted for: what is left by the newest answer, and what this process holds besides. */
+  withRemaining(verdicts: readonly Verdict[]): readonly Verdict[] {
+    const held = this.holdings.held(this.policy.now())
+    return verdicts.map((verdict, i) => ({ ...verdict, remaining: this.account.remaining[i] + held }))
   }
 
   /** Units were given back: buying may succeed again. */
@@ -164,27 +154,22 @@ export class LeasedKey {
   drop(): void {
     if (this.#purchase !== undefined) this.#end(this.#purchase)
     this.wake()
-    this.#holdings.retireAll()
-  }
-
-  /** Puts units of a settled decision back into their lease. False if the lease has ended. */
-  putBack(lease: Lease, units: number): boolean {
-    return this.#holdings.putBack(lease, units)
+    this.holdings.retireAll()
   }
 
   /** Gives back ended leases. True while a lease is held, or the key is in demand. */
   tidy(now: number): boolean {
-    this.#holdings.retireEnded(now)
+    this.holdings.retireEnded(now)
     this.#giveUpLate()
     const isBuying = this.#purchase !== undefined
-    if (!isBuying) void this.#holdings.returnUnspent()
-    return isBuying || this.#demand.isHigh(now) || this.#holdings.first !== undefined
+    if (!isBuying) void this.holdings.returnUnspent()
+    return isBuying || this.#demand.isHigh(now) || this.holdings.first !== undefined
   }
 
   /** Gives back all unspent units. */
   async close(): Promise<void> {
     this.drop()
-    await this.#holdings.returnUnspent()
+    await this.holdings.returnUnspent()
   }
 
   get #purchase(): Purchase | undefined {
@@ -199,7 +184,7 @@ export class LeasedKey {
   }
 
   #spend(cost: number, now: number): Lease | undefined {
-    const lease = this.#holdings.spend(cost, now)
+    const lease = this.holdings.spend(cost, now)
     if (lease !== undefined && (lease.units < lease.checkBelow || now >= lease.checkAt)) this.#refill(lease, now)
     return lease
   }
@@ -207,7 +192,7 @@ export class LeasedKey {
   /** Buys the next lease in the background. */
   #refill(lease: Lease, now: number): void {
     const state = this.#stateAt(now)
-    if (state.is === 'buying' || this.#holdings.hasNext) lease.rest(lease.endsAt)
+    if (state.is === 'buying' || this.holdings.hasNext) lease.rest(lease.endsAt)
     else if (state.is !== 'idle') lease.rest(state.untilAt)
     else if (this.policy.seller.isReady() && this.#demand.isHigh(now)) this.#open(1)
   }
@@ -255,7 +240,7 @@ export class LeasedKey {
     }
     const { want, endsAt } = purchase
     seller.buy(
-      { key: this.key, lease, cost, need, want, unspent: this.#holdings.takeUnspent(), endsAt },
+      { key: this.key, lease, cost, need, want, unspent: this.holdings.takeUnspent(), endsAt },
       sale => this.#sold(purchase, sale),
       error => this.#failed(purchase, error),
     )
@@ -264,7 +249,7 @@ export class LeasedKey {
   #sold(purchase: Purchase, sale: Sale): void {
     const now = this.policy.now()
     const { askers, counted, want, askedAt } = purchase
-    const { units, soldAt, lastsMs } = sale
+    const { units, soldAt, lastsMs, limits } = sale
     const isExpected = this.#end(purchase)
     if (units === undefined) {
       // A window ends soon, or a request waits in line.
@@ -272,7 +257,7 @@ export class LeasedKey {
       for (const { cost, asker } of askers) this.policy.decide(this.key, cost, asker)
       return
     }
-    this.account.answered({ ...sale, decidedAt: soldAt, askedAt })
+    this.account.answered(limits, soldAt, askedAt)
     const bought = units > 0 ? this.#leaseOf(purchase, units, sale, now) : undefined
     if (isExpected) {
       this.#fullSale = units < want ? undefined : bought
@@ -290,15 +275,15 @@ export class LeasedKey {
       this.#keep(bought, isExpected, now)
       for (const { cost, asker } of askers.slice(0, served)) {
         taken -= cost
-        this.#resolve(asker, bought, this.held(now) + taken, now)
+        this.#resolve(asker, bought, this.holdings.held(now) + taken, now)
       }
     }
     for (const waiting of askers.slice(served)) this.#serve(waiting, purchase, sale, now)
   }
 
   #leaseOf({ lease, askedAt, offset }: Purchase, units: number, sale: Sale, now: number): Lease {
-    const { soldAt, remaining, resetAfterMs, lastsMs } = sale
-    const facts = { key: this.key, lease, sold: units, soldAt, remaining, resetAfterMs }
+    const { soldAt, lastsMs, limits } = sale
+    const facts = { key: this.key, lease, sold: units, soldAt, limits }
     const refillBelow = Math.max(1, Math.ceil(units / 4), this.#demand.expected(2 * (now - askedAt), now))
     this.policy.bought(units, lastsMs)
     return new Lease(facts, this.account, askedAt, askedAt + lastsMs * (1 - DRIFT), refillBelow, offset)
@@ -306,18 +291,18 @@ export class LeasedKey {
 
   /** Nobody tidies up behind a purchase that was not expected any more: the key may be closed. */
   #keep(bought: Lease, isExpected: boolean, now: number): void {
-    if (isExpected && bought.units > 0 && bought.isLive(now)) this.#holdings.add(bought, now)
-    else this.#holdings.retire(bought)
-    if (!isExpected) void this.#holdings.returnUnspent()
+    if (isExpected && bought.units > 0 && bought.isLive(now)) this.holdings.add(bought, now)
+    else this.holdings.retire(bought)
+    if (!isExpected) void this.holdings.returnUnspent()
   }
 
   /** Answers a waiting request: spends from the lease, or else refuses with the wait of the server or of the pause, or else lets it wait for the next purchase. */
   #serve({ cost, asker }: LeaseAsker, purchase: Purchase, sale: Sale, now: number): void {
     const lease = this.#spend(cost, now)
     if (lease !== undefined) {
-      this.#resolve(asker, lease, this.held(now), now)
-    } else if (cost === purchase.cost && purchase.need > 0 && sale.retries.some(retry => retry !== 0)) {
-      asker.resolve(this.#refusals(sale, this.held(now)), performance.now(), sale.soldAt)
+      this.#resolve(asker, lease, this.holdings.held(now), now)
+    } else if (cost === purchase.cost && purchase.need > 0 && sale.limits.some(({ retry }) => retry !== 0)) {
+      asker.resolve(this.#refusals(sale, now), performance.now(), sale.soldAt)
     } else if (!this.#buy(cost, asker, now)) {
       this.policy.decide(this.key, cost, asker)
     }
@@ -351,26 +336,22 @@ export class LeasedKey {
   }
 
   #watchLease(): void {
-    if (this.#state.is !== 'buying' && !this.#holdings.hasNext) this.#holdings.first?.watch()
-  }
-
-  /** What Redis has left by the newest answer, and what this process holds besides. */
-  #withRemaining(verdicts: readonly Verdict[]): readonly Verdict[] {
-    const held = this.held(this.policy.now())
-    return verdicts.map((verdict, i) => ({ ...verdict, remaining: this.account.remaining[i] + held }))
+    if (this.#state.is !== 'buying' && !this.holdings.hasNext) this.holdings.first?.watch()
   }
 
   #verdicts(lease: Lease, held: number, now: number): readonly Verdict[] {
     return this.policy.terms.limits.map((limit, i) => lease.verdict(limit, i, held, now))
   }
 
-  #refusals({ resetAfterMs, retries }: Sale, held: number): readonly Verdict[] {
+  #refusals(sale: Sale, now: number): readonly Verdict[] {
     const { limits, ttlMs } = this.policy.terms
-    const verdicts = limits.map((limit, i) =>
-      refusal(limit, this.account.remaining[i] + held, resetAfterMs[i], retries[i]),
-    )
+    const held = this.holdings.held(now)
     // What this process holds is too little for this request, and comes back when its lease ends.
-    return held === 0 ? verdicts : verdicts.map(verdict => capped(verdict, ttlMs))
+    const mostMs = held === 0 ? Number.POSITIVE_INFINITY : ttlMs
+    return limits.map((limit, i) => {
+      const verdict = refusal(limit, this.account.remaining[i] + held, sale.limits[i])
+      return capped(verdict, mostMs)
+    })
   }
 
   #resolve(asker: Asker, lease: Lease, held: number, now: number): void {
@@ -385,19 +366,9 @@ export function capped(verdict: Verdict, mostMs: number): Verdict {
   return { ...verdict, retryAfterMs: mostMs }
 }
 
-/** `retry`: see `Sale`. */
-function refusal(limit: Limit, remaining: number, resetAfterMs: number, retry: number): Verdict {
+function refusal(limit: Limit, remaining: number, { resetAfterMs, retry }: Sale['limits'][number]): Verdict {
   const verdict = { limit, allowed: retry === 0, remaining, resetAfterMs, delayMs: 0 }
   if (retry >= 0) return { ...verdict, retryAfterMs: retry }
   if (retry === -1) return { ...verdict, retryAfterMs: Number.POSITIVE_INFINITY }
   return { ...verdict, retryAfterMs: -2 - retry, blocked: true }
-}
-
-function answerOf(verdicts: readonly Verdict[], decidedAt: number, askedAt: number): KeyAnswer {
-  return {
-    remaining: verdicts.map(({ remaining }) => remaining),
-    resetAfterMs: verdicts.map(({ resetAfterMs }) => resetAfterMs),
-    decidedAt,
-    askedAt,
-  }
 }

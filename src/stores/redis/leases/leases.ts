@@ -4,6 +4,7 @@ import type { Limit } from '../../../core/limit.js'
 import { notify, type Observer } from '../../../core/observer.js'
 import { processId } from '../../../redis/client.js'
 import type { Asker, Charge } from '../../store.js'
+import type { Account } from './account.js'
 import { BusyKeys } from './demand.js'
 import type { Lease, PolicyLeases } from './holdings.js'
 import { capped, LeasedKey } from './leased-key.js'
@@ -35,7 +36,7 @@ export class LeaseBook implements PolicyLeases {
   #last: LeasedKey | undefined
   readonly #busyKeys: BusyKeys
   readonly #observers = new Set<Observer>()
-  #tidying: ReturnType<typeof setTimeout> | undefined
+  #tidying: ReturnType<typeof setInterval> | undefined
 
   constructor({ terms, seller, now, defer, decide, busy }: LeaseBookParts) {
     this.terms = terms
@@ -89,9 +90,10 @@ export class LeaseBook implements PolicyLeases {
     const askedAt = this.now()
     return hearing(asker, (given, answeredAt, decidedAt, lease) => {
       const leased = this.#keys.get(key)
-      const held = leased?.held(this.now()) ?? 0
-      const isTold = verb === 'consume' && typeof decidedAt === 'number'
-      const verdicts = isTold ? (leased?.decided(given, decidedAt, askedAt) ?? given) : withMore(given, held)
+      const held = leased?.holdings.held(this.now()) ?? 0
+      const isDecided = verb === 'consume' && typeof decidedAt === 'number'
+      if (isDecided) leased?.account.answered(given, decidedAt, askedAt)
+      const verdicts = isDecided ? (leased?.withRemaining(given) ?? given) : withMore(given, held)
       const answer = (mostMs: (place: number) => number) => {
         const all = verdicts.map((verdict, i) => capped(verdict, mostMs(i)))
         asker.resolve(all, answeredAt, decidedAt, lease)
@@ -112,7 +114,7 @@ export class LeaseBook implements PolicyLeases {
   async settle(lease: Lease, units: number, endsAt: number | undefined): Promise<void> {
     const { facts, askedAt } = lease
     const leased = this.#keys.get(facts.key)
-    if (leased?.putBack(lease, units)) return
+    if (leased?.holdings.putBack(lease, units)) return
     leased?.wake()
     await this.seller.settle(facts, returnable(this.terms, units, this.now() - askedAt), endsAt)
   }
@@ -127,12 +129,10 @@ export class LeaseBook implements PolicyLeases {
 
   /** Gives back all unspent units. */
   async close(): Promise<void> {
-    clearTimeout(this.#tidying)
-    this.#tidying = undefined
+    this.#rest()
     const keys = [...this.#keys.values()]
     this.#keys.clear()
     this.#last = undefined
-    this.#busy.delete(this)
     await Promise.all(keys.map(leased => leased.close()))
   }
 
@@ -151,22 +151,18 @@ export class LeaseBook implements PolicyLeases {
   #warm(key: string, now: number): LeasedKey | undefined {
     if (!this.#busyKeys.hit(key, now) || this.#keys.size >= MOST_KEYS) return undefined
     const leased = new LeasedKey(key, this, now)
-    this.#busy.add(this)
     this.#keys.set(key, leased)
-    this.#tidyLater()
+    this.#busy.add(this)
+    // Ended leases go back even if no further request comes.
+    this.#tidying ??= setInterval(() => this.tidy(), Math.max(LEAST_TIDY_MS, this.terms.ttlMs)).unref()
     return leased
   }
 
-  /** Ended leases go back even if no further request comes. */
-  #tidyLater(): void {
-    if (this.#tidying !== undefined) return
-    const tidy = () => {
-      this.#tidying = undefined
-      this.tidy()
-      if (this.#keys.size > 0) this.#tidyLater()
-    }
-    this.#tidying = setTimeout(tidy, Math.max(LEAST_TIDY_MS, this.terms.ttlMs))
-    this.#tidying.unref()
+  /** The book holds no leases any more. */
+  #rest(): void {
+    clearInterval(this.#tidying)
+    this.#tidying = undefined
+    this.#busy.delete(this)
   }
 
   /** Gives back ended leases, and drops keys that are no longer busy. */
@@ -174,7 +170,7 @@ export class LeaseBook implements PolicyLeases {
     const now = this.now()
     this.#last = undefined
     for (const [key, leased] of this.#keys) if (!leased.tidy(now)) this.#keys.delete(key)
-    if (this.#keys.size === 0) this.#busy.delete(this)
+    if (this.#keys.size === 0) this.#rest()
   }
 }
 
@@ -222,7 +218,7 @@ export class Leases {
     const [{ key }] = charges
     if (verb === 'consume') return book.ask(key, cost, asker)
     // What this process holds suffices: Redis says only what else is left.
-    if ((book.leasedKey(key)?.held(this.#parts.now()) ?? 0) < cost) return false
+    if ((book.leasedKey(key)?.holdings.held(book.now()) ?? 0) < cost) return false
     const spared = hearing(asker, (verdicts, ...when) => asker.resolve(withMore(verdicts, -cost), ...when))
     this.#parts.askRedis(verb, charges, 0, spared)
     return true
@@ -235,17 +231,14 @@ export class Leases {
 
   /** Redis has granted a request that waited in line: the verdicts with the units that this process holds besides. */
   granted(charges: readonly Charge[], verdicts: readonly Verdict[], grantedAt: number): readonly Verdict[] {
-    return this.#leasedKey(charges)?.granted(verdicts, grantedAt) ?? verdicts
+    const leased = this.#leasedKey(charges)
+    leased?.account.granted(verdicts, grantedAt, this.#parts.now())
+    return leased?.withRemaining(verdicts) ?? verdicts
   }
 
-  /** An answer to the line of these limits was read: see `Account`. */
-  lineAnswered(charges: readonly Charge[]): void {
-    this.#leasedKey(charges)?.account.lineAnswered()
-  }
-
-  /** A settlement charges more units. Call the result once, when the answer is read or the charge has failed. */
-  charge(charges: readonly Charge[], units: number): (() => void) | undefined {
-    return this.#leasedKey(charges)?.account.charge(units)
+  /** What is known of the key under these limits; undefined if this process does not lease it. */
+  accountOf(charges: readonly Charge[]): Account | undefined {
+    return this.#leasedKey(charges)?.account
   }
 
   /** Ends the leases of these keys before a reset or block. */

@@ -4,6 +4,7 @@ import type { Charge, ChargeReceipt } from '../../store.js'
 import { type Changes, waitersChannel } from '../changes.js'
 import type { StoreScripts } from '../store-scripts.js'
 import { limitArguments, receiptArguments } from '../wire-format.js'
+import type { LimitAnswer } from './account.js'
 import type { LeaseTerms } from './terms.js'
 
 /** The order of a process that buys units of a key. */
@@ -32,8 +33,7 @@ export interface LeaseFacts {
   /** By the server's clock, ms. */
   readonly soldAt: number
   /** Under each limit, directly after the sale. */
-  readonly remaining: readonly number[]
-  readonly resetAfterMs: readonly number[]
+  readonly limits: readonly LimitAnswer[]
 }
 
 /** Units of an earlier lease that were bought and not spent. */
@@ -43,13 +43,15 @@ export interface UnspentUnits {
 }
 
 /** The result of an order. */
-export interface Sale extends Pick<LeaseFacts, 'soldAt' | 'remaining' | 'resetAfterMs'> {
+export interface Sale {
   /** Undefined: no lease can be sold now, because a request waits in line, or because a window ends. */
   readonly units: number | undefined
+  /** By the server's clock, ms. */
+  readonly soldAt: number
   /** How long the units may be spent, counted from the moment of the order. */
   readonly lastsMs: number
-  /** For each limit: when one request fits, as the consume script returns it; 0: now. */
-  readonly retries: readonly number[]
+  /** Under each limit, directly after the sale. `retry`: when one request fits, as the consume script returns it; 0: now. */
+  readonly limits: readonly (LimitAnswer & { readonly retry: number })[]
 }
 
 /** Sells leases. */
@@ -81,8 +83,8 @@ const ANSWER_WITHIN_MS = 1000
 /** Buys leases from Redis under one policy. */
 export class RedisSeller implements LeaseSeller {
   readonly #limits: readonly string[]
-  /** The questions of this turn, by tag: refusals of one batch come together. */
-  readonly #questions = new Map<number, Question[]>()
+  /** Questions that are not sent yet, by tag. */
+  readonly #questions = new Map<number, Question>()
 
   constructor(
     readonly store: SellingStore,
@@ -148,41 +150,33 @@ export class RedisSeller implements LeaseSeller {
     if (units > 0) await this.store.giveBack(this.#receipts(facts), units, endsAt)
   }
 
-  unitsOut(key: string, owner: string, endsAt = performance.now() + ANSWER_WITHIN_MS): Promise<readonly number[]> {
+  async unitsOut(
+    key: string,
+    owner: string,
+    endsAt = performance.now() + ANSWER_WITHIN_MS,
+  ): Promise<readonly number[]> {
     const { keys } = this.store.scripts
     const charges = this.#charges(key)
     const tag = keys.tagOf(charges[0])
-    return new Promise((resolve, reject) => {
-      const question = { keys: charges.map(charge => keys.leasesOf(charge, tag)), endsAt, resolve, reject }
-      const questions = this.#questions.get(tag)
-      if (questions !== undefined) {
-        questions.push(question)
-        return
-      }
-      this.#questions.set(tag, [question])
-      queueMicrotask(() => this.#ask(tag, owner))
-    })
+    const question = this.#questions.get(tag) ?? this.#ask(tag, owner)
+    const count = question.keys.push(...charges.map(charge => keys.leasesOf(charge, tag)))
+    question.endsAt = Math.max(question.endsAt, endsAt)
+    return (await question.outMs).slice(count - charges.length, count)
   }
 
-  #ask(tag: number, owner: string): void {
-    const questions = this.#questions.get(tag) ?? []
-    this.#questions.delete(tag)
-    this.store.scripts.ask(
-      {
-        script: leaseOut,
-        tag,
-        keys: questions.flatMap(({ keys }) => keys),
-        args: () => [String(this.terms.ttlMs), owner],
-        endsAt: Math.max(...questions.map(question => question.endsAt)),
-      },
-      reply => {
-        const [, ...out] = (reply as unknown[]).map(Number)
-        for (const { keys, resolve } of questions) resolve(out.splice(0, keys.length))
-      },
-      error => {
-        for (const { reject } of questions) reject(error)
-      },
-    )
+  /** Sent when the running callback ends: the refusals of one batch come together. */
+  #ask(tag: number, owner: string): Question {
+    const { scripts } = this.store
+    const args = () => [String(this.terms.ttlMs), owner]
+    const outMs = Promise.resolve().then(async () => {
+      this.#questions.delete(tag)
+      const { keys, endsAt } = question
+      const [, ...out] = (await scripts.run({ script: leaseOut, tag, keys, args, endsAt })) as unknown[]
+      return out.map(Number)
+    })
+    const question: Question = { keys: [], endsAt: 0, outMs }
+    this.#questions.set(tag, question)
+    return question
   }
 
   #charges(key: string): Charge[] {
@@ -190,42 +184,35 @@ export class RedisSeller implements LeaseSeller {
   }
 
   /** A sliding window logs the units at the end of the lease. */
-  #receipts({ key, sold, soldAt, remaining, resetAfterMs }: LeaseFacts): ChargeReceipt[] {
-    const { ttlMs } = this.terms
+  #receipts({ key, sold, soldAt, limits }: LeaseFacts): ChargeReceipt[] {
     return this.#charges(key).map((charge, i) => ({
       ...charge,
-      chargedAt: charge.limit.algorithm === 'sliding-window' ? soldAt + ttlMs : soldAt,
+      chargedAt: charge.limit.algorithm === 'sliding-window' ? soldAt + this.terms.ttlMs : soldAt,
       cost: sold,
-      remaining: remaining[i],
-      resetAfterMs: resetAfterMs[i],
+      remaining: limits[i].remaining,
+      resetAfterMs: limits[i].resetAfterMs,
     }))
   }
 }
 
-/** For how long units of a key may be out. */
+/** For how long units of some keys may be out. */
 interface Question {
-  /** Its leases under each limit. */
-  readonly keys: readonly string[]
-  readonly endsAt: number
-  readonly resolve: (outMs: readonly number[]) => void
-  readonly reject: (error: unknown) => void
+  /** The leases of each key under each limit. */
+  readonly keys: string[]
+  endsAt: number
+  readonly outMs: Promise<readonly number[]>
 }
 
 /** Reads what `lease_buy` returns. */
-function saleOf(reply: unknown, limits: number): Sale | StoreError {
-  const numbers = Array.isArray(reply) ? reply.map(Number) : []
-  const [soldAt, units, lastsMs] = numbers
+function saleOf(reply: unknown, count: number): Sale | StoreError {
+  const [soldAt, units, lastsMs, ...rest] = Array.isArray(reply) ? reply.map(Number) : []
   const none = units === -1
-  if (numbers.length !== (none ? 3 : 3 + 3 * limits) || numbers.some(Number.isNaN)) {
+  if (rest.length !== (none ? 0 : 3 * count) || ![soldAt, units, lastsMs, ...rest].every(Number.isFinite)) {
     return new StoreError('Redis answered a purchase with something else than numbers')
   }
-  const column = (first: number) => Array.from({ length: none ? 0 : limits }, (_, i) => numbers[3 + 3 * i + first])
-  return {
-    units: none ? undefined : units,
-    soldAt,
-    lastsMs,
-    remaining: column(0),
-    resetAfterMs: column(1),
-    retries: column(2),
-  }
+  const limits = Array.from({ length: rest.length / 3 }, (_, i) => {
+    const [remaining, resetAfterMs, retry] = rest.slice(3 * i)
+    return { remaining, resetAfterMs, retry }
+  })
+  return { units: none ? undefined : units, soldAt, lastsMs, limits }
 }
