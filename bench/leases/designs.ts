@@ -139,7 +139,7 @@ export function leases(scene: Scene): Promise<DesignOutcome> {
       now: () => now,
       defer: send => deferred.push(send),
       decide: () => decide(),
-      busy: () => {},
+      busy: new Set(),
     })
   })
   const counted: Design = {

@@ -22,6 +22,8 @@ interface ChangeFacts {
   readonly endsAt?: number
   /** Whether other processes are told: that units came back, or that the key was reset or blocked, which also ends its leases. Default: not at all. */
   readonly tells?: 'units' | 'key'
+  /** Called when Redis has answered, before the promise is settled, or when the change has failed. */
+  readonly answered?: () => void
   /** Only of a strike. */
   readonly strike?: { readonly ageMs: number; readonly rule: BlockRule }
 }
@@ -61,7 +63,7 @@ export class Changes {
 
   /** Returns the script's answer. */
   async #change(verb: Verb, charges: readonly Charge[], tag: number, facts: ChangeFacts): Promise<unknown> {
-    const { units = 0, words, endsAt, tells, strike } = facts
+    const { units = 0, words, endsAt, tells, answered, strike } = facts
     const { keys } = this.#scripts
     const names = charges.map(({ key }) => key)
     const isTold = tells !== undefined && this.sharesResets
@@ -94,6 +96,7 @@ export class Changes {
         ...(strike === undefined ? [] : strikeArguments(strike.rule, strike.ageMs)),
       ],
       endsAt,
+      answered,
     })
     // Denials that block nobody change nothing that others know.
     if (strike !== undefined && !strikesOf(answer).isNew) return answer
@@ -141,7 +144,13 @@ export class ScriptedLine implements RedisLine {
   readonly #scripts: StoreScripts
   readonly #tag: number
 
-  constructor(scripts: StoreScripts, charges: readonly Charge[], tag: number) {
+  /** `answered` is called when an answer to an ask is read, before its promise is settled. */
+  constructor(
+    scripts: StoreScripts,
+    charges: readonly Charge[],
+    tag: number,
+    readonly answered: () => void,
+  ) {
     const { keys } = scripts
     this.#scripts = scripts
     this.#tag = tag
@@ -181,6 +190,7 @@ export class ScriptedLine implements RedisLine {
       args: nowMs => [channel, ...limitArguments(this.#limits, () => nowMs), ...words],
       endsAt,
       isNumbered: true,
+      answered: this.answered,
     })
   }
 

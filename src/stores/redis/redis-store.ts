@@ -237,7 +237,7 @@ export class RedisStore implements Store {
 
   /** @internal A request that waited in line was granted: the verdicts with the units that this process holds on leases. */
   besideLeases(charges: readonly Charge[], verdicts: readonly Verdict[], grantedAt: number): readonly Verdict[] {
-    return this.#leases?.told(charges, verdicts, grantedAt) ?? verdicts
+    return this.#leases?.granted(charges, verdicts, grantedAt) ?? verdicts
   }
 
   #askRedis(verb: 'consume' | 'peek', charges: readonly Charge[], cost: number, by: Asker): void {
@@ -274,8 +274,8 @@ export class RedisStore implements Store {
 
   async charge(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> {
     if (cost === 0) return
-    this.#leases?.charged(charges, cost)
-    await this.#changes.run('charge', charges, { units: cost, endsAt })
+    const answered = this.#leases?.accountOf(charges)?.charge(cost)
+    await this.#changes.run('charge', charges, { units: cost, endsAt, answered })
   }
 
   /** Makes each key as if it was never used under its limit; blocks stay. Rejects with `StoreError`. */
@@ -304,7 +304,7 @@ export class RedisStore implements Store {
   lineOf(charges: readonly Charge[]): RedisLine | undefined {
     const tag = this.#keys.tagOf(charges[0])
     if (charges.some(charge => this.#keys.tagOf(charge) !== tag)) return undefined
-    return new ScriptedLine(this.#scripts, charges, tag)
+    return new ScriptedLine(this.#scripts, charges, tag, () => this.#leases?.accountOf(charges)?.lineAnswered())
   }
 
   /** @internal The lines of one limiter in this store. */

@@ -26,6 +26,8 @@ interface StoreCall extends Pick<TimelyCall, 'script' | 'does' | 'keys' | 'isNum
   readonly args: (nowMs: number) => readonly string[]
   /** By `performance.now()`; default: a second from now. Infinity: whenever it comes. */
   readonly endsAt?: number
+  /** Called when the answer is read, or the call has failed: before the promise of `run` is settled, and so in the order of all answers. */
+  readonly answered?: () => void
 }
 
 /** Calls the scripts of a store, in the order in which they were requested. */
@@ -88,7 +90,20 @@ export class StoreScripts {
 
   /** As `ask`. Rejects with `StoreError`. */
   run(call: StoreCall): Promise<unknown> {
-    return new Promise((resolve, reject) => this.ask(call, resolve, reject))
+    const { answered } = call
+    return new Promise((resolve, reject) =>
+      this.ask(
+        call,
+        reply => {
+          answered?.()
+          resolve(reply)
+        },
+        error => {
+          answered?.()
+          reject(error)
+        },
+      ),
+    )
   }
 }
 

@@ -3,13 +3,17 @@ import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals
 import type { Redis } from 'ioredis'
 import type { Decision } from '../../../src/core/decision.js'
 import { PolicyError } from '../../../src/core/errors.js'
+import { parsePolicy } from '../../../src/core/limit.js'
 import type { Observer } from '../../../src/core/observer.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
+import { LeaseBook } from '../../../src/stores/redis/leases/leases.js'
+import { leaseTerms } from '../../../src/stores/redis/leases/terms.js'
 import { RedisStore, type RedisStoreOptions } from '../../../src/stores/redis/redis-store.js'
 import { ManualClock } from '../../../src/testing.js'
 import { RedisCluster } from '../../support/redis-cluster.js'
 import { RedisServer } from '../../support/redis-server.js'
 import { START } from '../../support/stories.js'
+import { SimulatedSeller, SimulatedServer } from './simulated-seller.js'
 
 let redis: RedisServer
 let client: Redis
@@ -240,6 +244,58 @@ test('a purchase whose answer comes after the end of its lease still decides the
   expect(leased(all).length).toBe(5)
   expect(limiter.decide('k')).toBeInstanceOf(Promise)
   await limiter.close()
+})
+
+test('units of a purchase that is answered after close() go back', async () => {
+  const { limiter, store, clock } = await warm('1000/1s fixed-window')
+  let spent = 11
+  let bought = limiter.decide('k')
+  for (; !(bought instanceof Promise); bought = limiter.decide('k')) spent++
+  await limiter.close()
+  expect((await bought).allowed).toBe(true)
+  const other = new RateLimiter({
+    policy: '1000/1s fixed-window',
+    store: new RedisStore(client, { clock, prefix: store.prefix }),
+    deadline: '10s',
+  })
+  while ((await other.peek('k', 0)).remaining < 1000 - spent) await pause(1)
+  expect((await other.peek('k', 0)).remaining).toBe(1000 - spent)
+})
+
+test('a purchase in flight while its key is reset serves the requests that wait for it, and its other units go back', async () => {
+  const terms = leaseTerms(parsePolicy('1000/1s'), { ttlMs: undefined, strict: true })!
+  const server = new SimulatedServer(terms)
+  const seller = new SimulatedSeller(server, () => START)
+  const deferred: (() => void)[] = []
+  const book = new LeaseBook({
+    terms,
+    seller,
+    now: () => START,
+    defer: send => deferred.push(send),
+    decide: () => {},
+    busy: new Set(),
+  })
+  const told: boolean[] = []
+  const ask = () =>
+    book.ask('k', 1, { resolve: ([{ allowed }]) => told.push(allowed), reject: error => expect(error).toBeUndefined() })
+  while (!ask());
+  ask()
+  deferred.pop()!()
+  const [purchase] = seller.messages
+  purchase.arrive()
+  book.changed('k', true)
+  purchase.answer()
+  await new Promise(setImmediate)
+  expect(told).toEqual([true, true])
+  expect(book.spend('k', 1, START)).toBeUndefined()
+  seller.messages[1].arrive()
+  let left = 0
+  while (server.spend(START)) left++
+  expect(left).toBe(998)
+  // The next request buys again.
+  expect(ask()).toBe(true)
+  expect(deferred).toHaveLength(1)
+  await book.close()
 })
 
 test('several limits are leased together or not at all', async () => {

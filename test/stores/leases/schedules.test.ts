@@ -157,7 +157,7 @@ class Schedule {
       now: () => this.now + offset,
       defer: send => this.#deferred.push(send),
       decide: (_, cost) => this.#decide(cost),
-      busy: () => {},
+      busy: new Set(),
     })
     return { book, offset }
   }

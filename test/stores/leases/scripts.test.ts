@@ -4,7 +4,13 @@ import { parsePolicy } from '../../../src/core/limit.js'
 import { portOf } from '../../../src/redis/clients.js'
 import { Changes } from '../../../src/stores/redis/changes.js'
 import { ChargeKeys } from '../../../src/stores/redis/charge-keys.js'
-import { type LeaseFacts, type Leftover, RedisSeller } from '../../../src/stores/redis/leases/seller.js'
+import {
+  type LeaseFacts,
+  type LeaseOrder,
+  RedisSeller,
+  type Sale,
+  type UnspentUnits,
+} from '../../../src/stores/redis/leases/seller.js'
 import { type LeaseTerms, leaseTerms } from '../../../src/stores/redis/leases/terms.js'
 import { RedisStore } from '../../../src/stores/redis/redis-store.js'
 import { ResetChannel } from '../../../src/stores/redis/reset-channel.js'
@@ -33,7 +39,11 @@ function sellerOf(prefix: string, clock: ManualClock, terms: LeaseTerms): RedisS
     () => {},
   )
   const changes = new Changes(scripts, ResetChannel.of(client, port, prefix), false)
-  return new RedisSeller({ scripts, changes, terms, limiter: undefined, giveBack: async () => {} })
+  return new RedisSeller({ scripts, changes, giveBack: async () => {} }, terms, undefined)
+}
+
+function buy(seller: RedisSeller, order: LeaseOrder): Promise<Sale> {
+  return new Promise((resolve, reject) => seller.buy(order, resolve, reject))
 }
 
 const POLICIES = [
@@ -65,24 +75,24 @@ test.each(POLICIES)(
       cost: 1,
       need: 10,
       want: 10,
-      leftover: undefined,
+      unspent: undefined,
       endsAt: Number.MAX_SAFE_INTEGER,
     }
 
-    const { units, ...facts } = await seller.buy(order)
+    const { units, ...facts } = await buy(seller, order)
     expect(units).toBe(10)
     const after = await remaining()
-    expect((await seller.buy(order)).units).toBeUndefined()
+    expect((await buy(seller, order)).units).toBeUndefined()
     expect(await remaining()).toEqual(after)
-    const leftover = { facts: { key: 'k', lease: 'l', sold: 10, ...facts }, units: 3 }
-    await seller.returnLease(leftover)
+    const unspent = { facts: { key: 'k', lease: 'l', sold: 10, ...facts }, units: 3 }
+    await seller.returnLease(unspent)
     expect(await remaining()).toEqual(after.map(left => left + 3))
 
     for (const waitMs of [0, 5]) {
       clock.advance(waitMs)
       const before = await remaining()
-      expect((await seller.buy(order)).units).toBeUndefined()
-      await seller.returnLease(leftover)
+      expect((await buy(seller, order)).units).toBeUndefined()
+      await seller.returnLease(unspent)
       expect(await remaining()).toEqual(before)
     }
   },
@@ -100,8 +110,8 @@ test.each(POLICIES)(
     const store = new RedisStore(client, { clock, prefix })
     const seller = sellerOf(prefix, clock, terms)
     const remaining = async () => (await store.peek(charges, 0)).map(verdict => verdict.remaining)
-    const sale = { key: 'k', lease: 'l', cost: 1, need: 10, want: 10, leftover: undefined }
-    const { units: sold, ...facts } = await seller.buy({ ...sale, endsAt: Number.MAX_SAFE_INTEGER })
+    const sale = { key: 'k', lease: 'l', cost: 1, need: 10, want: 10, unspent: undefined }
+    const { units: sold, ...facts } = await buy(seller, { ...sale, endsAt: Number.MAX_SAFE_INTEGER })
     const least = Math.min(...(await remaining()))
     const batch = await Promise.all([least - 5, 6].map(cost => store.consume(charges, cost)))
     expect(batch.map(verdicts => verdicts.every(({ allowed }) => allowed))).toEqual([true, false])
@@ -129,7 +139,7 @@ test.each(POLICIES)('the scripts sell, take back and decide under %s as the simu
     const charges = limits.map(limit => ({ key: 'k', limit }))
     const sold: LeaseFacts[] = []
     let newest: LeaseFacts | undefined
-    const takeOne = (): Leftover | undefined => {
+    const takeOne = (): UnspentUnits | undefined => {
       if (sold.length === 0 || random.integer(0, 2) > 0) return undefined
       const [facts] = sold.splice(random.integer(0, sold.length - 1), 1)
       // Of an older lease the script of a bucket gives back a little less: it knows the level then only to the unit.
@@ -140,7 +150,7 @@ test.each(POLICIES)('the scripts sell, take back and decide under %s as the simu
       const dice = random.integer(0, 9)
       if (dice < 4) clock.advance(random.pick([0, 1, 5, 19, 20, 21, 50, 400, 980, 1000]))
       else if (dice < 8) {
-        const leftover = takeOne()
+        const unspent = takeOne()
         const need = random.integer(0, 10)
         const lease = `${id} ${i}`
         const order = {
@@ -149,12 +159,13 @@ test.each(POLICIES)('the scripts sell, take back and decide under %s as the simu
           cost: 1,
           need,
           want: need + random.integer(0, 80),
-          leftover,
+          unspent,
           endsAt: Number.MAX_SAFE_INTEGER,
         }
         const expected = server.buy(clock.now(), order)
-        const { units, lastsMs, remaining, resetAfterMs, soldAt } = await seller.buy(order)
-        const seen = units === undefined ? { units } : { units, lastsMs, remaining, soldAt }
+        const { units, lastsMs, limits, soldAt } = await buy(seller, order)
+        const left = (sale: Pick<Sale, 'limits'>) => sale.limits.map(({ remaining }) => remaining)
+        const seen = units === undefined ? { units } : { units, lastsMs, left: left({ limits }), soldAt }
         expect({ i, ...seen }).toEqual(
           expected.units === undefined
             ? { i, units: undefined }
@@ -162,17 +173,17 @@ test.each(POLICIES)('the scripts sell, take back and decide under %s as the simu
                 i,
                 units: expected.units,
                 lastsMs: expected.lastsMs,
-                remaining: expected.remaining,
+                left: left(expected),
                 soldAt: clock.now(),
               },
         )
-        newest = units ? { key: 'k', lease, sold: units, soldAt, remaining, resetAfterMs } : newest
+        newest = units ? { key: 'k', lease, sold: units, soldAt, limits } : newest
         if (units && newest) sold.push(newest)
       } else if (dice < 9) {
-        const leftover = takeOne()
-        if (leftover === undefined) continue
-        server.returnLease(clock.now(), leftover)
-        await seller.returnLease(leftover)
+        const unspent = takeOne()
+        if (unspent === undefined) continue
+        server.returnLease(clock.now(), unspent)
+        await seller.returnLease(unspent)
       } else {
         newest = undefined
         const verdicts = await store.consume(charges, 1)

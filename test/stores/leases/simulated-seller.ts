@@ -1,5 +1,11 @@
 import type { Limit } from '../../../src/core/limit.js'
-import type { LeaseFacts, LeaseOrder, LeaseSeller, Leftover, Sale } from '../../../src/stores/redis/leases/seller.js'
+import type {
+  LeaseFacts,
+  LeaseOrder,
+  LeaseSeller,
+  Sale,
+  UnspentUnits,
+} from '../../../src/stores/redis/leases/seller.js'
 import type { LeaseTerms } from '../../../src/stores/redis/leases/terms.js'
 
 /** The state that the scripts keep for one key under one limit. */
@@ -23,37 +29,32 @@ export class SimulatedServer {
     this.#limits = terms.limits.map(limit => keptLimit(limit, terms.ttlMs))
   }
 
-  buy(now: number, { lease, need, want, leftover }: Omit<LeaseOrder, 'key' | 'cost' | 'endsAt'>): Sale {
-    if (leftover !== undefined) this.returnLease(now, leftover)
+  buy(now: number, { lease, need, want, unspent }: Omit<LeaseOrder, 'key' | 'cost' | 'endsAt'>): Sale {
+    if (unspent !== undefined) this.returnLease(now, unspent)
     // The order was sent again.
     if (this.#sold.has(lease)) {
-      return { units: undefined, soldAt: now, lastsMs: 0, remaining: [], resetAfterMs: [], retries: [] }
+      return { units: undefined, soldAt: now, lastsMs: 0, limits: [] }
     }
     const rooms = this.#limits.map(limit => limit.room(now))
     const room = Math.min(...rooms.map(({ units }) => units))
     const lastsMs = Math.min(...rooms.map(({ lastsMs }) => lastsMs))
-    const none = { soldAt: now, lastsMs, remaining: [], resetAfterMs: [], retries: [] }
-    if (lastsMs < 2) return { ...none, units: undefined }
+    if (lastsMs < 2) return { units: undefined, soldAt: now, lastsMs, limits: [] }
     const share = Math.min(1, this.terms.ttlMs / (4 * lastsMs))
     const units = Math.min(want, Math.max(Math.min(need, room), Math.floor(room * share)))
     if (units > 0) {
       for (const limit of this.#limits) limit.buy(now, units)
       this.#sold.set(lease, now)
     }
-    const remaining = this.#limits.map(limit => limit.remaining(now))
-    // The tests do not check when a single request fits: any moment of the next window.
-    const retries = remaining.map(left => (units < need && left < 1 ? 1 : 0))
-    return {
-      units,
-      soldAt: now,
-      lastsMs,
-      remaining,
-      resetAfterMs: this.terms.limits.map(({ windowMs }) => windowMs),
-      retries,
-    }
+    const limits = this.#limits.map((limit, i) => {
+      const remaining = limit.remaining(now)
+      // The tests do not check when a single request fits: any moment of the next window.
+      const retry = units < need && remaining < 1 ? 1 : 0
+      return { remaining, resetAfterMs: this.terms.limits[i].windowMs, retry }
+    })
+    return { units, soldAt: now, lastsMs, limits }
   }
 
-  returnLease(now: number, { facts, units }: Leftover): void {
+  returnLease(now: number, { facts, units }: UnspentUnits): void {
     if (this.#sold.get(facts.lease) !== facts.soldAt) return
     this.#sold.set(facts.lease, Number.NaN)
     for (const limit of this.#limits) limit.returnLease(now, facts.soldAt, units)
@@ -282,12 +283,12 @@ export class SimulatedSeller implements LeaseSeller {
     return true
   }
 
-  buy(order: LeaseOrder): Promise<Sale> {
-    return this.#send(() => this.server.buy(this.now(), order))
+  buy(order: LeaseOrder, sold: (sale: Sale) => void, failed: (error: unknown) => void): void {
+    void this.#send(() => this.server.buy(this.now(), order)).then(sold, failed)
   }
 
-  returnLease(leftover: Leftover): Promise<void> {
-    return this.#send(() => this.server.returnLease(this.now(), leftover))
+  returnLease(unspent: UnspentUnits): Promise<void> {
+    return this.#send(() => this.server.returnLease(this.now(), unspent))
   }
 
   settle(_: LeaseFacts, __: number): Promise<void> {

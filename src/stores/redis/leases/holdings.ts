@@ -3,69 +3,26 @@ import { suspendedMs } from '../../../core/clock.js'
 import type { Verdict } from '../../../core/decision.js'
 import type { Limit } from '../../../core/limit.js'
 import type { Asker } from '../../store.js'
-import type { LeaseFacts, LeaseSeller, Leftover } from './seller.js'
+import type { Account } from './account.js'
+import type { LeaseFacts, LeaseSeller, UnspentUnits } from './seller.js'
 import { type LeaseTerms, returnable } from './terms.js'
 
-/** What an asker must know of the leases of its key. */
-interface LeasesOfKey {
-  readonly ttlMs: number
-  /** Units that this process holds. */
-  held(): number
-  /** Redis has decided: the verdicts with the units that this process holds besides. */
-  told(verdicts: readonly Verdict[], decidedAt: number): readonly Verdict[]
-  /** See `LeaseSeller`. */
-  unitsOut(): Promise<readonly number[]>
-}
-
-/**
- * An asker for a request that Redis decides under limits that may be leased. The script that decides does not look for leases, which would cost every decision:
- * only after a refusal a second call asks for how long units may be out.
- */
-export function besideLeases(asker: Asker, { ttlMs, held, told, unitsOut }: LeasesOfKey): Asker {
-  const resolve: Asker['resolve'] = (verdicts, answeredAt, decidedAt, lease) => {
-    const all = typeof decidedAt === 'number' ? told(verdicts, decidedAt) : verdicts
-    const answer = (most: (place: number) => number) =>
-      asker.resolve(
-        all.map((verdict, i) => capped(verdict, most(i))),
-        answeredAt,
-        decidedAt,
-        lease,
-      )
-    if (all.every(verdict => verdict === capped(verdict, ttlMs))) asker.resolve(all, answeredAt, decidedAt, lease)
-    else if (held() > 0) answer(() => ttlMs)
-    else {
-      unitsOut().then(
-        outMs => answer(place => outMs[place] || Number.POSITIVE_INFINITY),
-        () => answer(() => ttlMs),
-      )
-    }
-  }
-  return { endsAt: asker.endsAt, asks: server => asker.asks?.(server), resolve, reject: error => asker.reject(error) }
-}
-
-/** A refusal that does not last longer than `mostMs`, because units may come back from leases by then. A block, and a cost that never fits, are not affected. */
-export function capped(verdict: Verdict, mostMs: number): Verdict {
-  const { retryAfterMs, blocked } = verdict
-  if (blocked || retryAfterMs <= mostMs || retryAfterMs === Number.POSITIVE_INFINITY) return verdict
-  return { ...verdict, retryAfterMs: mostMs }
-}
-
-/** What Redis said last about a key, beside all units that were leased until then. */
-export interface Standing {
-  /** When Redis said it, by the server's clock, ms. */
-  at: number
-  /** Under each limit. */
-  remaining: readonly number[]
-  /** By the process's own clock. */
-  resetAt: readonly number[]
-}
-
-/** The moment at which Redis was asked. */
-export interface AskMark {
-  /** By the process's own clock. */
-  readonly askedAt: number
-  /** Units that this process had charged until then. */
-  readonly charged: number
+/** What the leases of all keys under one policy share: see `LeaseBook`. */
+export interface PolicyLeases {
+  readonly terms: LeaseTerms
+  readonly seller: LeaseSeller
+  /** Begins the names of all leases. */
+  readonly owner: string
+  /** The process's own clock, ms. */
+  now(): number
+  /** Calls back after this turn of the event loop, so that the requests of one turn share a purchase. */
+  defer(send: () => void): void
+  /** Asks Redis for one decision, without a lease. */
+  decide(key: string, cost: number, asker: Asker): void
+  /** Called with the number of units of a new lease. */
+  bought(units: number, lastsMs: number): void
+  /** Called with the number of units that were bought and not spent. */
+  expired(units: number): void
 }
 
 /** Units that this process has bought and may spend until the lease ends. */
@@ -85,8 +42,8 @@ export class Lease {
    */
   constructor(
     readonly facts: LeaseFacts,
-    /** Of its key: one for all leases, because each sale is told what is left beside the earlier ones. */
-    readonly standing: Standing,
+    /** Of its key. */
+    readonly account: Account,
     readonly askedAt: number,
     readonly endsAt: number,
     readonly refillBelow: number,
@@ -113,9 +70,16 @@ export class Lease {
     return now < this.endsAt - suspendedMs(this.offset) && now >= this.askedAt
   }
 
+  /** Spends from this lease, if it is live and has enough units. */
+  spend(cost: number, now: number): boolean {
+    if (this.units < cost || !this.isLive(now)) return false
+    this.units -= cost
+    return true
+  }
+
   /** The verdict of a request that is allowed now; `held`: the units that the process still holds. */
   verdict(limit: Limit, place: number, held: number, now: number): Verdict {
-    const { remaining, resetAt } = this.standing
+    const { remaining, resetAt } = this.account
     const resetMs = Math.ceil(resetAt[place] - now)
     return {
       limit,
@@ -128,40 +92,29 @@ export class Lease {
   }
 }
 
-/** The clock and the listener of `Holdings`. */
-export interface HoldingsParts {
-  readonly terms: LeaseTerms
-  readonly seller: LeaseSeller
-  /** The process's own clock, ms. */
-  now(): number
-  /** Called with the number of units that were bought and not spent. */
-  expired(units: number): void
-}
-
 /** The leases of one key in this process: at most two, because the next is bought before the first one ends. */
 export class Holdings {
   /** The lease that is spent first. */
   first: Lease | undefined
   #next: Lease | undefined
   /** Returned with the next purchase. */
-  #leftover: Leftover | undefined
+  #unspent: UnspentUnits | undefined
 
-  constructor(readonly parts: HoldingsParts) {}
+  constructor(readonly policy: PolicyLeases) {}
 
   get hasNext(): boolean {
     return this.#next !== undefined
   }
 
-  get isEmpty(): boolean {
-    return this.first === undefined
-  }
-
   /** Spends from a lease; undefined if none has enough units. */
   spend(cost: number, now: number): Lease | undefined {
-    const lease = this.first
-    if (lease === undefined || lease.units < cost || !lease.isLive(now)) return this.#spendNext(cost, now)
-    lease.units -= cost
-    return lease
+    if (this.first?.spend(cost, now)) return this.first
+    if (this.#next?.spend(cost, now)) this.#advance()
+    else {
+      this.retireEnded(now)
+      return undefined
+    }
+    return this.first
   }
 
   /** Units that can still be spent. */
@@ -173,7 +126,7 @@ export class Holdings {
 
   /** Adds a bought lease. */
   add(bought: Lease, now: number): void {
-    const first = this.first
+    const { first } = this
     if (first === undefined || first.units === 0 || !first.isLive(now)) {
       if (first !== undefined) this.retire(first)
       this.first = bought
@@ -186,8 +139,8 @@ export class Holdings {
 
   /** Puts units of a settled decision back into their lease. False if the lease has ended. */
   putBack(lease: Lease, units: number): boolean {
-    const first = this.first
-    if ((lease !== first && lease !== this.#next) || !lease.isLive(this.parts.now())) return false
+    const { first } = this
+    if ((lease !== first && lease !== this.#next) || !lease.isLive(this.policy.now())) return false
     lease.units += units
     if (first !== undefined && lease === this.#next) first.reserve = lease.units
     return true
@@ -196,13 +149,13 @@ export class Holdings {
   /** Stops spending from this lease. */
   retire(lease: Lease): void {
     if (lease.units === 0) return
-    const { terms, now, expired } = this.parts
-    const leftover = { facts: lease.facts, units: lease.units }
+    const { policy } = this
+    const unspent = { facts: lease.facts, units: lease.units }
     lease.units = 0
-    expired.call(this.parts, leftover.units)
-    if (returnable(terms, leftover.units, now.call(this.parts) - lease.askedAt) === 0) return
-    if (this.#leftover !== undefined) void this.returnLeftover()
-    this.#leftover = leftover
+    policy.expired(unspent.units)
+    if (returnable(policy.terms, unspent.units, policy.now() - lease.askedAt) === 0) return
+    void this.returnUnspent()
+    this.#unspent = unspent
   }
 
   /** Retires ended leases. */
@@ -215,28 +168,17 @@ export class Holdings {
   }
 
   /** The units to return with the purchase that is sent now. */
-  takeLeftover(): Leftover | undefined {
-    const leftover = this.#leftover
-    this.#leftover = undefined
-    return leftover
+  takeUnspent(): UnspentUnits | undefined {
+    const unspent = this.#unspent
+    this.#unspent = undefined
+    return unspent
   }
 
-  /** Returns the leftover. If this fails, the units are lost but never spent twice. */
-  async returnLeftover(): Promise<void> {
-    const { seller } = this.parts
-    const leftover = this.takeLeftover()
-    if (leftover !== undefined && seller.isReady()) await seller.returnLease(leftover).catch(() => {})
-  }
-
-  #spendNext(cost: number, now: number): Lease | undefined {
-    const next = this.#next
-    if (this.first === undefined) return undefined
-    if (this.first.isLive(now) && (next === undefined || next.units < cost || !next.isLive(now))) return undefined
-    this.#advance()
-    const lease = this.first
-    if (lease === undefined || lease.units < cost || !lease.isLive(now)) return undefined
-    lease.units -= cost
-    return lease
+  /** Returns unspent units without a purchase. If this fails, the units are lost but never spent twice. */
+  async returnUnspent(): Promise<void> {
+    const { seller } = this.policy
+    const unspent = this.takeUnspent()
+    if (unspent !== undefined && seller.isReady()) await seller.returnLease(unspent).catch(() => {})
   }
 
   #advance(): void {

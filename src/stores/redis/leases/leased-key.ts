@@ -2,8 +2,9 @@ import { wallOffset } from '../../../core/clock.js'
 import type { Verdict } from '../../../core/decision.js'
 import type { Limit } from '../../../core/limit.js'
 import type { Asker } from '../../store.js'
+import { Account } from './account.js'
 import { Demand } from './demand.js'
-import { type AskMark, capped, Holdings, type HoldingsParts, Lease, type Standing } from './holdings.js'
+import { Holdings, Lease, type PolicyLeases } from './holdings.js'
 import type { Sale } from './seller.js'
 
 /** A request that waits for a purchase. */
@@ -12,17 +13,17 @@ interface LeaseAsker {
   readonly asker: Asker
 }
 
-/** The one purchase of a key in flight, and the requests that wait for it. */
+/** A purchase, and the requests that wait for it. */
 class Purchase {
   readonly askers: LeaseAsker[] = []
-  /** Units needed by requests that came before it was sent. */
-  need = 0
   sent = false
-  /** The number of requests that came before it was sent. */
+  /** The number of requests that came before it was sent, and the units that they need. */
   counted = 0
-  /** When it was sent. */
-  mark: AskMark = { askedAt: 0, charged: 0 }
-  /** See `wallOffset`, at that moment. */
+  need = 0
+  /** Units that it asks for. */
+  want = 0
+  /** When it was sent, by the process's own clock; and `wallOffset` at that moment. */
+  askedAt = 0
   offset = 0
   /** By `performance.now()`: the purchase is given up then. */
   endsAt = Number.POSITIVE_INFINITY
@@ -42,6 +43,26 @@ class Purchase {
   }
 }
 
+/**
+ * Whether units of a key are being bought. It decides what becomes of a request for which this process holds no units:
+ *
+ * | state   | such a request         | begins                                               | ends                                                            |
+ * | ------- | ---------------------- | ---------------------------------------------------- | --------------------------------------------------------------- |
+ * | idle    | buys                   |                                                      | with a purchase                                                 |
+ * | buying  | waits for the purchase | with a request, or before a lease is used up or ends | with the answer or its deadline; if the key is reset or blocked |
+ * | pausing | is refused             | when a purchase got fewer units than it asked for    | an eighth of its lease later; when units were given back        |
+ * | closed  | is decided by Redis    | when Redis sold no lease                             | when Redis may sell again                                       |
+ *
+ * In each state Redis decides a request that is larger than any lease, and every request while the key is little used. A purchase that is answered in a later state still
+ * decides the requests that wait for it; its other units go back.
+ */
+type State =
+  | { readonly is: 'idle' }
+  | { readonly is: 'buying'; readonly purchase: Purchase }
+  | { readonly is: 'pausing' | 'closed'; readonly sinceAt: number; readonly untilAt: number }
+
+const IDLE: State = { is: 'idle' }
+
 /** The pause after a purchase that got fewer units than it requested, as a part of the duration of its lease. */
 const PAUSE = 1 / 8
 /** A purchase covers the expected demand of this part of the ttl. */
@@ -51,42 +72,26 @@ const GRACE_MS = 100
 /** The assumed relative drift between the clocks of two machines. */
 const DRIFT = 1 / 1000
 
-/** The common parts of all leased keys of one policy. */
-export interface LeaseOffice extends HoldingsParts {
-  /** Begins the names of all leases that this book buys. */
-  readonly owner: string
-  /** Calls back after this turn of the event loop, so that the requests of one turn share a purchase. */
-  defer(send: () => void): void
-  /** Asks Redis for one decision, without a lease. */
-  decide(key: string, cost: number, asker: Asker): void
-  bought(units: number, lastsMs: number): void
-}
-
 let leases = 0
 
 /** A busy key: its leases in this process, and the purchase of more. */
 export class LeasedKey {
-  readonly #holdings: Holdings
-  #purchase: Purchase | undefined
-  #pausedUntil = Number.NEGATIVE_INFINITY
-  /** Until then Redis sells no lease, and decides each request. */
-  #closedUntil = Number.NEGATIVE_INFINITY
-  /** Incremented when leases bought before must not be spent any more. */
-  #version = 0
-  /** The last lease, if Redis sold all requested units. It is expected to last for half a ttl. */
-  #ample: Lease | undefined
+  readonly account: Account
+  readonly holdings: Holdings
   readonly #demand: Demand
-  readonly #standing: Standing = { at: Number.NEGATIVE_INFINITY, remaining: [], resetAt: [] }
-  /** Units that settlements have charged. */
-  #charged = 0
+  #state: State = IDLE
+  /** The last lease, if Redis sold all that was asked for. It is expected to last for half a ttl. */
+  #fullSale: Lease | undefined
 
   constructor(
     readonly key: string,
-    readonly office: LeaseOffice,
+    readonly policy: PolicyLeases,
     now: number,
   ) {
-    this.#holdings = new Holdings(office)
-    this.#demand = new Demand(office.terms.ttlMs, now)
+    const { ttlMs } = policy.terms
+    this.account = new Account(ttlMs)
+    this.holdings = new Holdings(policy)
+    this.#demand = new Demand(ttlMs, now)
   }
 
   /** Spends from a lease; undefined if none has enough units. */
@@ -94,7 +99,7 @@ export class LeasedKey {
     const demand = this.#demand
     demand.hits++
     demand.units += cost
-    const lease = this.#holdings.first
+    const lease = this.holdings.first
     if (lease === undefined || now >= lease.checkAt || now < lease.askedAt) return this.#spend(cost, now)
     // Reading the wall clock costs too much for each: after a suspension, up to 15 more are spent from an ended lease.
     if (demand.hits % 16 === 0) return this.#spend(cost, now)
@@ -104,265 +109,264 @@ export class LeasedKey {
     return lease
   }
 
-  /** Units that this process can still spend. */
-  held(now: number): number {
-    return this.#holdings.held(now)
-  }
-
   /** The refusal of a request during the pause between two purchases; undefined if the request must not be refused. */
   refusal(cost: number, now: number): readonly Verdict[] | undefined {
-    const waitMs = this.#pausedUntil - now
-    if (this.#purchase !== undefined || waitMs <= 0 || waitMs > this.office.terms.ttlMs) return undefined
-    const held = this.held(now)
+    const state = this.#stateAt(now)
+    if (state.is !== 'pausing') return undefined
+    const held = this.holdings.held(now)
     if (held >= cost) return undefined
-    return this.office.terms.limits.map((limit, i) => ({
+    const waitMs = Math.ceil(state.untilAt - now)
+    return this.policy.terms.limits.map((limit, i) => ({
       limit,
       allowed: false,
-      remaining: held + this.#standing.remaining[i],
-      retryAfterMs: Math.ceil(waitMs),
-      resetAfterMs: Math.ceil(waitMs),
+      remaining: held + this.account.remaining[i],
+      retryAfterMs: waitMs,
+      resetAfterMs: waitMs,
       delayMs: 0,
     }))
   }
 
-  /** Buys for a request without a lease. False if Redis must decide it. */
+  /** Takes over a request. False if Redis must decide it. */
   ask(cost: number, asker: Asker, now: number): boolean {
-    const { terms } = this.office
-    if (cost > terms.largestCost || now < this.#closedUntil || !this.#demand.isHigh(now)) return false
-    this.#giveUpLate()
-    this.#noteExcess(now)
-    if (this.#purchase !== undefined) {
-      this.#purchase.join(cost, asker)
-      return true
-    }
-    const refusal = this.refusal(cost, now)
-    if (refusal !== undefined) {
-      queueMicrotask(() => asker.resolve(refusal, performance.now()))
-      return true
-    }
-    this.#open(cost).join(cost, asker)
+    const lease = this.#spend(cost, now)
+    if (lease === undefined) return this.#buy(cost, asker, now)
+    // Nobody has called `spend` for this request before: it would have found these units.
+    this.#demand.hits++
+    this.#demand.units += cost
+    const verdicts = this.#verdicts(lease, this.holdings.held(now), now)
+    queueMicrotask(() => asker.resolve(verdicts, performance.now(), lease.facts.soldAt, lease))
     return true
   }
 
-  mark(): AskMark {
-    return { askedAt: this.office.now(), charged: this.#charged }
-  }
-
-  /** Redis has decided a request without a lease: the verdicts with the units that this process holds besides. */
-  beside(verdicts: readonly Verdict[], decidedAt: number, mark: AskMark): readonly Verdict[] {
-    this.#told(
-      verdicts.map(({ remaining }) => remaining),
-      verdicts.map(({ resetAfterMs }) => resetAfterMs),
-      decidedAt,
-      mark,
-    )
-    const held = this.held(this.office.now())
-    return held === 0 ? verdicts : verdicts.map(verdict => ({ ...verdict, remaining: verdict.remaining + held }))
-  }
-
-  /** A settlement charges more units, whether they fit or not. */
-  charged(units: number): void {
-    this.#charged += units
-    const standing = this.#standing
-    standing.remaining = standing.remaining.map(left => Math.max(0, left - units))
+  /** Verdicts of Redis, once its answer is accounted for: what is left by the newest answer, and what this process holds besides. */
+  withRemaining(verdicts: readonly Verdict[]): readonly Verdict[] {
+    const held = this.holdings.held(this.policy.now())
+    return verdicts.map((verdict, i) => ({ ...verdict, remaining: this.account.remaining[i] + held }))
   }
 
   /** Units were given back: buying may succeed again. */
   wake(): void {
-    this.#pausedUntil = Number.NEGATIVE_INFINITY
-    if (this.#purchase === undefined && !this.#holdings.hasNext) this.#holdings.first?.watch()
+    if (this.#state.is === 'pausing') this.#state = IDLE
+    this.#watchLease()
   }
 
-  /** The key was reset or blocked: its leases must not be spent any more. */
+  /** The key was reset or blocked: no lease that was bought before must be spent any more. */
   drop(): void {
-    this.#version++
+    if (this.#purchase !== undefined) this.#end(this.#purchase)
     this.wake()
-    this.#holdings.retireAll()
-  }
-
-  /** Puts units of a settled decision back into their lease. False if the lease has ended. */
-  putBack(lease: Lease, units: number): boolean {
-    return this.#holdings.putBack(lease, units)
+    this.holdings.retireAll()
   }
 
   /** Gives back ended leases. True while a lease is held, or the key is in demand. */
   tidy(now: number): boolean {
-    this.#holdings.retireEnded(now)
+    this.holdings.retireEnded(now)
     this.#giveUpLate()
-    if (this.#purchase === undefined) void this.#holdings.returnLeftover()
-    return this.#demand.isHigh(now) || !this.#holdings.isEmpty || this.#purchase !== undefined
+    const isBuying = this.#purchase !== undefined
+    if (!isBuying) void this.holdings.returnUnspent()
+    return isBuying || this.#demand.isHigh(now) || this.holdings.first !== undefined
   }
 
   /** Gives back all unspent units. */
   async close(): Promise<void> {
-    this.#version++
-    this.#holdings.retireAll()
-    await this.#holdings.returnLeftover()
+    this.drop()
+    await this.holdings.returnUnspent()
+  }
+
+  get #purchase(): Purchase | undefined {
+    return this.#state.is === 'buying' ? this.#state.purchase : undefined
+  }
+
+  /** The state, of which a pause and a closure end by themselves. */
+  #stateAt(now: number): State {
+    const state = this.#state
+    if ('untilAt' in state && (now >= state.untilAt || now < state.sinceAt)) this.#state = IDLE
+    return this.#state
   }
 
   #spend(cost: number, now: number): Lease | undefined {
-    const lease = this.#holdings.spend(cost, now)
+    const lease = this.holdings.spend(cost, now)
     if (lease !== undefined && (lease.units < lease.checkBelow || now >= lease.checkAt)) this.#refill(lease, now)
     return lease
   }
 
+  /** Buys the next lease in the background. */
   #refill(lease: Lease, now: number): void {
-    const closedUntil = Math.max(this.#pausedUntil, this.#closedUntil)
-    if (this.#purchase !== undefined || this.#holdings.hasNext) lease.rest(lease.endsAt)
-    else if (now < closedUntil) lease.rest(closedUntil)
-    else if (this.office.seller.isReady() && this.#demand.isHigh(now)) {
-      this.#open(1)
-    }
+    const state = this.#stateAt(now)
+    if (state.is === 'buying' || this.holdings.hasNext) lease.rest(lease.endsAt)
+    else if (state.is !== 'idle') lease.rest(state.untilAt)
+    else if (this.policy.seller.isReady() && this.#demand.isHigh(now)) this.#open(1)
+  }
+
+  /** Buys for a request for which no units are held. False if Redis must decide it. */
+  #buy(cost: number, asker: Asker, now: number): boolean {
+    this.#giveUpLate()
+    const state = this.#stateAt(now)
+    if (state.is === 'closed' || cost > this.policy.terms.largestCost || !this.#demand.isHigh(now)) return false
+    this.#raiseDemand(now)
+    const refusal = this.refusal(cost, now)
+    if (refusal !== undefined) queueMicrotask(() => asker.resolve(refusal, performance.now()))
+    else if (state.is === 'buying') state.purchase.join(cost, asker)
+    else this.#open(cost).join(cost, asker)
+    return true
   }
 
   /** Raises the demand if a lease was used up earlier than expected: the key is used faster than measured. */
-  #noteExcess(now: number): void {
-    const lease = this.#ample
-    this.#ample = undefined
+  #raiseDemand(now: number): void {
+    const lease = this.#fullSale
+    this.#fullSale = undefined
     if (lease === undefined || lease.units > 0) return
     const lastedMs = now - lease.askedAt
-    if (lastedMs < this.office.terms.ttlMs * BOUGHT_AHEAD) this.#demand.exceed(lease.facts.sold, lastedMs)
-  }
-
-  #purchaseEnded(): void {
-    this.#purchase = undefined
-    if (!this.#holdings.hasNext) this.#holdings.first?.watch()
+    if (lastedMs < this.policy.terms.ttlMs * BOUGHT_AHEAD) this.#demand.exceed(lease.facts.sold, lastedMs)
   }
 
   #open(cost: number): Purchase {
-    const purchase = new Purchase(`${this.office.owner}.${++leases}`, cost)
-    this.#purchase = purchase
-    this.office.defer(() => this.#send(purchase))
+    const purchase = new Purchase(`${this.policy.owner}.${++leases}`, cost)
+    this.#state = { is: 'buying', purchase }
+    this.policy.defer(() => this.#send(purchase))
     return purchase
   }
 
   #send(purchase: Purchase): void {
-    const { terms, seller } = this.office
-    const now = this.office.now()
+    const { terms, seller } = this.policy
+    const now = this.policy.now()
+    const { lease, cost, need, counted } = purchase
     purchase.sent = true
-    purchase.mark = this.mark()
+    purchase.askedAt = now
     purchase.offset = wallOffset()
+    purchase.want = Math.min(terms.largestCost, need + this.#demand.expected(terms.ttlMs * BOUGHT_AHEAD, now))
     // No request waits for this purchase. After a ttl its units could not be spent any more.
     if (purchase.endsAt === Number.POSITIVE_INFINITY) {
-      purchase.endsAt = performance.now() + (purchase.counted > 0 ? 1000 : terms.ttlMs)
+      purchase.endsAt = performance.now() + (counted > 0 ? 1000 : terms.ttlMs)
     }
-    const { lease, cost, need, endsAt } = purchase
-    const want = Math.min(terms.largestCost, need + this.#demand.expected(terms.ttlMs * BOUGHT_AHEAD, now))
-    const leftover = this.#holdings.takeLeftover()
-    const version = this.#version
-    seller.buy({ key: this.key, lease, cost, need, want, leftover, endsAt }).then(
-      sale => this.#sold(purchase, sale, want, version),
+    const { want, endsAt } = purchase
+    seller.buy(
+      { key: this.key, lease, cost, need, want, unspent: this.holdings.takeUnspent(), endsAt },
+      sale => this.#sold(purchase, sale),
       error => this.#failed(purchase, error),
     )
   }
 
-  #sold(purchase: Purchase, sale: Sale, want: number, version: number): void {
-    const now = this.office.now()
-    const expected = this.#purchase === purchase
-    if (expected) this.#purchaseEnded()
-    if (sale.units === undefined) {
-      // No lease was sold, because a window ends soon or a request waits in line.
-      this.#closedUntil = now + Math.max(1, sale.lastsMs)
-      for (const { cost, asker } of purchase.askers) this.office.decide(this.key, cost, asker)
+  #sold(purchase: Purchase, sale: Sale): void {
+    const now = this.policy.now()
+    const { askers, counted, want, askedAt } = purchase
+    const { units, soldAt, lastsMs, limits } = sale
+    const isExpected = this.#end(purchase)
+    if (units === undefined) {
+      // A window ends soon, or a request waits in line.
+      if (isExpected) this.#state = { is: 'closed', sinceAt: now, untilAt: now + Math.max(1, lastsMs) }
+      for (const { cost, asker } of askers) this.policy.decide(this.key, cost, asker)
       return
     }
-    this.#told(sale.remaining, sale.resetAfterMs, sale.soldAt, purchase.mark)
-    const bought = sale.units > 0 ? this.#lease(purchase, sale.units, sale, now) : undefined
-    this.#ample = sale.units < want ? undefined : bought
-    if (sale.units < want) this.#pausedUntil = now + sale.lastsMs * PAUSE
+    this.account.answered(limits, soldAt, askedAt)
+    const bought = units > 0 ? this.#leaseOf(purchase, units, sale, now) : undefined
+    if (isExpected) {
+      this.#fullSale = units < want ? undefined : bought
+      if (units < want) this.#state = { is: 'pausing', sinceAt: now, untilAt: now + lastsMs * PAUSE }
+    }
     // The sale has decided the requests made before the purchase was sent. This decision holds even if the answer is late.
-    const { askers } = purchase
     let served = 0
-    let units = 0
     if (bought !== undefined) {
-      while (served < purchase.counted && bought.units >= askers[served].cost) {
+      let taken = 0
+      while (served < counted && bought.units >= askers[served].cost) {
         const { cost } = askers[served++]
         bought.units -= cost
-        units += cost
+        taken += cost
       }
-      this.#keep(bought, version, now)
+      this.#keep(bought, isExpected, now)
       for (const { cost, asker } of askers.slice(0, served)) {
-        units -= cost
-        this.#resolve(asker, bought, this.held(now) + units, now)
+        taken -= cost
+        this.#resolve(asker, bought, this.holdings.held(now) + taken, now)
       }
     }
     for (const waiting of askers.slice(served)) this.#serve(waiting, purchase, sale, now)
   }
 
-  #lease({ lease, mark, offset }: Purchase, units: number, sale: Sale, now: number): Lease {
-    const sentAt = mark.askedAt
-    const { soldAt, remaining, resetAfterMs, lastsMs } = sale
-    const facts = { key: this.key, lease, sold: units, soldAt, remaining, resetAfterMs }
-    const refillBelow = Math.max(1, Math.ceil(units / 4), this.#demand.expected(2 * (now - sentAt), now))
-    this.office.bought(units, lastsMs)
-    return new Lease(facts, this.#standing, sentAt, sentAt + lastsMs * (1 - DRIFT), refillBelow, offset)
+  #leaseOf({ lease, askedAt, offset }: Purchase, units: number, sale: Sale, now: number): Lease {
+    const { soldAt, lastsMs, limits } = sale
+    const facts = { key: this.key, lease, sold: units, soldAt, limits }
+    const refillBelow = Math.max(1, Math.ceil(units / 4), this.#demand.expected(2 * (now - askedAt), now))
+    this.policy.bought(units, lastsMs)
+    return new Lease(facts, this.account, askedAt, askedAt + lastsMs * (1 - DRIFT), refillBelow, offset)
   }
 
-  #keep(bought: Lease, version: number, now: number): void {
-    if (version === this.#version && bought.units > 0 && bought.isLive(now)) this.#holdings.add(bought, now)
-    else this.#holdings.retire(bought)
+  /** Nobody tidies up behind a purchase that was not expected any more: the key may be closed. */
+  #keep(bought: Lease, isExpected: boolean, now: number): void {
+    if (isExpected && bought.units > 0 && bought.isLive(now)) this.holdings.add(bought, now)
+    else this.holdings.retire(bought)
+    if (!isExpected) void this.holdings.returnUnspent()
   }
 
   /** Answers a waiting request: spends from the lease, or else refuses with the wait of the server or of the pause, or else lets it wait for the next purchase. */
   #serve({ cost, asker }: LeaseAsker, purchase: Purchase, sale: Sale, now: number): void {
     const lease = this.#spend(cost, now)
     if (lease !== undefined) {
-      this.#resolve(asker, lease, this.held(now), now)
-    } else if (cost === purchase.cost && purchase.need > 0 && sale.retries.some(retry => retry !== 0)) {
-      asker.resolve(this.#refusals(sale, this.held(now)), performance.now(), sale.soldAt)
-    } else if (!this.ask(cost, asker, now)) {
-      this.office.decide(this.key, cost, asker)
+      this.#resolve(asker, lease, this.holdings.held(now), now)
+    } else if (cost === purchase.cost && purchase.need > 0 && sale.limits.some(({ retry }) => retry !== 0)) {
+      asker.resolve(this.#refusals(sale, now), performance.now(), sale.soldAt)
+    } else if (!this.#buy(cost, asker, now)) {
+      this.policy.decide(this.key, cost, asker)
     }
-  }
-
-  #told(remaining: readonly number[], resetAfterMs: readonly number[], at: number, mark: AskMark): void {
-    const standing = this.#standing
-    const soonerMs = standing.at - at
-    // Answers may be read in another order than they were given; but a server's clock may also have been set back.
-    if (soonerMs > 0 && soonerMs < this.office.terms.ttlMs) return
-    // A script that runs later than these charges were sent has seen them.
-    const unseen = this.#charged - mark.charged
-    const left = remaining.map(units => Math.max(0, units - unseen))
-    // Of two answers of one ms either may be the later one.
-    standing.remaining = soonerMs === 0 ? left.map((units, i) => Math.min(units, standing.remaining[i])) : left
-    standing.resetAt = resetAfterMs.map(ms => mark.askedAt + ms)
-    standing.at = at
-  }
-
-  #refusals({ remaining, resetAfterMs, retries }: Sale, held: number): readonly Verdict[] {
-    const { limits, ttlMs } = this.office.terms
-    const verdicts = limits.map((limit, i) => refusal(limit, remaining[i] + held, resetAfterMs[i], retries[i]))
-    // What this process holds is too little for this request, and comes back when its lease ends.
-    return held === 0 ? verdicts : verdicts.map(verdict => capped(verdict, ttlMs))
-  }
-
-  #resolve(asker: Asker, lease: Lease, held: number, now: number): void {
-    const verdicts = this.office.terms.limits.map((limit, i) => lease.verdict(limit, i, held, now))
-    asker.resolve(verdicts, performance.now(), lease.facts.soldAt, lease)
   }
 
   /** Rejects the requests that came before the purchase was sent. The others ask again while they have time: the purchase was not given their deadlines. */
   #failed(purchase: Purchase, error: unknown): void {
-    if (this.#purchase === purchase) this.#purchaseEnded()
+    this.#end(purchase)
     const { askers, counted } = purchase
     for (const { asker } of askers.slice(0, counted)) asker.reject(error)
-    const now = this.office.now()
+    const now = this.policy.now()
     const failedAt = performance.now()
     for (const { cost, asker } of askers.slice(counted)) {
       if (asker.endsAt !== undefined && asker.endsAt <= failedAt) asker.reject(error)
-      else if (!this.ask(cost, asker, now)) this.office.decide(this.key, cost, asker)
+      else if (!this.#buy(cost, asker, now)) this.policy.decide(this.key, cost, asker)
     }
   }
 
   /** Gives up a purchase without an answer; its units go back. */
   #giveUpLate(): void {
     const purchase = this.#purchase
-    if (purchase?.sent && performance.now() > purchase.endsAt + GRACE_MS) this.#purchaseEnded()
+    if (purchase?.sent && performance.now() > purchase.endsAt + GRACE_MS) this.#end(purchase)
+  }
+
+  /** False if the purchase was not expected any more. */
+  #end(purchase: Purchase): boolean {
+    if (this.#purchase !== purchase) return false
+    this.#state = IDLE
+    this.#watchLease()
+    return true
+  }
+
+  #watchLease(): void {
+    if (this.#state.is !== 'buying' && !this.holdings.hasNext) this.holdings.first?.watch()
+  }
+
+  #verdicts(lease: Lease, held: number, now: number): readonly Verdict[] {
+    return this.policy.terms.limits.map((limit, i) => lease.verdict(limit, i, held, now))
+  }
+
+  #refusals(sale: Sale, now: number): readonly Verdict[] {
+    const { limits, ttlMs } = this.policy.terms
+    const held = this.holdings.held(now)
+    // What this process holds is too little for this request, and comes back when its lease ends.
+    const mostMs = held === 0 ? Number.POSITIVE_INFINITY : ttlMs
+    return limits.map((limit, i) => {
+      const verdict = refusal(limit, this.account.remaining[i] + held, sale.limits[i])
+      return capped(verdict, mostMs)
+    })
+  }
+
+  #resolve(asker: Asker, lease: Lease, held: number, now: number): void {
+    asker.resolve(this.#verdicts(lease, held, now), performance.now(), lease.facts.soldAt, lease)
   }
 }
 
-/** `retry`: see `Sale`. */
-function refusal(limit: Limit, remaining: number, resetAfterMs: number, retry: number): Verdict {
+/** A refusal that does not last longer than `mostMs`, because units may come back from leases by then. A block, and a cost that never fits, are not affected. */
+export function capped(verdict: Verdict, mostMs: number): Verdict {
+  const { retryAfterMs, blocked } = verdict
+  if (blocked || retryAfterMs <= mostMs || retryAfterMs === Number.POSITIVE_INFINITY) return verdict
+  return { ...verdict, retryAfterMs: mostMs }
+}
+
+function refusal(limit: Limit, remaining: number, { resetAfterMs, retry }: Sale['limits'][number]): Verdict {
   const verdict = { limit, allowed: retry === 0, remaining, resetAfterMs, delayMs: 0 }
   if (retry >= 0) return { ...verdict, retryAfterMs: retry }
   if (retry === -1) return { ...verdict, retryAfterMs: Number.POSITIVE_INFINITY }

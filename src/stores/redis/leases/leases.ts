@@ -4,49 +4,47 @@ import type { Limit } from '../../../core/limit.js'
 import { notify, type Observer } from '../../../core/observer.js'
 import { processId } from '../../../redis/client.js'
 import type { Asker, Charge } from '../../store.js'
+import type { Account } from './account.js'
 import { BusyKeys } from './demand.js'
-import { type AskMark, besideLeases, type Lease } from './holdings.js'
-import { LeasedKey, type LeaseOffice } from './leased-key.js'
-import { type LeaseSeller, RedisSeller, type RedisSellerParts } from './seller.js'
+import type { Lease, PolicyLeases } from './holdings.js'
+import { capped, LeasedKey } from './leased-key.js'
+import { type LeaseSeller, RedisSeller, type SellingStore } from './seller.js'
 import { type LeaseSettings, type LeaseTerms, leaseTerms, returnable } from './terms.js'
 
 /** Above this number of busy keys, Redis decides the others. */
 const MOST_KEYS = 10_000
 const LEAST_TIDY_MS = 50
 
-/** The parts of the store that a book of leases uses. */
-interface LeaseBookParts extends Pick<LeaseOffice, 'terms' | 'seller' | 'now' | 'defer' | 'decide'> {
-  /** The book starts to hold leases, or holds none any more. */
-  busy(book: LeaseBook, isBusy: boolean): void
+interface LeaseBookParts extends Omit<PolicyLeases, 'owner' | 'bought' | 'expired'> {
+  /** The books that hold leases: this one adds and deletes itself. */
+  readonly busy: Set<LeaseBook>
 }
 
 let books = 0
 
 /** The keys of one policy that this process leases. */
-export class LeaseBook implements LeaseOffice {
+export class LeaseBook implements PolicyLeases {
   readonly owner = `${processId()}-${++books}`
   readonly terms: LeaseTerms
   readonly seller: LeaseSeller
   readonly now: () => number
-  readonly defer: LeaseOffice['defer']
-  readonly decide: LeaseOffice['decide']
-  readonly #busy: LeaseBookParts['busy']
+  readonly defer: PolicyLeases['defer']
+  readonly decide: PolicyLeases['decide']
+  readonly #busy: Set<LeaseBook>
   readonly #keys = new Map<string, LeasedKey>()
   /** The key of the last spend. */
   #last: LeasedKey | undefined
   readonly #busyKeys: BusyKeys
   readonly #observers = new Set<Observer>()
-  #tidying: ReturnType<typeof setTimeout> | undefined
-  /** The last key that was counted as a hit without a lease. */
-  #missed: string | undefined
+  #tidying: ReturnType<typeof setInterval> | undefined
 
   constructor({ terms, seller, now, defer, decide, busy }: LeaseBookParts) {
-    this.#busy = busy
     this.terms = terms
     this.seller = seller
     this.now = now
     this.defer = defer
     this.decide = decide
+    this.#busy = busy
     this.#busyKeys = new BusyKeys(terms.ttlMs)
   }
 
@@ -63,14 +61,12 @@ export class LeaseBook implements LeaseOffice {
       if (leased === undefined) return undefined
       this.#last = leased
     }
-    const lease = leased.spend(cost, now)
-    if (lease === undefined) this.#missed = key
-    return lease
+    return leased.spend(cost, now)
   }
 
-  /** Units of the key that this process can spend now. */
-  held(key: string, now: number): number {
-    return this.#keys.get(key)?.held(now) ?? 0
+  /** The key, if this process leases it. */
+  leasedKey(key: string): LeasedKey | undefined {
+    return this.#keys.get(key)
   }
 
   /** The refusal of a request without a lease, while this process must wait before it buys again. */
@@ -82,74 +78,61 @@ export class LeaseBook implements LeaseOffice {
   /** Takes over a request without a remembered denial. False if Redis must decide it. */
   ask(key: string, cost: number, asker: Asker): boolean {
     const now = this.now()
-    const leased = this.#keys.get(key) ?? this.#warm(key, now)
-    if (leased === undefined) return false
-    if (this.#missed !== key) {
-      const lease = leased.spend(cost, now)
-      if (lease !== undefined) {
-        const held = leased.held(now)
-        const verdicts = this.terms.limits.map((limit, i) => lease.verdict(limit, i, held, now))
-        queueMicrotask(() => asker.resolve(verdicts, performance.now(), lease.facts.soldAt, lease))
-        return true
-      }
-    }
-    this.#missed = undefined
-    return leased.ask(cost, asker, now)
+    return (this.#keys.get(key) ?? this.#warm(key, now))?.ask(cost, asker, now) ?? false
   }
 
-  /** An asker for a request that Redis decides without a lease: it hears what this process holds besides, and of a refusal for how long units may be out at most. */
+  /**
+   * An asker for a request that Redis decides without a lease: it hears what this process holds besides. The script that decides does not look for leases, which would cost
+   * every decision: only after a refusal a second call asks for how long units may be out.
+   */
   beside(verb: 'consume' | 'peek', key: string, asker: Asker): Asker {
-    const mark = this.mark(key)
-    return besideLeases(asker, {
-      ttlMs: this.terms.ttlMs,
-      held: () => this.held(key, this.now()),
-      told: (verdicts, decidedAt) => (verb === 'consume' ? this.told(key, verdicts, decidedAt, mark) : verdicts),
-      unitsOut: () => this.seller.unitsOut(key, this.owner, asker.endsAt),
+    const { ttlMs } = this.terms
+    const askedAt = this.now()
+    return hearing(asker, (given, answeredAt, decidedAt, lease) => {
+      const leased = this.#keys.get(key)
+      const held = leased?.holdings.held(this.now()) ?? 0
+      const isDecided = verb === 'consume' && typeof decidedAt === 'number'
+      if (isDecided) leased?.account.answered(given, decidedAt, askedAt)
+      const verdicts = isDecided ? (leased?.withRemaining(given) ?? given) : withMore(given, held)
+      const answer = (mostMs: (place: number) => number) => {
+        const all = verdicts.map((verdict, i) => capped(verdict, mostMs(i)))
+        asker.resolve(all, answeredAt, decidedAt, lease)
+      }
+      if (verdicts.every(verdict => verdict === capped(verdict, ttlMs))) {
+        asker.resolve(verdicts, answeredAt, decidedAt, lease)
+      } else if (held > 0) answer(() => ttlMs)
+      else {
+        this.seller.unitsOut(key, this.owner, asker.endsAt).then(
+          outMs => answer(place => outMs[place] || Number.POSITIVE_INFINITY),
+          () => answer(() => ttlMs),
+        )
+      }
     })
-  }
-
-  /** What must be known of this moment when what is asked now is answered. */
-  mark(key: string): AskMark {
-    return this.#keys.get(key)?.mark() ?? { askedAt: this.now(), charged: 0 }
-  }
-
-  /** Redis has decided a request without a lease: the verdicts with the units that this process holds besides. */
-  told(key: string, verdicts: readonly Verdict[], decidedAt: number, mark: AskMark): readonly Verdict[] {
-    return this.#keys.get(key)?.beside(verdicts, decidedAt, mark) ?? verdicts
-  }
-
-  /** Units of the key were charged by a settlement. */
-  charged(key: string, units: number): void {
-    this.#keys.get(key)?.charged(units)
   }
 
   /** Puts units of a settled decision back into their lease; once the lease has ended, gives them back to Redis. */
   async settle(lease: Lease, units: number, endsAt: number | undefined): Promise<void> {
     const { facts, askedAt } = lease
     const leased = this.#keys.get(facts.key)
-    if (leased?.putBack(lease, units)) return
+    if (leased?.holdings.putBack(lease, units)) return
     leased?.wake()
     await this.seller.settle(facts, returnable(this.terms, units, this.now() - askedAt), endsAt)
   }
 
-  /** The key was reset or blocked (`endsLeases`), which ends its leases; or units of it were given back. */
-  changed(key: string, endsLeases: boolean): void {
-    if (endsLeases) this.#keys.get(key)?.drop()
-    else this.#keys.get(key)?.wake()
-  }
-
-  changedAll(endsLeases: boolean): void {
-    for (const key of this.#keys.keys()) this.changed(key, endsLeases)
+  /** The key was reset or blocked (`endsLeases`), which ends its leases; or units of it were given back. Undefined: any key may be affected. */
+  changed(key: string | undefined, endsLeases: boolean): void {
+    for (const leased of key === undefined ? this.#keys.values() : [this.#keys.get(key)]) {
+      if (endsLeases) leased?.drop()
+      else leased?.wake()
+    }
   }
 
   /** Gives back all unspent units. */
   async close(): Promise<void> {
-    clearTimeout(this.#tidying)
-    this.#tidying = undefined
+    this.#rest()
     const keys = [...this.#keys.values()]
     this.#keys.clear()
     this.#last = undefined
-    this.#busy(this, false)
     await Promise.all(keys.map(leased => leased.close()))
   }
 
@@ -168,22 +151,18 @@ export class LeaseBook implements LeaseOffice {
   #warm(key: string, now: number): LeasedKey | undefined {
     if (!this.#busyKeys.hit(key, now) || this.#keys.size >= MOST_KEYS) return undefined
     const leased = new LeasedKey(key, this, now)
-    if (this.#keys.size === 0) this.#busy(this, true)
     this.#keys.set(key, leased)
-    this.#tidyLater()
+    this.#busy.add(this)
+    // Ended leases go back even if no further request comes.
+    this.#tidying ??= setInterval(() => this.tidy(), Math.max(LEAST_TIDY_MS, this.terms.ttlMs)).unref()
     return leased
   }
 
-  /** Ended leases go back even if no further request comes. */
-  #tidyLater(): void {
-    if (this.#tidying !== undefined) return
-    const tidy = () => {
-      this.#tidying = undefined
-      this.tidy()
-      if (this.#keys.size > 0) this.#tidyLater()
-    }
-    this.#tidying = setTimeout(tidy, Math.max(LEAST_TIDY_MS, this.terms.ttlMs))
-    this.#tidying.unref()
+  /** The book holds no leases any more. */
+  #rest(): void {
+    clearInterval(this.#tidying)
+    this.#tidying = undefined
+    this.#busy.delete(this)
   }
 
   /** Gives back ended leases, and drops keys that are no longer busy. */
@@ -191,12 +170,12 @@ export class LeaseBook implements LeaseOffice {
     const now = this.now()
     this.#last = undefined
     for (const [key, leased] of this.#keys) if (!leased.tidy(now)) this.#keys.delete(key)
-    if (this.#keys.size === 0) this.#busy(this, false)
+    if (this.#keys.size === 0) this.#rest()
   }
 }
 
 /** The parts of the store that leases use. */
-interface LeasesParts extends Omit<RedisSellerParts, 'terms' | 'limiter'> {
+interface LeasesParts extends SellingStore {
   readonly settings: LeaseSettings
   /** The process's own clock, ms. */
   readonly now: () => number
@@ -225,22 +204,23 @@ export class Leases {
 
   /** The book of a policy; undefined if Redis decides. Throws `PolicyError` if leases were requested for limits that cannot be leased. */
   bookOf(limits: readonly Limit[], limiter: string | undefined): LeaseBook | undefined {
-    const known = this.#known.get(limits[0]) ?? []
-    for (const one of known) if (one.limiter === limiter && isSame(one.limits, limits)) return one.book
+    const known = this.#find(limits.map(limit => ({ limit, limiter })))
+    if (known !== undefined) return known.book
     const book = this.#newBook(limits, limiter)
-    this.#known.set(limits[0], [...known, { limits, limiter, book }])
+    this.#known.set(limits[0], [...(this.#known.get(limits[0]) ?? []), { limits, limiter, book }])
     return book
   }
 
   /** Takes over a request. False if Redis must decide it. */
   ask(verb: 'consume' | 'peek', charges: readonly Charge[], cost: number, asker: Asker): boolean {
     const book = this.#bookOfCharges(charges)
+    if (book === undefined || cost === 0) return false
     const [{ key }] = charges
-    if (book === undefined) return false
-    if (verb === 'consume') return cost > 0 && book.ask(key, cost, asker)
-    const held = book.held(key, this.#parts.now())
-    if (held === 0) return false
-    this.#parts.askRedis(verb, charges, held >= cost ? 0 : cost, besides(asker, held, cost))
+    if (verb === 'consume') return book.ask(key, cost, asker)
+    // What this process holds suffices: Redis says only what else is left.
+    if ((book.leasedKey(key)?.holdings.held(book.now()) ?? 0) < cost) return false
+    const spared = hearing(asker, (verdicts, ...when) => asker.resolve(withMore(verdicts, -cost), ...when))
+    this.#parts.askRedis(verb, charges, 0, spared)
     return true
   }
 
@@ -250,15 +230,15 @@ export class Leases {
   }
 
   /** Redis has granted a request that waited in line: the verdicts with the units that this process holds besides. */
-  told(charges: readonly Charge[], verdicts: readonly Verdict[], grantedAt: number): readonly Verdict[] {
-    const [{ key }] = charges
-    const book = this.#bookOfCharges(charges)
-    return book?.told(key, verdicts, grantedAt, book.mark(key)) ?? verdicts
+  granted(charges: readonly Charge[], verdicts: readonly Verdict[], grantedAt: number): readonly Verdict[] {
+    const leased = this.#leasedKey(charges)
+    leased?.account.granted(verdicts, grantedAt, this.#parts.now())
+    return leased?.withRemaining(verdicts) ?? verdicts
   }
 
-  /** Units were charged by a settlement. */
-  charged(charges: readonly Charge[], units: number): void {
-    this.#bookOfCharges(charges)?.charged(charges[0].key, units)
+  /** What is known of the key under these limits; undefined if this process does not lease it. */
+  accountOf(charges: readonly Charge[]): Account | undefined {
+    return this.#leasedKey(charges)?.account
   }
 
   /** Ends the leases of these keys before a reset or block. */
@@ -268,10 +248,7 @@ export class Leases {
 
   /** The key was reset or blocked (`endsLeases`), here or in another process, or units of it were given back. Undefined: any key may be affected. */
   changed(key: string | undefined, endsLeases: boolean): void {
-    for (const book of this.#busy) {
-      if (key === undefined) book.changedAll(endsLeases)
-      else book.changed(key, endsLeases)
-    }
+    for (const book of this.#busy) book.changed(key, endsLeases)
   }
 
   /** Gives back all unspent units. */
@@ -279,62 +256,60 @@ export class Leases {
     await Promise.all([...this.#busy].map(book => book.close()))
   }
 
+  #leasedKey(charges: readonly Charge[]): LeasedKey | undefined {
+    return this.#bookOfCharges(charges)?.leasedKey(charges[0].key)
+  }
+
   #bookOfCharges(charges: readonly Charge[]): LeaseBook | undefined {
-    const [{ key, limit, limiter }] = charges
+    const [{ key }] = charges
     if (charges.length > 1 && charges.some(charge => charge.key !== key)) return undefined
-    const known = this.#known.get(limit)
-    if (known === undefined) return undefined
-    for (const { limits, limiter: name, book } of known) {
-      if (
-        name === limiter &&
-        limits.length === charges.length &&
-        charges.every((charge, i) => charge.limit === limits[i])
-      ) {
-        return book
-      }
-    }
-    return undefined
+    return this.#find(charges)?.book
+  }
+
+  #find(charges: readonly Pick<Charge, 'limit' | 'limiter'>[]): KnownBook | undefined {
+    const [{ limit, limiter }] = charges
+    return this.#known
+      .get(limit)
+      ?.find(
+        ({ limits, limiter: name }) =>
+          name === limiter &&
+          limits.length === charges.length &&
+          limits.every((limit, i) => limit === charges[i].limit),
+      )
   }
 
   #newBook(limits: readonly Limit[], limiter: string | undefined): LeaseBook | undefined {
-    const { settings, now, askRedis, hear, ...rest } = this.#parts
+    const { settings, now, askRedis, hear } = this.#parts
     const terms = leaseTerms(limits, settings)
     if (terms === undefined) return undefined
-    const seller = new RedisSeller({ ...rest, terms, limiter })
     return new LeaseBook({
       terms,
-      seller,
+      seller: new RedisSeller(this.#parts, terms, limiter),
       now,
       defer: send => {
         hear(2 * terms.ttlMs)
         setImmediate(send)
       },
-      busy: (book, isBusy) => {
-        if (isBusy) this.#busy.add(book)
-        else this.#busy.delete(book)
-      },
       decide: (key, cost, asker) => {
         const charges = limits.map(limit => ({ key, limit, limiter }))
         askRedis('consume', charges, cost, asker)
       },
+      busy: this.#busy,
     })
   }
 }
 
-function isSame(a: readonly Limit[], b: readonly Limit[]): boolean {
-  return a.length === b.length && a.every((limit, i) => limit === b[i])
-}
-
-/** Adds the units that this process holds to the remaining units that Redis reports for a `peek`. */
-function besides(asker: Asker, held: number, cost: number): Asker {
-  const more = held - (held >= cost ? cost : 0)
+/** An asker that hears verdicts in place of another one. */
+function hearing(asker: Asker, resolve: Asker['resolve']): Asker {
   return {
     endsAt: asker.endsAt,
     asks: server => asker.asks?.(server),
-    resolve: (verdicts, answeredAt, decidedAt) => {
-      const both = verdicts.map((verdict): Verdict => ({ ...verdict, remaining: verdict.remaining + more }))
-      asker.resolve(both, answeredAt, decidedAt)
-    },
+    resolve,
     reject: error => asker.reject(error),
   }
+}
+
+function withMore(verdicts: readonly Verdict[], units: number): readonly Verdict[] {
+  if (units === 0) return verdicts
+  return verdicts.map(verdict => ({ ...verdict, remaining: Math.max(0, verdict.remaining + units) }))
 }

@@ -4,6 +4,7 @@ import type { Charge, ChargeReceipt } from '../../store.js'
 import { type Changes, waitersChannel } from '../changes.js'
 import type { StoreScripts } from '../store-scripts.js'
 import { limitArguments, receiptArguments } from '../wire-format.js'
+import type { LimitAnswer } from './account.js'
 import type { LeaseTerms } from './terms.js'
 
 /** The order of a process that buys units of a key. */
@@ -17,8 +18,8 @@ export interface LeaseOrder {
   readonly need: number
   /** Units that the process could use, `need` included. */
   readonly want: number
-  /** Unspent units of an earlier lease. */
-  readonly leftover: Leftover | undefined
+  /** Comes back with this order. */
+  readonly unspent: UnspentUnits | undefined
   /** By `performance.now()`: after this the order is not carried out. */
   readonly endsAt: number
 }
@@ -32,12 +33,11 @@ export interface LeaseFacts {
   /** By the server's clock, ms. */
   readonly soldAt: number
   /** Under each limit, directly after the sale. */
-  readonly remaining: readonly number[]
-  readonly resetAfterMs: readonly number[]
+  readonly limits: readonly LimitAnswer[]
 }
 
-/** Units that were bought and not spent. */
-export interface Leftover {
+/** Units of an earlier lease that were bought and not spent. */
+export interface UnspentUnits {
   readonly facts: LeaseFacts
   readonly units: number
 }
@@ -46,20 +46,20 @@ export interface Leftover {
 export interface Sale {
   /** Undefined: no lease can be sold now, because a request waits in line, or because a window ends. */
   readonly units: number | undefined
+  /** By the server's clock, ms. */
   readonly soldAt: number
   /** How long the units may be spent, counted from the moment of the order. */
   readonly lastsMs: number
-  readonly remaining: readonly number[]
-  readonly resetAfterMs: readonly number[]
-  /** For each limit: when one request fits, as the consume script returns it; 0: now. */
-  readonly retries: readonly number[]
+  /** Under each limit, directly after the sale. `retry`: when one request fits, as the consume script returns it; 0: now. */
+  readonly limits: readonly (LimitAnswer & { readonly retry: number })[]
 }
 
 /** Sells leases. */
 export interface LeaseSeller {
-  buy(order: LeaseOrder): Promise<Sale>
+  /** Calls back once, in the order in which Redis answers all calls: see `Account`. */
+  buy(order: LeaseOrder, sold: (sale: Sale) => void, failed: (error: unknown) => void): void
   /** Takes back unspent units, once for each lease. */
-  returnLease(leftover: Leftover): Promise<void>
+  returnLease(unspent: UnspentUnits): Promise<void>
   /** Takes back units that were spent, and settled after the end of the lease. */
   settle(facts: LeaseFacts, units: number, endsAt: number | undefined): Promise<void>
   /** For each limit, in how many ms units that other books hold come back at the latest; 0: none are out. Rejects if that cannot be known. */
@@ -68,74 +68,78 @@ export interface LeaseSeller {
   isReady(): boolean
 }
 
+/** The parts of the store that a seller uses. */
+export interface SellingStore {
+  readonly scripts: StoreScripts
+  readonly changes: Changes
+  readonly giveBack: (receipts: readonly ChargeReceipt[], units: number, endsAt?: number) => Promise<void>
+}
+
 /** Units of a lease are taken back within this time after the call, or not at all. */
 const RETURN_WITHIN_MS = 1000
 /** A question without a deadline is answered within this time, or not at all. */
 const ANSWER_WITHIN_MS = 1000
 
-/** The parts of the store that a seller uses. */
-export interface RedisSellerParts {
-  readonly scripts: StoreScripts
-  readonly changes: Changes
-  readonly terms: LeaseTerms
-  readonly limiter: string | undefined
-  readonly giveBack: (receipts: readonly ChargeReceipt[], units: number, endsAt?: number) => Promise<void>
-}
-
 /** Buys leases from Redis under one policy. */
 export class RedisSeller implements LeaseSeller {
-  readonly #parts: RedisSellerParts
   readonly #limits: readonly string[]
-  /** The questions of this turn, by tag: refusals of one batch come together. */
-  readonly #questions = new Map<number, Question[]>()
+  /** Questions that are not sent yet, by tag. */
+  readonly #questions = new Map<number, Question>()
 
-  constructor(parts: RedisSellerParts) {
-    this.#parts = parts
-    this.#limits = limitArguments(parts.terms.limits, () => 0)
+  constructor(
+    readonly store: SellingStore,
+    readonly terms: LeaseTerms,
+    readonly limiter: string | undefined,
+  ) {
+    this.#limits = limitArguments(terms.limits, () => 0)
   }
 
   isReady(): boolean {
-    return this.#parts.scripts.port.state() === 'ready'
+    return this.store.scripts.port.state() === 'ready'
   }
 
-  async buy({ key, lease, cost, need, want, leftover, endsAt }: LeaseOrder): Promise<Sale> {
-    const { scripts, terms } = this.#parts
+  buy(order: LeaseOrder, sold: (sale: Sale) => void, failed: (error: unknown) => void): void {
+    const { key, lease, cost, need, want, unspent, endsAt } = order
+    const { scripts } = this.store
+    const { ttlMs, limits } = this.terms
     const { keys } = scripts
     const charges = this.#charges(key)
     const tag = keys.tagOf(charges[0])
-    const { facts } = leftover ?? {}
-    const returned =
-      leftover === undefined ? ['', '0', '0'] : [facts!.lease, String(leftover.units), String(facts!.soldAt)]
-    const reply = await scripts.run({
-      script: leaseBuy,
-      does: 'sell a lease',
-      tag,
-      keys: [
-        ...charges.map(charge => keys.blockListOf(charge, tag)),
-        keys.marksOf(charges, tag),
-        ...charges.map(charge => keys.keyOf(charge, tag)),
-        ...charges.map(charge => keys.noteOf(charge, tag)),
-        ...charges.map(charge => keys.leasesOf(charge, tag)),
-        ...keys.lineOf(charges, tag),
-      ],
-      args: () => [
-        String(terms.ttlMs),
-        String(cost),
-        String(need),
-        String(want),
-        lease,
-        ...returned,
-        waitersChannel(keys.prefix),
-        ...this.#limits,
-        ...(facts === undefined ? [] : receiptArguments(this.#receipts(facts))),
-      ],
-      endsAt,
-    })
-    return saleOf(reply, terms.limits.length)
+    const returned = unspent && [unspent.facts.lease, String(unspent.units), String(unspent.facts.soldAt)]
+    scripts.ask(
+      {
+        script: leaseBuy,
+        does: 'sell a lease',
+        tag,
+        keys: [
+          ...charges.map(charge => keys.blockListOf(charge, tag)),
+          keys.marksOf(charges, tag),
+          ...charges.map(charge => keys.keyOf(charge, tag)),
+          ...charges.map(charge => keys.noteOf(charge, tag)),
+          ...charges.map(charge => keys.leasesOf(charge, tag)),
+          ...keys.lineOf(charges, tag),
+        ],
+        args: () => [
+          ...[ttlMs, cost, need, want].map(String),
+          lease,
+          ...(returned ?? ['', '0', '0']),
+          waitersChannel(keys.prefix),
+          ...this.#limits,
+          ...(unspent === undefined ? [] : receiptArguments(this.#receipts(unspent.facts))),
+        ],
+        endsAt,
+      },
+      reply => {
+        const sale = saleOf(reply, limits.length)
+        if (sale instanceof StoreError) failed(sale)
+        else sold(sale)
+      },
+      failed,
+    )
   }
 
-  async returnLease({ facts, units }: Leftover): Promise<void> {
-    await this.#parts.changes.run('return', this.#receipts(facts), {
+  async returnLease({ facts, units }: UnspentUnits): Promise<void> {
+    await this.store.changes.run('return', this.#receipts(facts), {
       units,
       words: () => [facts.lease, String(facts.soldAt)],
       endsAt: performance.now() + RETURN_WITHIN_MS,
@@ -143,89 +147,72 @@ export class RedisSeller implements LeaseSeller {
   }
 
   async settle(facts: LeaseFacts, units: number, endsAt: number | undefined): Promise<void> {
-    if (units > 0) await this.#parts.giveBack(this.#receipts(facts), units, endsAt)
+    if (units > 0) await this.store.giveBack(this.#receipts(facts), units, endsAt)
   }
 
-  unitsOut(key: string, owner: string, endsAt = performance.now() + ANSWER_WITHIN_MS): Promise<readonly number[]> {
-    const { keys } = this.#parts.scripts
+  async unitsOut(
+    key: string,
+    owner: string,
+    endsAt = performance.now() + ANSWER_WITHIN_MS,
+  ): Promise<readonly number[]> {
+    const { keys } = this.store.scripts
     const charges = this.#charges(key)
     const tag = keys.tagOf(charges[0])
-    return new Promise((resolve, reject) => {
-      const question = { keys: charges.map(charge => keys.leasesOf(charge, tag)), endsAt, resolve, reject }
-      const questions = this.#questions.get(tag)
-      if (questions !== undefined) {
-        questions.push(question)
-        return
-      }
-      this.#questions.set(tag, [question])
-      queueMicrotask(() => this.#ask(tag, owner))
-    })
+    const question = this.#questions.get(tag) ?? this.#ask(tag, owner)
+    const count = question.keys.push(...charges.map(charge => keys.leasesOf(charge, tag)))
+    question.endsAt = Math.max(question.endsAt, endsAt)
+    return (await question.outMs).slice(count - charges.length, count)
   }
 
-  #ask(tag: number, owner: string): void {
-    const questions = this.#questions.get(tag) ?? []
-    this.#questions.delete(tag)
-    const { scripts, terms } = this.#parts
-    scripts.ask(
-      {
-        script: leaseOut,
-        tag,
-        keys: questions.flatMap(({ keys }) => keys),
-        args: () => [String(terms.ttlMs), owner],
-        endsAt: Math.max(...questions.map(question => question.endsAt)),
-      },
-      reply => {
-        const [, ...out] = (reply as unknown[]).map(Number)
-        for (const { keys, resolve } of questions) resolve(out.splice(0, keys.length))
-      },
-      error => {
-        for (const { reject } of questions) reject(error)
-      },
-    )
+  /** Sent when the running callback ends: the refusals of one batch come together. */
+  #ask(tag: number, owner: string): Question {
+    const { scripts } = this.store
+    const args = () => [String(this.terms.ttlMs), owner]
+    const outMs = Promise.resolve().then(async () => {
+      this.#questions.delete(tag)
+      const { keys, endsAt } = question
+      const [, ...out] = (await scripts.run({ script: leaseOut, tag, keys, args, endsAt })) as unknown[]
+      return out.map(Number)
+    })
+    const question: Question = { keys: [], endsAt: 0, outMs }
+    this.#questions.set(tag, question)
+    return question
   }
 
   #charges(key: string): Charge[] {
-    const { terms, limiter } = this.#parts
-    return terms.limits.map(limit => ({ key, limit, limiter }))
+    return this.terms.limits.map(limit => ({ key, limit, limiter: this.limiter }))
   }
 
   /** A sliding window logs the units at the end of the lease. */
-  #receipts({ key, sold, soldAt, remaining, resetAfterMs }: LeaseFacts): ChargeReceipt[] {
-    const { ttlMs } = this.#parts.terms
+  #receipts({ key, sold, soldAt, limits }: LeaseFacts): ChargeReceipt[] {
     return this.#charges(key).map((charge, i) => ({
       ...charge,
-      chargedAt: charge.limit.algorithm === 'sliding-window' ? soldAt + ttlMs : soldAt,
+      chargedAt: charge.limit.algorithm === 'sliding-window' ? soldAt + this.terms.ttlMs : soldAt,
       cost: sold,
-      remaining: remaining[i],
-      resetAfterMs: resetAfterMs[i],
+      remaining: limits[i].remaining,
+      resetAfterMs: limits[i].resetAfterMs,
     }))
   }
 }
 
-/** For how long units of a key may be out. */
+/** For how long units of some keys may be out. */
 interface Question {
-  /** Its leases under each limit. */
-  readonly keys: readonly string[]
-  readonly endsAt: number
-  readonly resolve: (outMs: readonly number[]) => void
-  readonly reject: (error: unknown) => void
+  /** The leases of each key under each limit. */
+  readonly keys: string[]
+  endsAt: number
+  readonly outMs: Promise<readonly number[]>
 }
 
-/** Reads what lease_buy.lua returns. */
-function saleOf(reply: unknown, limits: number): Sale {
-  const numbers = Array.isArray(reply) ? reply.map(Number) : []
-  const [soldAt, units, lastsMs] = numbers
+/** Reads what `lease_buy` returns. */
+function saleOf(reply: unknown, count: number): Sale | StoreError {
+  const [soldAt, units, lastsMs, ...rest] = Array.isArray(reply) ? reply.map(Number) : []
   const none = units === -1
-  if (numbers.length !== (none ? 3 : 3 + 3 * limits) || numbers.some(Number.isNaN)) {
-    throw new StoreError('Redis answered a purchase with something else than numbers')
+  if (rest.length !== (none ? 0 : 3 * count) || ![soldAt, units, lastsMs, ...rest].every(Number.isFinite)) {
+    return new StoreError('Redis answered a purchase with something else than numbers')
   }
-  const column = (first: number) => Array.from({ length: none ? 0 : limits }, (_, i) => numbers[3 + 3 * i + first])
-  return {
-    units: none ? undefined : units,
-    soldAt,
-    lastsMs,
-    remaining: column(0),
-    resetAfterMs: column(1),
-    retries: column(2),
-  }
+  const limits = Array.from({ length: rest.length / 3 }, (_, i) => {
+    const [remaining, resetAfterMs, retry] = rest.slice(3 * i)
+    return { remaining, resetAfterMs, retry }
+  })
+  return { units: none ? undefined : units, soldAt, lastsMs, limits }
 }
