@@ -139,6 +139,7 @@ export class Client<Request, Response> {
   readonly #framework: Framework<Request, Response>
   readonly #settings: ClientSettings
   readonly #warned = new Set<string>()
+  #knowsTrust = false
 
   constructor(framework: Framework<Request, Response>, settings: ClientSettings) {
     this.#framework = framework
@@ -218,6 +219,10 @@ export class Client<Request, Response> {
 
   /** Warns if the framework's setting lets clients choose their address, or gives all of them the proxy's address. */
   #checkTrust(req: Request): void {
+    const forwarded = isForwarded(this.#framework, req)
+    // The setting is the same for all requests of an app.
+    if (this.#knowsTrust && !forwarded) return
+    this.#knowsTrust = true
     const trust = this.#framework.trust(req)
     if (typeof trust === 'object') {
       this.#warn(
@@ -225,7 +230,7 @@ export class Client<Request, Response> {
         `${trust.anybody}, so a client that sends X-Forwarded-For chooses its own address, and gets past every limit and ` +
           `list. Say how many proxies stand in front of the service, like ${this.#example}`,
       )
-    } else if (trust === 'nobody' && isForwarded(this.#framework, req)) {
+    } else if (trust === 'nobody' && forwarded) {
       this.#warn(
         'SPILLWAY_PROXY',
         `a request came with X-Forwarded-For or Forwarded, but ${this.#framework.name} trusts no proxy, so the request counts for the ` +
