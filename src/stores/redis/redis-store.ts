@@ -9,7 +9,8 @@ import { portOf } from '../../redis/clients.js'
 import { keySegment } from '../../redis/keys.js'
 import { limitFacts, limitId, ObjectIndex } from '../../redis/object-index.js'
 import type { BlockRule, Denials, Strikes } from '../block-rule.js'
-import { type Asker, type Charge, type ChargeReceipt, ClockSteps, type Store } from '../store.js'
+import { type Asker, type BoundPolicy, type Charge, type ChargeReceipt, ClockSteps, type Store } from '../store.js'
+import { BatchKinds } from './batch.js'
 import { Batcher, SendScheduler } from './batcher.js'
 import { Changes, type RedisLine, ScriptedLine } from './changes.js'
 import { ChargeKeys } from './charge-keys.js'
@@ -118,6 +119,8 @@ export class RedisStore implements Store {
   readonly prefix: string
   /** @internal How long a decision may take until Redis has answered for the first time, ms. */
   readonly connectDeadlineMs: number
+  /** The node of a cluster that has the charge's slot, as far as the client knows. undefined: there is one server. */
+  readonly serverOf?: (charge: Charge) => string
   readonly #port: ClientPort
   readonly #keys: ChargeKeys
   readonly #consumes: Batcher
@@ -127,6 +130,7 @@ export class RedisStore implements Store {
   readonly #decided: (tag: number, nowMs: number) => void
   /** By tag: in a cluster each tag may be on another server. */
   readonly #steps = new Map<number, ClockSteps>()
+  readonly #kinds: BatchKinds
   readonly #resets: ResetChannel
   readonly #sharesResets: boolean
   readonly #leases: Leases | undefined
@@ -147,6 +151,7 @@ export class RedisStore implements Store {
     this.#keys = new ChargeKeys(keySegment(prefix), this.#port, tags, (limiter, limit) =>
       index.note(limitId(limiter, limit), limitFacts(limiter, limit, more), limit),
     )
+    if (this.#port.cluster) this.serverOf = charge => this.#keys.serverOf(this.#keys.tagOf(charge))
     // A given clock is checked for steps where it is read.
     // Looked up once, because the global is a getter: for a decision from a lease it would take a tenth of the time of reading the clock.
     const { performance: processTime } = globalThis
@@ -158,9 +163,10 @@ export class RedisStore implements Store {
       this.#peeks.flush()
     }
     this.#scripts = new StoreScripts(this.#port, this.#keys, () => this.#now(), sendEarlier)
+    this.#kinds = new BatchKinds(this.#keys)
     const scheduler = new SendScheduler()
-    this.#consumes = new Batcher(this.#scripts, maxBatch, scheduler, true, this.#decided)
-    this.#peeks = new Batcher(this.#scripts, maxBatch, scheduler, false, this.#decided)
+    this.#consumes = new Batcher(this.#scripts, this.#kinds, maxBatch, scheduler, true, this.#decided)
+    this.#peeks = new Batcher(this.#scripts, this.#kinds, maxBatch, scheduler, false, this.#decided)
     this.#resets = ResetChannel.of(client, this.#port, this.#keys.prefix)
     this.#changes = new Changes(this.#scripts, this.#resets, this.#sharesResets)
     if (leases === undefined) return
@@ -181,9 +187,16 @@ export class RedisStore implements Store {
     return this.#scripts.timely.isFirst
   }
 
-  /** The node of a cluster that has the charge's slot, as far as the client knows. */
-  serverOf(charge: Charge): string {
-    return this.#keys.serverOf(this.#keys.tagOf(charge))
+  /** @internal Leases look at each charge. */
+  bind(policy: readonly Limit[], limiter: string | undefined): BoundPolicy | undefined {
+    if (this.#leases !== undefined) return undefined
+    const kinds = this.#kinds.of(policy.map(limit => ({ limit, limiter })))
+    return {
+      ask: (verb, key, cost, asker) => {
+        const batcher = verb === 'consume' ? this.#consumes : this.#peeks
+        batcher.ask(kinds.at(this.#port.cluster ? this.#keys.tagOf({ key }) : 0), key, cost, asker)
+      },
+    }
   }
 
   /** Spends `cost` from all charges or from none. Rejects with `StoreError`. */
@@ -235,7 +248,7 @@ export class RedisStore implements Store {
     const spending = verb === 'consume'
     const asked = spending ? this.#consumes : this.#peeks
     if (charges.length === 1 || !this.#port.cluster) {
-      asked.ask(charges, cost, this.#keys.tagOf(charges[0]), asker)
+      asked.ask(this.#kinds.of(charges).at(this.#keys.tagOf(charges[0])), charges, cost, asker)
       return
     }
     const giveBack = async (receipts: readonly ChargeReceipt[]) => {
