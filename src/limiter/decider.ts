@@ -85,8 +85,21 @@ export class Decider implements Spender {
 
   /** Spends if the cost fits: synchronously where the store is, or from a lease. Throws only for an invalid key. */
   consume(key: LimiterKey, cost: number): Promise<Decision> | Decision {
-    const decision = typeof key === 'string' ? this.#consumeAtOnce(key, cost) : undefined
-    return decision === undefined ? this.decide('consume', key, cost, true) : this.#report(true, decision)
+    if (typeof key === 'string') {
+      const verdict = this.#bound?.consume?.(key, cost)
+      if (verdict !== undefined) {
+        const spent = this.#times.spentAt(this.#memory!.decidedAt)
+        const delayMs = verdict.delayMs
+        const all = [verdict]
+        return this.#report(
+          true,
+          new SettleableDecision(verdict, key, cost, all, 'memory', false, delayMs, spent, false),
+        )
+      }
+      const decision = this.#leased?.consume(key, cost)
+      if (decision !== undefined) return this.#report(true, decision)
+    }
+    return this.decide('consume', key, cost, true)
   }
 
   /** Spends as much of `most` as fits. Throws `CostError`. */
@@ -136,12 +149,10 @@ export class Decider implements Spender {
     chargedAt: ChargedAt | undefined,
     lease: object | undefined,
   ): Decision {
-    const { verb, key, spent, epoch, observed } = request
+    const { verb, key, epoch, observed } = request
     if (lease !== undefined) {
-      return this.#report(
-        observed,
-        decide(key, spent, verdicts, 'lease', false, this.#leased?.spentFrom(lease as Lease)),
-      )
+      const spent = this.#leased?.spentFrom(lease as Lease)
+      return this.#report(observed, decide(key, request.spent, verdicts, 'lease', false, spent))
     }
     const decision = this.#settleable(request, verdicts, 'redis', chargedAt)
     // Units of leases may come back at any moment: then an answer says nothing of later or larger requests.
@@ -172,13 +183,6 @@ export class Decider implements Spender {
   ): Decision {
     const source = this.#memory === undefined ? 'redis' : 'memory'
     return this.#settleable({ verb: 'consume', key, charges, spent }, verdicts, source, chargedAt)
-  }
-
-  #consumeAtOnce(key: string, cost: number): Decision | undefined {
-    const verdict = this.#bound?.consume?.(key, cost)
-    if (verdict === undefined) return this.#leased?.consume(key, cost)
-    const spent = this.#times.spentAt(this.#memory!.decidedAt)
-    return new SettleableDecision(verdict, key, cost, [verdict], 'memory', false, verdict.delayMs, spent, false)
   }
 
   /** Reports a decision to the observer and returns it as the caller sees it. */

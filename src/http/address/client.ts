@@ -126,6 +126,8 @@ function parseKeyOptions(options: AddressKeyOptions): ClientSettings {
 
 /** The common key of all requests without an address. */
 const NO_ADDRESS = 'unknown'
+/** Fields that a proxy adds. */
+const FORWARDED = ['x-forwarded-for', 'forwarded']
 
 /**
  * The sender of a request: whether it is still there, whether an address list judges it, and its address as a key. The address comes
@@ -219,7 +221,7 @@ export class Client<Request, Response> {
 
   /** Warns if the framework's setting lets clients choose their address, or gives all of them the proxy's address. */
   #checkTrust(req: Request): void {
-    const forwarded = isForwarded(this.#framework, req)
+    const forwarded = FORWARDED.some(name => this.#framework.requestHeader(req, name) !== undefined)
     // The setting is the same for all requests of an app.
     if (this.#knowsTrust && !forwarded) return
     this.#knowsTrust = true
@@ -288,11 +290,4 @@ export function addressKeyOf<Request, Response>(
 ): (req: Request) => string | undefined {
   const client = new Client(framework, parseKeyOptions(options))
   return req => client.ownKey(req)
-}
-
-function isForwarded<Request, Response>(framework: Framework<Request, Response>, req: Request): boolean {
-  return (
-    framework.requestHeader(req, 'x-forwarded-for') !== undefined ||
-    framework.requestHeader(req, 'forwarded') !== undefined
-  )
 }

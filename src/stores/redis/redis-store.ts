@@ -2,6 +2,7 @@ import type { Clock } from '../../core/clock.js'
 import type { Verdict } from '../../core/decision.js'
 import { type Duration, parseDurationOrZero } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
+import { getOrMake } from '../../core/get-or-make.js'
 import type { Limit } from '../../core/limit.js'
 import { checkOptions, type OptionNames } from '../../core/options.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
@@ -162,7 +163,7 @@ export class RedisStore implements Store {
       this.#consumes.flush()
       this.#peeks.flush()
     }
-    this.#scripts = new StoreScripts(this.#port, this.#keys, () => this.#now(), sendEarlier)
+    this.#scripts = new StoreScripts(this.#port, this.#keys, clock && (() => this.#nowOf(clock)), sendEarlier)
     this.#kinds = new BatchKinds(this.#keys)
     const scheduler = new SendScheduler()
     this.#consumes = new Batcher(this.#scripts, this.#kinds, maxBatch, scheduler, true, this.#decided)
@@ -327,15 +328,11 @@ export class RedisStore implements Store {
 
   #stepsOf(tag: number): ClockSteps {
     const server = this.clock === undefined ? tag : 0
-    const steps = this.#steps.get(server) ?? new ClockSteps()
-    this.#steps.set(server, steps)
-    return steps
+    return getOrMake(this.#steps, server, () => new ClockSteps())
   }
 
-  /** '' makes the script read the server's clock. */
-  #now(): string {
-    if (this.clock === undefined) return ''
-    const nowMs = Math.floor(this.clock.now())
+  #nowOf(clock: Clock): string {
+    const nowMs = Math.floor(clock.now())
     this.#stepsOf(0).note(nowMs)
     return String(nowMs)
   }

@@ -24,13 +24,13 @@ interface StoreCall extends Pick<TimelyCall, 'script' | 'does' | 'keys' | 'isNum
 export class StoreScripts {
   readonly timely: TimelyScripts
 
-  readonly #now: () => string
+  readonly #now: (() => string) | undefined
 
   constructor(
     readonly port: ClientPort,
     readonly keys: ChargeKeys,
-    /** The given clock's time as text; '' for the server's. */
-    now: () => string,
+    /** The given clock's time as text; undefined: the server's clock. */
+    now: (() => string) | undefined,
     /** Sends the decisions that were requested before. */
     readonly sendEarlier: () => void,
   ) {
@@ -40,6 +40,7 @@ export class StoreScripts {
 
   /** The given clock's time as text; '' makes a script read the server's clock. Throws `StoreError` if the given clock fails. */
   now(): string {
+    if (this.#now === undefined) return ''
     try {
       return this.#now()
     } catch (cause) {
