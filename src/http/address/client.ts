@@ -1,5 +1,5 @@
-import { PolicyError, shown } from '../../core/errors.js'
-import { checkOptions, type OptionNames } from '../../core/options.js'
+import { shown } from '../../core/errors.js'
+import { checkInteger, checkOptions, type OptionNames } from '../../core/options.js'
 import { emitWarning } from '../../core/warnings.js'
 import { isPromise, type SyncOrAsync } from '../call-option.js'
 import { type Answer, type Framework, GONE, PASS, plainReply } from '../framework.js'
@@ -109,11 +109,7 @@ export const CLIENT_OPTIONS: OptionNames<ClientOptions> = { ...KEY_OPTIONS, allo
 /** Throws `PolicyError`, in which `owner` names the middleware. */
 export function parseClientOptions(owner: string, options: ClientOptions): ClientSettings {
   const { ipv6Subnet = IPV6_SUBNET, allow = [], deny = [] } = options
-  if (ipv6Subnet !== false && !(Number.isInteger(ipv6Subnet) && ipv6Subnet >= 1 && ipv6Subnet <= 128)) {
-    throw new PolicyError(
-      `${owner}: ipv6Subnet ${shown(ipv6Subnet)}: expected an integer from 1 to 128, like 56, or false`,
-    )
-  }
+  if (ipv6Subnet !== false) checkInteger(ipv6Subnet, `${owner}: ipv6Subnet`, '56, or false', 1, 128)
   const lists = new AddressLists(allow, deny, owner)
   return { owner, proxies: Proxies.of(options, owner), ipv6Subnet, lists: lists.isEmpty ? undefined : lists }
 }

@@ -1,5 +1,5 @@
 import { type Decision, strictest } from '../../core/decision.js'
-import { CostError, PolicyError, shown } from '../../core/errors.js'
+import { costOf, PolicyError } from '../../core/errors.js'
 import type { PolicyInput } from '../../core/limit.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
@@ -188,7 +188,9 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
     if (this.#creation?.decided() === false) this.#creation = undefined
     const { cost } = this.#settings
     if (typeof cost === 'number') return this.#decide(rule, key, cost, req, res)
-    return this.#asked(ask(cost, req, res), req, res, units => this.#decide(rule, key, checkCost(units), req, res))
+    return this.#asked(ask(cost, req, res), req, res, units =>
+      this.#decide(rule, key, costOf(units, 'rateLimit: cost gave'), req, res),
+    )
   }
 
   #decide(rule: Rule, key: LimiterKey, cost: number, req: Request, res: Response): SyncOrAsync<Answer> {
@@ -306,9 +308,4 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
     const reply = wordedReply(refusal, { handler, message }, 'rateLimit', req, res, decision)
     return { decision, fields: { ...fields, ...refusal.fields }, refusal: reply }
   }
-}
-
-function checkCost(cost: unknown): number {
-  if (Number.isSafeInteger(cost) && (cost as number) >= 0) return cost as number
-  throw new CostError(`rateLimit: cost gave ${shown(cost)}: expected an integer ≥ 0, like 1`)
 }

@@ -2,10 +2,9 @@ import type { State } from '../../algorithms/registry.js'
 import { resetNote } from '../../algorithms/settlement-note.js'
 import { type Clock, systemClock } from '../../core/clock.js'
 import { blockedVerdict, type Verdict } from '../../core/decision.js'
-import { PolicyError, shown } from '../../core/errors.js'
 import { getOrMake } from '../../core/get-or-make.js'
 import { countedSpan, type Limit } from '../../core/limit.js'
-import { checkOptions, type OptionNames } from '../../core/options.js'
+import { checkClock, checkInteger, checkOptions, type OptionNames } from '../../core/options.js'
 import { type BlockRule, type Denials, MOST_BLOCKS, type Strikes } from '../block-rule.js'
 import { type BoundPolicy, type Charge, type ChargeReceipt, ClockSteps, DEFAULT_LIMITER, type Store } from '../store.js'
 import { MemoryTable, type Moment } from './memory-table.js'
@@ -29,12 +28,8 @@ const OPTIONS: OptionNames<MemoryStoreOptions> = { clock: true, maxKeys: true }
 function parseMemoryStoreOptions(options: MemoryStoreOptions): Required<MemoryStoreOptions> {
   checkOptions('MemoryStore', options, OPTIONS, '{ maxKeys: 100_000 }')
   const { clock = systemClock, maxKeys = 1_000_000 } = options
-  if (typeof clock?.now !== 'function') {
-    throw new PolicyError(`MemoryStore: clock ${shown(clock)}: expected an object with now(), like new ManualClock()`)
-  }
-  if (!(Number.isSafeInteger(maxKeys) && maxKeys >= 1)) {
-    throw new PolicyError(`MemoryStore: maxKeys ${shown(maxKeys)}: expected an integer ≥ 1, like 1_000_000`)
-  }
+  checkClock(clock, 'MemoryStore: clock')
+  checkInteger(maxKeys, 'MemoryStore: maxKeys', '1_000_000', 1)
   return { clock, maxKeys }
 }
 

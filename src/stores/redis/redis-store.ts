@@ -1,10 +1,9 @@
 import type { Clock } from '../../core/clock.js'
 import type { Verdict } from '../../core/decision.js'
 import { type Duration, parseDurationOrZero } from '../../core/duration.js'
-import { PolicyError, shown } from '../../core/errors.js'
 import { getOrMake } from '../../core/get-or-make.js'
 import type { Limit } from '../../core/limit.js'
-import { checkOptions, type OptionNames } from '../../core/options.js'
+import { checkClock, checkFlag, checkInteger, checkOptions, checkText, type OptionNames } from '../../core/options.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { portOf } from '../../redis/clients.js'
 import { keySegment } from '../../redis/keys.js'
@@ -81,21 +80,11 @@ const MOST_TAGS = 1024
 function parseRedisStoreOptions(options: RedisStoreOptions): RedisStoreSettings {
   checkOptions('RedisStore', options, OPTIONS, '{ prefix: "app" }')
   const { prefix = 'spillway', clock, maxBatch = 128, tags = 64, shareResets, leases, connectDeadline = '1s' } = options
-  if (typeof prefix !== 'string' || prefix === '') {
-    throw new PolicyError(`RedisStore: prefix ${shown(prefix)}: expected a text that is not empty, like "spillway"`)
-  }
-  if (clock !== undefined && typeof clock?.now !== 'function') {
-    throw new PolicyError(`RedisStore: clock ${shown(clock)}: expected an object with now(), like new ManualClock()`)
-  }
-  if (!(Number.isSafeInteger(maxBatch) && maxBatch >= 1)) {
-    throw new PolicyError(`RedisStore: maxBatch ${shown(maxBatch)}: expected an integer ≥ 1, like 128`)
-  }
-  if (!(Number.isSafeInteger(tags) && tags >= 1 && tags <= MOST_TAGS)) {
-    throw new PolicyError(`RedisStore: tags ${shown(tags)}: expected an integer from 1 to ${MOST_TAGS}, like 64`)
-  }
-  if (shareResets !== undefined && typeof shareResets !== 'boolean') {
-    throw new PolicyError(`RedisStore: shareResets ${shown(shareResets)}: expected true or false`)
-  }
+  checkText(prefix, 'RedisStore: prefix', 'spillway')
+  if (clock !== undefined) checkClock(clock, 'RedisStore: clock')
+  checkInteger(maxBatch, 'RedisStore: maxBatch', 128, 1)
+  checkInteger(tags, 'RedisStore: tags', 64, 1, MOST_TAGS)
+  if (shareResets !== undefined) checkFlag(shareResets, 'RedisStore: shareResets')
   return {
     prefix,
     clock,
