@@ -1,4 +1,4 @@
-import type { Decision, Verdict } from '../core/decision.js'
+import { type Decision, type Verdict, verdictOf } from '../core/decision.js'
 import { CostError, StoreError, TimeoutError } from '../core/errors.js'
 import { getOrMake } from '../core/get-or-make.js'
 import type { Limit } from '../core/limit.js'
@@ -31,7 +31,7 @@ export interface StoreLines {
 
 /** The verdict of a grant. */
 export function turnVerdict({ limit }: Charge, remaining: number, resetAfterMs: number): Verdict {
-  return { limit, allowed: true, remaining, retryAfterMs: 0, resetAfterMs, delayMs: 0 }
+  return verdictOf(limit, remaining, 0, resetAfterMs)
 }
 
 interface Waiting {

@@ -122,8 +122,6 @@ function parseKeyOptions(options: AddressKeyOptions): ClientSettings {
 
 /** The common key of all requests without an address. */
 const NO_ADDRESS = 'unknown'
-/** Fields that a proxy adds. */
-const FORWARDED = ['x-forwarded-for', 'forwarded']
 
 /**
  * The sender of a request: whether it is still there, whether an address list judges it, and its address as a key. The address comes
@@ -217,7 +215,9 @@ export class Client<Request, Response> {
 
   /** Warns if the framework's setting lets clients choose their address, or gives all of them the proxy's address. */
   #checkTrust(req: Request): void {
-    const forwarded = FORWARDED.some(name => this.#framework.requestHeader(req, name) !== undefined)
+    const forwarded =
+      this.#framework.requestHeader(req, 'x-forwarded-for') !== undefined ||
+      this.#framework.requestHeader(req, 'forwarded') !== undefined
     // The setting is the same for all requests of an app.
     if (this.#knowsTrust && !forwarded) return
     this.#knowsTrust = true

@@ -1,5 +1,5 @@
 import { type Clock, Deadline } from '../../core/clock.js'
-import type { Decision } from '../../core/decision.js'
+import { type Decision, verdictOf } from '../../core/decision.js'
 import { type Duration, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import { checkInteger, checkOptions, type OptionNames } from '../../core/options.js'
@@ -182,7 +182,7 @@ function denialOf(key: LimiterKey, decision: Decision, waitMs: number | undefine
     if (allowed ? verdict.limit !== limit : verdict.allowed) return verdict
     const retryAfterMs = Math.max(1, waitMs ?? verdict.resetAfterMs)
     const resetAfterMs = Math.max(verdict.resetAfterMs, retryAfterMs)
-    return { limit: verdict.limit, allowed: false, remaining: 0, retryAfterMs, resetAfterMs, delayMs: 0 }
+    return verdictOf(verdict.limit, 0, retryAfterMs, resetAfterMs)
   })
   return decide(key, cost, verdicts, source, degraded)
 }
