@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyPluginCallback, FastifyReply, FastifyReque
 import type { Decision } from '../core/decision.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { getOrMake } from '../core/get-or-make.js'
+import { checkFlag } from '../core/options.js'
 import { type AddressKeyOptions, addressKeyOf } from '../http/address/client.js'
 import { isPromise, type SyncOrAsync } from '../http/call-option.js'
 import { ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
@@ -63,7 +64,7 @@ const HOOKS: readonly Hook[] = ['onRequest', 'preParsing', 'preValidation', 'pre
  */
 export const rateLimit: FastifyPluginCallback<RateLimitOptions> = plugin('rateLimit', (instance, options) => {
   const { global = true, hook, ...all } = options
-  if (typeof global !== 'boolean') throw new PolicyError(`rateLimit: global ${shown(global)}: expected true or false`)
+  checkFlag(global, 'rateLimit: global')
   const framework = frameworkOf()
   // One for all routes, so that routes with the same name count together.
   if (all.limiter === undefined) all.store ??= new MemoryStore()

@@ -9,8 +9,8 @@ import {
   Module,
 } from '@nestjs/common'
 import type { Decision } from '../core/decision.js'
-import { PolicyError, shown } from '../core/errors.js'
-import { checkOptions, type OptionNames } from '../core/options.js'
+import { PolicyError } from '../core/errors.js'
+import { checkFunction, checkOptions, type OptionNames } from '../core/options.js'
 import { type AddressKeyOptions, addressKeyOf } from '../http/address/client.js'
 import { isPromise } from '../http/call-option.js'
 import { admit } from '../http/framework.js'
@@ -71,11 +71,7 @@ export class RateLimitModule {
   ): DynamicModule {
     checkOptions('RateLimitModule.forRootAsync', from, FACTORY, FACTORY_EXAMPLE)
     const { imports = [], inject = [], useFactory } = from
-    if (typeof useFactory !== 'function') {
-      throw new PolicyError(
-        `RateLimitModule.forRootAsync: useFactory ${shown(useFactory)}: expected a function, like ${FACTORY_EXAMPLE}`,
-      )
-    }
+    checkFunction(useFactory, 'RateLimitModule.forRootAsync: useFactory', FACTORY_EXAMPLE)
     const make = async (...given: never[]) => new RateLimits((await useFactory(...given)) as NestOptions)
     const providers = [{ provide: RateLimits, useFactory: make, inject }]
     return { module: RateLimitModule, global: true, imports, providers, exports: [RateLimits] }

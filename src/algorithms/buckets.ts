@@ -1,4 +1,4 @@
-import type { Verdict } from '../core/decision.js'
+import { type Verdict, verdictOf } from '../core/decision.js'
 import { type Limit, mostOf } from '../core/limit.js'
 import { type Arithmetic, ceilDiv, floorDiv, type RowAlgorithm, rowAlgorithm, toSmallInteger } from './algorithm.js'
 import { type Gap, noteRefund, ownLeft, type Receipt, type SettlementNote } from './settlement-note.js'
@@ -173,14 +173,9 @@ function scaled(level: number, from: number, to: number): number {
 
 function verdict(limit: Limit, level: number, retryAfterMs: number, delayMs: number): Verdict {
   const left = mostOf(limit) * limit.windowMs - level
-  return {
-    limit,
-    allowed: retryAfterMs === 0,
-    remaining: left > 0 ? toSmallInteger(floorDiv(left, limit.windowMs)) : 0,
-    retryAfterMs: toSmallInteger(retryAfterMs),
-    resetAfterMs: limit.quota === 0 ? 0 : toSmallInteger(ceilDiv(level, limit.quota)),
-    delayMs: toSmallInteger(delayMs),
-  }
+  const remaining = left > 0 ? toSmallInteger(floorDiv(left, limit.windowMs)) : 0
+  const resetAfterMs = limit.quota === 0 ? 0 : toSmallInteger(ceilDiv(level, limit.quota))
+  return verdictOf(limit, remaining, toSmallInteger(retryAfterMs), resetAfterMs, toSmallInteger(delayMs))
 }
 
 /** More gaps than this are joined, so that they count for more decisions than necessary. */

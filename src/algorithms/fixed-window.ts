@@ -1,5 +1,5 @@
 import { Calendar } from '../core/calendar.js'
-import type { Verdict } from '../core/decision.js'
+import { type Verdict, verdictOf } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
 import { floorDiv, rowAlgorithm, toSmallInteger } from './algorithm.js'
 import { noteRefund, ownLeft } from './settlement-note.js'
@@ -118,12 +118,6 @@ function calendarOf({ calendar }: Limit): Calendar | undefined {
 }
 
 function verdict(limit: Limit, spent: number, resetAfterMs: number, retryAfterMs: number): Verdict {
-  return {
-    limit,
-    allowed: retryAfterMs === 0,
-    remaining: spent < limit.quota ? toSmallInteger(limit.quota - spent) : 0,
-    retryAfterMs: toSmallInteger(retryAfterMs),
-    resetAfterMs: toSmallInteger(resetAfterMs),
-    delayMs: 0,
-  }
+  const remaining = spent < limit.quota ? toSmallInteger(limit.quota - spent) : 0
+  return verdictOf(limit, remaining, toSmallInteger(retryAfterMs), toSmallInteger(resetAfterMs))
 }

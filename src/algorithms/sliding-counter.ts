@@ -1,4 +1,4 @@
-import type { Verdict } from '../core/decision.js'
+import { type Verdict, verdictOf } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
 import { ceilDiv, fitsAfterWindows, floorDiv, rowAlgorithm, toSmallInteger } from './algorithm.js'
 import { noteRefund, ownLeft } from './settlement-note.js'
@@ -130,12 +130,6 @@ function retryAfter(limit: Limit, pair: CellPair, overlapMs: number, cost: numbe
 function verdict(limit: Limit, pair: CellPair, overlapMs: number, retryAfterMs: number): Verdict {
   const left = limit.quota - pair.current - ceilDiv(pair.previous * overlapMs, limit.windowMs)
   const lastsMs = pair.current > 0 ? overlapMs + limit.windowMs : overlapMs
-  return {
-    limit,
-    allowed: retryAfterMs === 0,
-    remaining: toSmallInteger(Math.max(left, 0)),
-    retryAfterMs: toSmallInteger(retryAfterMs),
-    resetAfterMs: pair.current > 0 || pair.previous > 0 ? toSmallInteger(lastsMs) : 0,
-    delayMs: 0,
-  }
+  const resetAfterMs = pair.current > 0 || pair.previous > 0 ? toSmallInteger(lastsMs) : 0
+  return verdictOf(limit, toSmallInteger(Math.max(left, 0)), toSmallInteger(retryAfterMs), resetAfterMs)
 }

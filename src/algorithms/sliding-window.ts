@@ -1,4 +1,4 @@
-import type { Verdict } from '../core/decision.js'
+import { type Verdict, verdictOf } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
 import { type Algorithm, algorithm, fitsAfterWindows, toSmallInteger } from './algorithm.js'
 
@@ -219,12 +219,7 @@ function retryAfter(limit: Limit, log: SpendLog, nowMs: number, cost: number): n
 }
 
 function verdict(limit: Limit, log: SpendLog, nowMs: number, spent: number, retryAfterMs: number): Verdict {
-  return {
-    limit,
-    allowed: retryAfterMs === 0,
-    remaining: spent < limit.quota ? limit.quota - spent : 0,
-    retryAfterMs: toSmallInteger(retryAfterMs),
-    resetAfterMs: spent === 0 ? 0 : toSmallInteger(log.newestAt - nowMs + limit.windowMs),
-    delayMs: 0,
-  }
+  const remaining = spent < limit.quota ? limit.quota - spent : 0
+  const resetAfterMs = spent === 0 ? 0 : toSmallInteger(log.newestAt - nowMs + limit.windowMs)
+  return verdictOf(limit, remaining, toSmallInteger(retryAfterMs), resetAfterMs)
 }

@@ -18,6 +18,17 @@ export interface Verdict {
   readonly blocked?: true
 }
 
+/** The verdict of a limit: it allows the request if there is nothing to wait for. */
+export function verdictOf(
+  limit: Limit,
+  remaining: number,
+  retryAfterMs: number,
+  resetAfterMs: number,
+  delayMs = 0,
+): Verdict {
+  return { limit, allowed: retryAfterMs === 0, remaining, retryAfterMs, resetAfterMs, delayMs }
+}
+
 /**
  * The source of the answer: the store (`memory`, `redis`), units that the process bought in advance (`lease`), a denial that the process remembers
  * (`deny-cache`), or the failure policy (`fallback`, `open`, `closed`).

@@ -95,6 +95,12 @@ export function isCost(cost: number): boolean {
   return Number.isSafeInteger(cost) && cost >= 0
 }
 
-function wrongCost(cost: unknown): CostError {
-  return new CostError(`cost ${shown(cost)}: expected an integer ≥ 0, like 1`)
+/** A cost that a function of the service gave. Throws `CostError`, in which `what` says which function. */
+export function costOf(cost: unknown, what: string): number {
+  if (isCost(cost as number)) return cost as number
+  throw wrongCost(cost, what)
+}
+
+function wrongCost(cost: unknown, what = 'cost'): CostError {
+  return new CostError(`${what} ${shown(cost)}: expected an integer ≥ 0, like 1`)
 }

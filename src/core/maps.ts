@@ -8,6 +8,23 @@ function existingObject(holder: object): object {
  */
 export const ExistingObject = existingObject as unknown as new (holder: object) => object
 
+/** A map of at most `most` entries: for a further one, the oldest goes. An entry that is set again stays as old as it was. */
+export class BoundedMap<Key, Value> extends Map<Key, Value> {
+  constructor(public most: number) {
+    super()
+  }
+
+  override set(key: Key, value: Value): this {
+    if (this.size >= this.most && !this.has(key)) {
+      for (const oldest of this.keys()) {
+        this.delete(oldest)
+        break
+      }
+    }
+    return super.set(key, value)
+  }
+}
+
 /** Entries that each insertion looks at: more than one, so that the sweeper overtakes what has expired. */
 const STEPS_PER_INSERTION = 2
 const SWEEP_EVERY_MS = 1000

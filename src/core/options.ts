@@ -227,3 +227,33 @@ function editDistance(a: string, b: string): number {
   }
   return row[b.length]
 }
+
+/*
+ * Checks of single values. Each throws `PolicyError` with what was given, what was expected, and an example. `what` names the option, like 'RedisStore: maxBatch'.
+ */
+
+/** Without `max`: from `min` up. */
+export function checkInteger(value: unknown, what: string, example: number | string, min: number, max?: number): void {
+  if (Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= (max ?? Infinity)) return
+  const range = max === undefined ? `≥ ${min}` : `from ${min} to ${max}`
+  throw new PolicyError(`${what} ${shown(value)}: expected an integer ${range}, like ${example}`)
+}
+
+export function checkFlag(value: unknown, what: string): void {
+  if (typeof value !== 'boolean') throw new PolicyError(`${what} ${shown(value)}: expected true or false`)
+}
+
+export function checkText(value: unknown, what: string, example: string): void {
+  if (typeof value === 'string' && value !== '') return
+  throw new PolicyError(`${what} ${shown(value)}: expected a text that is not empty, like "${example}"`)
+}
+
+export function checkFunction(value: unknown, what: string, example: string): void {
+  if (typeof value === 'function') return
+  throw new PolicyError(`${what} ${shown(value)}: expected a function, like ${example}`)
+}
+
+export function checkClock(clock: unknown, what: string): void {
+  if (typeof (clock as { now?: unknown } | undefined)?.now === 'function') return
+  throw new PolicyError(`${what} ${shown(clock)}: expected an object with now(), like new ManualClock()`)
+}

@@ -1,4 +1,6 @@
+import { getOrMake } from './get-or-make.js'
 import type { PolicyInput } from './limit.js'
+import { BoundedMap } from './maps.js'
 
 /** An inline policy is a new object for each request, but there are only as many different policies as there are plans. */
 const MOST = 1000
@@ -8,15 +10,15 @@ const MOST = 1000
  * object is parsed once. Above 1000 policies the oldest is dropped.
  */
 export class PolicyMemo<Value> {
-  readonly #ofTexts = new Map<string, Value>()
-  readonly #ofObjects = new Map<string, Value>()
+  readonly #ofTexts = new BoundedMap<string, Value>(MOST)
+  readonly #ofObjects = new BoundedMap<string, Value>(MOST)
   readonly #ofFrozen = new WeakMap<object, Value>()
 
   /** `make` throws for an invalid policy; then nothing is cached. */
   constructor(readonly make: (policy: PolicyInput) => Value) {}
 
   of(policy: PolicyInput): Value {
-    if (typeof policy === 'string') return this.#ofTexts.get(policy) ?? this.#add(this.#ofTexts, policy, policy)
+    if (typeof policy === 'string') return getOrMake(this.#ofTexts, policy, () => this.make(policy))
     if (typeof policy !== 'object' || policy === null) return this.make(policy)
     return this.#ofFrozen.get(policy) ?? this.#ofObject(policy)
   }
@@ -24,16 +26,9 @@ export class PolicyMemo<Value> {
   #ofObject(policy: Exclude<PolicyInput, string>): Value {
     const text = jsonOf(policy)
     if (text === undefined) return this.make(policy)
-    const value = this.#ofObjects.get(text) ?? this.#add(this.#ofObjects, text, policy)
+    const value = getOrMake(this.#ofObjects, text, () => this.make(policy))
     // Any other object may have changed by the next call.
     if (isFrozen(policy)) this.#ofFrozen.set(policy, value)
-    return value
-  }
-
-  #add(known: Map<string, Value>, text: string, policy: PolicyInput): Value {
-    const value = this.make(policy)
-    if (known.size >= MOST) known.delete(known.keys().next().value as string)
-    known.set(text, value)
     return value
   }
 }

@@ -1,4 +1,4 @@
-import { PolicyError, shown } from '../core/errors.js'
+import { checkInteger } from '../core/options.js'
 import { formatIPv6, isIPv4, maskIPv6, readIPv6 } from '../http/address/address.js'
 
 const MAPPED = '::ffff:'
@@ -24,8 +24,6 @@ export function ipKeyGenerator(ip: string, ipv6Subnet: number | false = 56): str
   const carries = (a | b | c | d | e) === 0 && (mapped || (mark === 0 && ip.includes('.')))
   if (carries) return `${high >> 8}.${high & 255}.${low >> 8}.${low & 255}`
   if (!ipv6Subnet) return ip
-  if (!(Number.isInteger(ipv6Subnet) && ipv6Subnet >= 1 && ipv6Subnet <= 128)) {
-    throw new PolicyError(`ipv6Subnet ${shown(ipv6Subnet)}: expected an integer from 1 to 128, like 56, or false`)
-  }
+  checkInteger(ipv6Subnet, 'ipv6Subnet', '56, or false', 1, 128)
   return `${formatIPv6(maskIPv6(groups, ipv6Subnet))}/${ipv6Subnet}`
 }

@@ -1,5 +1,6 @@
 import { type Duration, parseOption } from '../core/duration.js'
 import { PolicyError, StoreError, shown } from '../core/errors.js'
+import { checkFunction } from '../core/options.js'
 import { GuardedStore } from '../limiter/guarded-store.js'
 import type { RedisClient } from '../redis/client.js'
 import type { IoredisLike } from '../redis/ioredis.js'
@@ -22,11 +23,7 @@ export type SendCommandCluster = (details: { key?: string; isReadOnly: boolean; 
  */
 function commandClient(sendCommand?: SendCommand, sendCommandCluster?: SendCommandCluster): RedisClient {
   const send = sendCommand ?? sendCommandCluster
-  if (typeof send !== 'function') {
-    throw new PolicyError(
-      `RedisStore: sendCommand ${shown(send)}: expected a function, like (...args) => client.call(...args), or better the client itself`,
-    )
-  }
+  checkFunction(send, 'RedisStore: sendCommand', '(...args) => client.call(...args), or better the client itself')
   // Called asynchronously, so that an error of the function becomes a rejection.
   const ask = async (key: string | undefined, command: string[]) =>
     sendCommand ? sendCommand(...command) : sendCommandCluster!({ key, isReadOnly: false, command })

@@ -20,8 +20,13 @@ export const HEADER_FORMS: readonly HeaderForm[] = ['draft-8', 'draft-7', 'draft
 /** Names and values of header fields. */
 export type Fields = Record<string, string>
 
-/** Writes the fields of one form for a decision. */
-type Write = (fields: Fields, decision: Decision) => void
+/** Writes the fields of one form. */
+interface Writer {
+  /** `RateLimit-Policy`; undefined: the form has no such field. */
+  readonly policy?: string
+  /** Writes the other fields, for a decision that was counted. */
+  write(fields: Fields, decision: Decision): void
+}
 
 /** RFC 9651, section 3.3.1: an Integer has at most fifteen digits. */
 const MOST = 999_999_999_999_999
@@ -31,10 +36,14 @@ const MOST = 999_999_999_999_999
  * built once, here. `clock` is for the one form with a moment instead of a duration.
  */
 export function headersFor(forms: readonly HeaderForm[], policy: Policy, clock: Clock): (decision: Decision) => Fields {
-  const writes = forms.map(form => writers[form](policy, clock))
+  const chosen = forms.map(form => writers[form](policy, clock))
   return decision => {
     const fields: Fields = {}
-    for (const write of writes) write(fields, decision)
+    const counted = isCounted(decision)
+    for (const writer of chosen) {
+      if (writer.policy !== undefined) fields['RateLimit-Policy'] = writer.policy
+      if (counted) writer.write(fields, decision)
+    }
     return fields
   }
 }
@@ -102,56 +111,58 @@ export function concurrencyPolicy(name: string, permits: number): string {
   return `${quoted(name)};q=${integer(permits)};qu="concurrent-requests"`
 }
 
-const writers: Record<HeaderForm, (policy: Policy, clock: Clock) => Write> = {
+const writers: Record<HeaderForm, (policy: Policy, clock: Clock) => Writer> = {
   'draft-8': draft8,
   'draft-7': draft7,
   'draft-6': draft6,
   legacy,
 }
 
-function draft8(policy: Policy): Write {
-  const policyText = policy.map(limit => `${quoted(limit.name)};q=${integer(limit.quota)}${windowOf(limit)}`).join(', ')
-  return (fields, decision) => {
-    fields['RateLimit-Policy'] = policyText
-    if (!isCounted(decision)) return
-    const { verdicts } = decision
-    let text = ''
-    for (let i = 0; i < verdicts.length; i++) {
-      const verdict = verdicts[i]
-      if (i > 0) text += ', '
-      text += `${itemOf(verdict.limit)}${remainingOf(verdict)};t=${secondsOf(verdict)}`
-    }
-    fields.RateLimit = text
+function draft8(policy: Policy): Writer {
+  /** `"100-per-1m";r=` of each limit by its name, which a share of it in an outage keeps. */
+  const items = new Map(policy.map(({ name }) => [name, `${quoted(name)};r=`]))
+  return {
+    policy: policy.map(limit => `${quoted(limit.name)};q=${integer(limit.quota)}${windowOf(limit)}`).join(', '),
+    write(fields, { verdicts }) {
+      let text = ''
+      for (let i = 0; i < verdicts.length; i++) {
+        const verdict = verdicts[i]
+        if (i > 0) text += ', '
+        text += `${items.get(verdict.limit.name)}${remainingOf(verdict)};t=${secondsOf(verdict)}`
+      }
+      fields.RateLimit = text
+    },
   }
 }
 
-function draft7(policy: Policy): Write {
-  const policyText = quotaList(policy)
-  return (fields, decision) => {
-    fields['RateLimit-Policy'] = policyText
-    if (!isCounted(decision)) return
-    const limit = integer(decision.limit.quota)
-    fields.RateLimit = `limit=${limit}, remaining=${remainingOf(decision)}, reset=${secondsOf(decision)}`
+function draft7(policy: Policy): Writer {
+  return {
+    policy: quotaList(policy),
+    write(fields, decision) {
+      const limit = integer(decision.limit.quota)
+      fields.RateLimit = `limit=${limit}, remaining=${remainingOf(decision)}, reset=${secondsOf(decision)}`
+    },
   }
 }
 
-function draft6(policy: Policy): Write {
-  const policyText = quotaList(policy)
-  return (fields, decision) => {
-    fields['RateLimit-Policy'] = policyText
-    if (!isCounted(decision)) return
-    fields['RateLimit-Limit'] = `${integer(decision.limit.quota)}`
-    fields['RateLimit-Remaining'] = `${remainingOf(decision)}`
-    fields['RateLimit-Reset'] = `${secondsOf(decision)}`
+function draft6(policy: Policy): Writer {
+  return {
+    policy: quotaList(policy),
+    write(fields, decision) {
+      fields['RateLimit-Limit'] = `${integer(decision.limit.quota)}`
+      fields['RateLimit-Remaining'] = `${remainingOf(decision)}`
+      fields['RateLimit-Reset'] = `${secondsOf(decision)}`
+    },
   }
 }
 
-function legacy(_policy: Policy, clock: Clock): Write {
-  return (fields, decision) => {
-    if (!isCounted(decision)) return
-    fields['X-RateLimit-Limit'] = `${decision.limit.quota}`
-    fields['X-RateLimit-Remaining'] = `${Math.min(decision.remaining, decision.limit.quota)}`
-    fields['X-RateLimit-Reset'] = `${Math.ceil((clock.now() + waitOf(decision)) / 1000)}`
+function legacy(_policy: Policy, clock: Clock): Writer {
+  return {
+    write(fields, decision) {
+      fields['X-RateLimit-Limit'] = `${decision.limit.quota}`
+      fields['X-RateLimit-Remaining'] = `${Math.min(decision.remaining, decision.limit.quota)}`
+      fields['X-RateLimit-Reset'] = `${Math.ceil((clock.now() + waitOf(decision)) / 1000)}`
+    },
   }
 }
 
@@ -175,7 +186,7 @@ function waitOf({ allowed, retryAfterMs, resetAfterMs, limit }: Verdict): number
  * The remaining units, at most the quota: a bucket may hold a burst above it, and clients treat more remaining than the quota as an error.
  */
 function remainingOf({ remaining, limit }: Verdict): number {
-  return integer(Math.min(remaining, limit.quota))
+  return Math.min(remaining, limit.quota, MOST)
 }
 
 function secondsOf(verdict: Verdict): number {
@@ -191,18 +202,6 @@ function windowOf({ windowMs, calendar }: Limit): string {
 function quotaList(policy: Policy): string {
   const firsts = policy.filter((limit, i) => policy.findIndex(({ quota }) => quota === limit.quota) === i)
   return firsts.map(limit => `${integer(limit.quota)}${windowOf(limit)}`).join(', ')
-}
-
-const items = new WeakMap<Limit, string>()
-
-/** `"100-per-1m";r=`, built once for each limit. */
-function itemOf(limit: Limit): string {
-  let item = items.get(limit)
-  if (item === undefined) {
-    item = `${quoted(limit.name)};r=`
-    items.set(limit, item)
-  }
-  return item
 }
 
 /** A String of RFC 9651, section 3.3.3. Names are printable ASCII, so only two characters need an escape. */

@@ -1,4 +1,6 @@
 import { PolicyError } from '../core/errors.js'
+import { getOrMake } from '../core/get-or-make.js'
+import { BoundedMap } from '../core/maps.js'
 import { emitWarning } from '../core/warnings.js'
 
 /** What calls a middleware. */
@@ -125,7 +127,7 @@ interface Kind {
 
 /** More kinds than any service has; beyond, the oldest are forgotten. */
 const MOST_KINDS = 1000
-const KINDS = new Map<string, Kind>()
+const KINDS = new BoundedMap<string, Kind>(MOST_KINDS)
 let warnedOfCreation = false
 
 /**
@@ -139,14 +141,8 @@ export class CreationWatch {
 
   /** `kind`: a text that is the same for limiters of the same name and limits. */
   constructor(kind: string) {
-    let known = KINDS.get(kind)
-    if (known === undefined) {
-      known = { decided: false, once: 0 }
-      KINDS.set(kind, known)
-      if (KINDS.size > MOST_KINDS) KINDS.delete(KINDS.keys().next().value as string)
-    }
-    this.#kind = known
-    this.#late = known.decided
+    this.#kind = getOrMake(KINDS, kind, () => ({ decided: false, once: 0 }))
+    this.#late = this.#kind.decided
   }
 
   /** Counts a decision. False: it need not be told of more. */

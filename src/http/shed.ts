@@ -1,7 +1,6 @@
 import { CALM_LEVEL, checkLoad, FULL_LEVEL, type Load } from '../adaptive/load.js'
-import { PolicyError, shown } from '../core/errors.js'
 import { notify, type Observer, parseObserver } from '../core/observer.js'
-import { checkOptions, type OptionNames } from '../core/options.js'
+import { checkFunction, checkInteger, checkOptions, type OptionNames } from '../core/options.js'
 import { CLIENT_OPTIONS, Client, type ClientOptions, parseClientOptions } from './address/client.js'
 import { type Answer, type Framework, type Gate, PASS, plainReply } from './framework.js'
 import { checkIsCalled } from './mounting.js'
@@ -50,12 +49,8 @@ export class ShedGate<Request, Response> implements Gate<Request, Response> {
     checkOptions('shed', options, OPTIONS, '{ load: processLoad(), priority: req => (req.path === "/health" ? 0 : 1) }')
     const { load, priority, levels = 4, observer } = options
     checkLoad(load, 'shed')
-    if (typeof priority !== 'function') {
-      throw new PolicyError(`shed: priority ${shown(priority)}: expected a function, like req => (req.user ? 0 : 3)`)
-    }
-    if (!(Number.isSafeInteger(levels) && levels >= 2)) {
-      throw new PolicyError(`shed: levels ${shown(levels)}: expected an integer ≥ 2, like 4`)
-    }
+    checkFunction(priority, 'shed: priority', 'req => (req.user ? 0 : 3)')
+    checkInteger(levels, 'shed: levels', 4, 2)
     this.#options = options
     this.#framework = framework
     this.#client = new Client(framework, parseClientOptions('shed', options))

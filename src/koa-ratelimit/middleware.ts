@@ -1,5 +1,6 @@
 import type { Context, Middleware, Next } from 'koa'
 import { PolicyError, shown } from '../core/errors.js'
+import { checkFunction } from '../core/options.js'
 import { isPromise } from '../http/call-option.js'
 import { type Count, type Counter, MemoryCounter, type MemoryEntry, RedisCounter } from './counters.js'
 
@@ -78,9 +79,7 @@ function configurationOf(options: LimiterOptions): Configuration {
   if (driver === 'memory' && !(db instanceof Map)) {
     throw new PolicyError(`koa-ratelimit: db ${shown(db)}: expected a Map with driver "memory", like new Map()`)
   }
-  if (typeof id !== 'function') {
-    throw new PolicyError(`koa-ratelimit: id ${shown(id)}: expected a function, like ctx => ctx.ip`)
-  }
+  checkFunction(id, 'koa-ratelimit: id', 'ctx => ctx.ip')
   const duration = numberOf(options.duration ?? HOUR_MS)
   if (!(duration > 0 && duration <= Number.MAX_SAFE_INTEGER)) {
     throw new PolicyError(`koa-ratelimit: duration ${shown(options.duration)}: expected ms > 0, like 60000`)

@@ -142,7 +142,12 @@ export class CircuitBreakers {
   readonly audience = new BreakerAudience()
   readonly #byServer = new Map<string, CircuitBreaker>()
 
-  private constructor(readonly store: Store) {}
+  /** The breaker of a store with one server. */
+  readonly only: CircuitBreaker | undefined
+
+  private constructor(readonly store: Store) {
+    if (store.serverOf === undefined) this.only = this.of('')
+  }
 
   static of(store: Store, deadlineMs: number): CircuitBreakers {
     const byDeadline = getOrMake(BREAKERS, store, () => new Map())
@@ -150,29 +155,18 @@ export class CircuitBreakers {
   }
 
   of(server: string): CircuitBreaker {
-    let breaker = this.#byServer.get(server)
-    if (breaker === undefined) {
-      breaker = new CircuitBreaker()
-      this.#byServer.set(server, breaker)
-    }
-    return breaker
+    return getOrMake(this.#byServer, server, () => new CircuitBreaker())
   }
 
   ofCharge(charge: Charge): CircuitBreaker {
-    return this.of(this.store.serverOf?.(charge) ?? '')
+    return this.only ?? this.of(this.store.serverOf!(charge))
   }
 
   /** Groups charges by the breaker of their server. */
   parts<C extends Charge>(charges: readonly C[]): ReadonlyMap<CircuitBreaker, readonly C[]> {
-    const [first] = charges
-    if (charges.length === 1 || this.store.serverOf === undefined) return new Map([[this.ofCharge(first), charges]])
+    if (this.only !== undefined) return new Map([[this.only, charges]])
     const parts = new Map<CircuitBreaker, C[]>()
-    for (const charge of charges) {
-      const breaker = this.ofCharge(charge)
-      const part = parts.get(breaker)
-      if (part === undefined) parts.set(breaker, [charge])
-      else part.push(charge)
-    }
+    for (const charge of charges) getOrMake(parts, this.ofCharge(charge), () => []).push(charge)
     return parts
   }
 }

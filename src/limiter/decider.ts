@@ -6,18 +6,22 @@ import { notifyDecided, type Observer } from '../core/observer.js'
 import { PolicyMemo } from '../core/policy-memo.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
 import type { Lease } from '../stores/redis/leases/holdings.js'
-import { type Charge, type ChargedAt, DEFAULT_LIMITER, type Store } from '../stores/store.js'
-import { LeasedLimits, LoneLimit } from './at-once.js'
+import { type BoundPolicy, type Charge, type ChargedAt, DEFAULT_LIMITER, type Store } from '../stores/store.js'
 import type { DenyCache } from './deny-cache.js'
 import type { FailurePolicy } from './fallback.js'
-import { type GuardedStore, isAskable } from './guarded-store.js'
+import { DecisionRequest, type GuardedStore, type Verb } from './guarded-store.js'
 import { chargesOf, type LimiterKey } from './key.js'
+import { LeasedLimits } from './leased-limits.js'
 import type { PolicyFunction } from './options.js'
 import { PartialGrant } from './partial-grant.js'
-import { PendingDecision } from './pending-decision.js'
-import { allowAnyway, type ChangeCharges, decide, type Spender, SpendingClock } from './settlement.js'
-
-type Verb = 'consume' | 'peek'
+import {
+  allowAnyway,
+  type ChangeCharges,
+  decide,
+  SettleableDecision,
+  type Spender,
+  SpendingClock,
+} from './settlement.js'
 
 /** The parts that all deciders of one limiter share. */
 interface DeciderParts {
@@ -49,8 +53,7 @@ export class Decider implements Spender {
   readonly #clock: Clock
   /** The store, if it is a `MemoryStore`, which knows the time of its decisions. */
   readonly #memory: MemoryStore | undefined
-  /** Decides for text keys without asking a store that answers later, where possible. */
-  readonly atOnce: LoneLimit | LeasedLimits | undefined
+  readonly #bound: BoundPolicy | undefined
   readonly #leased: LeasedLimits | undefined
 
   constructor(
@@ -71,8 +74,8 @@ export class Decider implements Spender {
     this.#shadow = shadow
     this.#clock = store.clock ?? monotonicClock
     this.#memory = store instanceof MemoryStore ? store : undefined
+    this.#bound = store.bind?.(policy, this.#limiter)
     this.#leased = LeasedLimits.of(policy, this.#limiter, this, observer)
-    this.atOnce = LoneLimit.of(policy, this.#limiter, this) ?? this.#leased
   }
 
   /** The charges of a key. Throws `PolicyError` for a record of keys that does not fit the policy. */
@@ -80,10 +83,22 @@ export class Decider implements Spender {
     return chargesOf(this.policy, key, this.#limiter)
   }
 
-  /** Spends if the cost fits: synchronously where the store is synchronous, unless the caller tried that before. Throws only for an invalid key. */
-  consume(key: LimiterKey, cost: number, wasTried = false): Promise<Decision> | Decision {
-    const decision = !wasTried && typeof key === 'string' ? this.atOnce?.consume(key, cost) : undefined
-    if (decision !== undefined) return this.#report(true, decision)
+  /** Spends if the cost fits: synchronously where the store is, or from a lease. Throws only for an invalid key. */
+  consume(key: LimiterKey, cost: number): Promise<Decision> | Decision {
+    if (typeof key === 'string') {
+      const verdict = this.#bound?.consume?.(key, cost)
+      if (verdict !== undefined) {
+        const spent = this.#times.spentAt(this.#memory!.decidedAt)
+        const delayMs = verdict.delayMs
+        const all = [verdict]
+        return this.#report(
+          true,
+          new SettleableDecision(verdict, key, cost, all, 'memory', false, delayMs, spent, false),
+        )
+      }
+      const decision = this.#leased?.consume(key, cost)
+      if (decision !== undefined) return this.#report(true, decision)
+    }
     return this.decide('consume', key, cost, true)
   }
 
@@ -102,7 +117,7 @@ export class Decider implements Spender {
     observed: boolean,
     grant?: PartialGrant,
   ): Promise<Decision> | Decision {
-    const charges = this.chargesOf(key)
+    const charges = typeof key === 'string' ? undefined : this.chargesOf(key)
     const denial = this.#denials?.find(key, cost, this.policy)
     if (denial !== undefined) return this.#report(observed, denial)
     if (this.#leased !== undefined && verb === 'consume' && typeof key === 'string') {
@@ -110,42 +125,47 @@ export class Decider implements Spender {
       if (refusal !== undefined) return this.#report(observed, refusal)
     }
     const epoch = this.#denials?.epoch ?? 0
-    // A store that does not report when it decided may have decided as soon as it was asked.
-    const askedAt = this.#memory !== undefined || isAskable(this.store, verb) ? undefined : this.#clock.now()
-    const answer = this.#guarded.decide(verb, charges, cost, grant)
-    const spent = () => grant?.cost ?? cost
-    if (!(answer instanceof PendingDecision)) {
-      return this.#report(
-        observed,
-        this.#settleable(verb, key, charges, spent(), answer, 'memory', this.#memory?.decidedAt, askedAt),
-      )
+    const request = new PolicyRequest(
+      this,
+      this.#guarded,
+      verb,
+      cost,
+      key,
+      this.#bound,
+      grant,
+      observed,
+      epoch,
+      charges,
+    )
+    const verdicts = this.#guarded.decide(request)
+    if (verdicts !== undefined) return this.#report(observed, this.#settleable(request, verdicts, 'memory'))
+    return new Promise((resolve, reject) => request.listen(resolve, reject))
+  }
+
+  /** The decision of a store that has answered later, as the caller sees it. */
+  answered(
+    request: PolicyRequest,
+    verdicts: readonly Verdict[],
+    chargedAt: ChargedAt | undefined,
+    lease: object | undefined,
+  ): Decision {
+    const { verb, key, epoch, observed } = request
+    if (lease !== undefined) {
+      const spent = this.#leased?.spentFrom(lease as Lease)
+      return this.#report(observed, decide(key, request.spent, verdicts, 'lease', false, spent))
     }
-    return new Promise((resolve, reject) => {
-      answer.listen(
-        (verdicts, _, chargedAt, lease) => {
-          try {
-            resolve(
-              this.#report(
-                observed,
-                lease === undefined
-                  ? this.#answered(verb, key, charges, spent(), verdicts, chargedAt, askedAt, epoch)
-                  : decide(key, spent(), verdicts, 'lease', false, this.#leased?.spentFrom(lease as Lease)),
-              ),
-            )
-          } catch (error) {
-            reject(error)
-          }
-        },
-        () => {
-          try {
-            const failing = (units: number) => this.#failure[verb](key, charges, units)
-            resolve(this.#report(observed, grant === undefined ? failing(cost) : grant.decision(failing)))
-          } catch (error) {
-            reject(error)
-          }
-        },
-      )
-    })
+    const decision = this.#settleable(request, verdicts, 'redis', chargedAt)
+    // Units of leases may come back at any moment: then an answer says nothing of later or larger requests.
+    const isAlone = this.#leased === undefined
+    if (!decision.allowed) this.#denials?.remember(key, this.policy, decision, epoch, isAlone)
+    else if (verb === 'consume' && isAlone) this.#denials?.renew(key, this.policy, decision, epoch)
+    return this.#report(observed, decision)
+  }
+
+  /** The decision of the failure policy, as the caller sees it. */
+  failed({ verb, key, cost, charges, grant, observed }: PolicyRequest): Decision {
+    const failing = (units: number) => this.#failure[verb](key, charges, units)
+    return this.#report(observed, grant === undefined ? failing(cost) : grant.decision(failing))
   }
 
   /** Gives back units that were bought in advance and not spent. */
@@ -157,12 +177,12 @@ export class Decider implements Spender {
   granted(
     key: LimiterKey,
     charges: readonly Charge[],
-    cost: number,
+    spent: number,
     verdicts: readonly Verdict[],
     chargedAt: ChargedAt,
   ): Decision {
     const source = this.#memory === undefined ? 'redis' : 'memory'
-    return this.#settleable('consume', key, charges, cost, verdicts, source, chargedAt, undefined)
+    return this.#settleable({ verb: 'consume', key, charges, spent }, verdicts, source, chargedAt)
   }
 
   /** Reports a decision to the observer and returns it as the caller sees it. */
@@ -172,45 +192,91 @@ export class Decider implements Spender {
     return given
   }
 
-  #answered(
-    verb: Verb,
-    key: LimiterKey,
-    charges: readonly Charge[],
-    cost: number,
-    verdicts: readonly Verdict[],
-    chargedAt: ChargedAt | undefined,
-    askedAt: number | undefined,
-    epoch: number,
-  ): Decision {
-    const decision = this.#settleable(verb, key, charges, cost, verdicts, 'redis', chargedAt, askedAt)
-    // Units of leases may come back at any moment: then an answer says nothing of later or larger requests.
-    const isAlone = this.#leased === undefined
-    if (!decision.allowed) this.#denials?.remember(key, this.policy, decision, epoch, isAlone)
-    else if (verb === 'consume' && isAlone) this.#denials?.renew(key, this.policy, decision, epoch)
-    return decision
-  }
-
   #settleable(
-    verb: Verb,
-    key: LimiterKey,
-    charges: readonly Charge[],
-    cost: number,
+    request: SpendingRequest,
     verdicts: readonly Verdict[],
     source: 'memory' | 'redis',
-    chargedAt: ChargedAt | undefined,
-    askedAt: number | undefined,
+    chargedAt: ChargedAt | undefined = this.#memory?.decidedAt,
   ): Decision {
-    if (verb === 'peek') return decide(key, cost, verdicts, source)
+    const { verb, key, spent } = request
+    if (verb === 'peek') return decide(key, spent, verdicts, source)
+    if (typeof key === 'string' && chargedAt !== undefined) {
+      return decide(key, spent, verdicts, source, false, this.#times.spentAt(chargedAt))
+    }
+    const { charges, askedAt = this.#clock.now() } = request
     // The caller owns the record of keys and may change it before the decision is settled.
-    const spent =
-      typeof key === 'string' && chargedAt !== undefined
-        ? this.#times.spentAt(chargedAt)
-        : {
-            spender: { store: this.store, change: this.change, key, chargesOf: () => charges },
-            chargedAt,
-            askedAt: askedAt ?? this.#clock.now(),
-          }
-    return decide(key, cost, verdicts, source, false, spent)
+    const spender = { store: this.store, change: this.change, key, chargesOf: () => charges }
+    return decide(key, spent, verdicts, source, false, { spender, chargedAt, askedAt })
+  }
+}
+
+/** A request whose decision may be settled. */
+interface SpendingRequest {
+  readonly verb: Verb
+  readonly key: LimiterKey
+  readonly charges: readonly Charge[]
+  /** Units that it spends if it is allowed. */
+  readonly spent: number
+  readonly askedAt?: number | undefined
+}
+
+/** A request under a policy: it becomes the decision of the store, or of the failure policy. */
+class PolicyRequest extends DecisionRequest implements SpendingRequest {
+  declare readonly key: LimiterKey
+  #charges: readonly Charge[] | undefined
+  #resolve: ((decision: Decision) => void) | undefined
+  #reject: ((error: unknown) => void) | undefined
+  #hasFailed = false
+
+  constructor(
+    readonly decider: Decider,
+    guarded: GuardedStore,
+    verb: Verb,
+    cost: number,
+    key: LimiterKey,
+    bound: BoundPolicy | undefined,
+    grant: PartialGrant | undefined,
+    readonly observed: boolean,
+    /** Of the cache of denials, when the store was asked. */
+    readonly epoch: number,
+    charges: readonly Charge[] | undefined,
+  ) {
+    super(guarded, verb, cost, key, bound, grant)
+    this.#charges = charges
+  }
+
+  get charges(): readonly Charge[] {
+    this.#charges ??= this.decider.chargesOf(this.key)
+    return this.#charges
+  }
+
+  get spent(): number {
+    return this.grant?.cost ?? this.cost
+  }
+
+  /** Calls one of the functions once: at once if the request has failed already. */
+  listen(resolve: (decision: Decision) => void, reject: (error: unknown) => void): void {
+    this.#resolve = resolve
+    this.#reject = reject
+    if (this.#hasFailed) this.fail()
+  }
+
+  answer(verdicts: readonly Verdict[], chargedAt?: ChargedAt, lease?: object): void {
+    try {
+      this.#resolve?.(this.decider.answered(this, verdicts, chargedAt, lease))
+    } catch (error) {
+      this.#reject?.(error)
+    }
+  }
+
+  fail(): void {
+    this.#hasFailed = true
+    if (this.#resolve === undefined) return
+    try {
+      this.#resolve(this.decider.failed(this))
+    } catch (error) {
+      this.#reject?.(error)
+    }
   }
 }
 

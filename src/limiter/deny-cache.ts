@@ -3,6 +3,7 @@ import { type Clock, monotonicClock } from '../core/clock.js'
 import type { Decision, Verdict } from '../core/decision.js'
 import { getOrMake } from '../core/get-or-make.js'
 import type { Policy } from '../core/limit.js'
+import { BoundedMap } from '../core/maps.js'
 import { ownCopy, shortKey } from '../core/short-key.js'
 import type { Store } from '../stores/store.js'
 import type { LimiterKey } from './key.js'
@@ -36,19 +37,22 @@ const MOST_LARGER = 4
  * process does so if the store reports it (`Store.onReset`), else the denial stays until it ends.
  */
 export class DenyCache {
-  readonly #denials = new Map<string, Denial>()
+  readonly #denials: BoundedMap<string, Denial>
   /** The epoch of the last drop, at an index from the key's hash; several keys share an index. */
   readonly #droppedIn = new Float64Array(DROP_PLACES)
   #allDroppedIn = 0
-  #epoch = 0
+  /** Grows with every change. An answer is remembered only if its key has not changed since the request. */
+  epoch = 0
   /** How many cached denials are of records of keys, which a reset of any key may affect. */
   #records = 0
 
   private constructor(
     readonly store: Store,
     readonly clock: Clock,
-    private maxKeys: number,
-  ) {}
+    maxKeys: number,
+  ) {
+    this.#denials = new BoundedMap(maxKeys)
+  }
 
   // Held here, because the store does not keep its listeners alive.
   readonly #onReset = (key: string | undefined) => (key === undefined ? this.#shorten() : this.drop(key))
@@ -62,7 +66,7 @@ export class DenyCache {
       caches.byLimiter.set(limiter, cache)
       store.onReset?.(cache.#onReset)
     }
-    cache.maxKeys = Math.max(cache.maxKeys, maxKeys)
+    cache.#denials.most = Math.max(cache.#denials.most, maxKeys)
     caches.users++
     return cache
   }
@@ -70,11 +74,6 @@ export class DenyCache {
   /** Called once when a limiter closes. After the last one of the store it need not listen for resets. */
   leave(): void {
     if (--cachesOf(this.store).users === 0) this.store.hearResets?.(0)
-  }
-
-  /** Grows with every change. An answer is remembered only if its key has not changed since the request. */
-  get epoch(): number {
-    return this.#epoch
   }
 
   /** The denial that still holds for this key, cost and policy, with its present times. */
@@ -120,12 +119,6 @@ export class DenyCache {
       this.#put(text, { ...known, larger: [...others.slice(1 - MOST_LARGER), denial] })
       return
     }
-    if (this.#denials.size >= this.maxKeys && !this.#denials.has(text)) {
-      for (const oldest of this.#denials.keys()) {
-        this.#denials.delete(oldest)
-        break
-      }
-    }
     if (typeof key !== 'string') this.#records++
     this.#put(text, denial)
     this.store.hearResets?.(retryAfterMs)
@@ -160,7 +153,7 @@ export class DenyCache {
       return
     }
     this.#denials.delete(textOf(key))
-    this.#droppedIn[placeOf(key)] = ++this.#epoch
+    this.#droppedIn[placeOf(key)] = ++this.epoch
   }
 
   /** Messages of other processes may have been lost, for example because listening has only just begun: a message counts as lost when it is a second late. */
@@ -171,18 +164,18 @@ export class DenyCache {
       if (ageMs < 0 || ageMs >= LATE_MS) this.#denials.delete(text)
       else this.#denials.set(text, { ...denial, endsAfterMs: LATE_MS })
     }
-    this.#allDroppedIn = ++this.#epoch
+    this.#allDroppedIn = ++this.epoch
   }
 
   #clear(): void {
     this.#denials.clear()
     this.#records = 0
-    this.#allDroppedIn = ++this.#epoch
+    this.#allDroppedIn = ++this.epoch
   }
 
   /** Keys may share an index: then an answer is not remembered although it could be. */
   #wasDroppedSince(epoch: number, key: LimiterKey): boolean {
-    if (this.#epoch === epoch) return false
+    if (this.epoch === epoch) return false
     if (this.#allDroppedIn > epoch) return true
     if (typeof key === 'string') return this.#droppedIn[placeOf(key)] > epoch
     return true

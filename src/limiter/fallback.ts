@@ -1,4 +1,4 @@
-import type { Decision, Verdict } from '../core/decision.js'
+import { type Decision, verdictOf } from '../core/decision.js'
 import { getOrMake } from '../core/get-or-make.js'
 import type { Limit } from '../core/limit.js'
 import type { Observer } from '../core/observer.js'
@@ -62,15 +62,8 @@ export class FailurePolicy {
   #decideFlatly(key: LimiterKey, charges: readonly Charge[], cost: number): Decision {
     const allowed = this.kind === 'open'
     const waitMs = allowed ? 0 : CLOSED_RETRY_MS
-    const verdicts = charges.map(
-      ({ limit }): Verdict => ({
-        limit,
-        allowed,
-        remaining: allowed ? Math.max(0, limit.quota - cost) : 0,
-        retryAfterMs: waitMs,
-        resetAfterMs: waitMs,
-        delayMs: 0,
-      }),
+    const verdicts = charges.map(({ limit }) =>
+      verdictOf(limit, allowed ? Math.max(0, limit.quota - cost) : 0, waitMs, waitMs),
     )
     return decide(key, cost, verdicts, allowed ? 'open' : 'closed', true)
   }
@@ -84,13 +77,10 @@ export class FailurePolicy {
   /** The part of a limit that one process grants alone: rounded down, but at least 1 if the limit is not 0. */
   #shareOf(limit: Limit): Limit {
     if (this.localShare === 1) return limit
-    let shared = this.#shared.get(limit)
-    if (shared === undefined) {
+    return getOrMake(this.#shared, limit, () => {
       const part = (units: number) => (units === 0 ? 0 : Math.max(1, this.#partOf(units)))
-      shared = Object.freeze({ ...limit, quota: part(limit.quota), burst: part(limit.burst) })
-      this.#shared.set(limit, shared)
-    }
-    return shared
+      return Object.freeze({ ...limit, quota: part(limit.quota), burst: part(limit.burst) })
+    })
   }
 }
 

@@ -1,15 +1,17 @@
-import { Deadline, type PendingOutcome } from '../core/clock.js'
+import { type Clock, Deadline, monotonicClock, type Pending, type PendingOutcome } from '../core/clock.js'
 import type { Verdict } from '../core/decision.js'
 import { StoreError, shown } from '../core/errors.js'
 import { notify, type Observer } from '../core/observer.js'
 import type { LineGuard } from '../stores/lines.js'
+import { MemoryStore } from '../stores/memory/memory-store.js'
 import type { RedisStore } from '../stores/redis/redis-store.js'
-import { type Charge, IN_REDIS, type Store } from '../stores/store.js'
+import { type Asker, type BoundPolicy, type Charge, type ChargedAt, IN_REDIS, type Store } from '../stores/store.js'
 import { AnswerWatch, type CircuitBreaker, CircuitBreakers } from './breaker.js'
+import type { LimiterKey } from './key.js'
 import type { PartialGrant } from './partial-grant.js'
-import { type DecisionWatch, PendingDecision } from './pending-decision.js'
 
 type Answer<T> = Promise<T> | T
+export type Verb = 'consume' | 'peek'
 
 const REFUSED = new StoreError('the store failed too often of late and is not asked')
 
@@ -23,12 +25,82 @@ export function isAskable(store: Store, verb: 'consume' | 'peek'): store is Redi
   return isRedisStore(store) && store.isAskable(verb)
 }
 
+/**
+ * A request for a decision. A store that answers later calls it back, like a promise but cheaper: under load, promises would cost more than all other work of the
+ * client for the decision.
+ */
+export abstract class DecisionRequest implements Asker, Pending {
+  endsAt = 0
+  settled = false
+  /** The breaker of the server that is asked now. */
+  breaker!: CircuitBreaker
+  /** Whether that breaker was open when the server was asked. */
+  isProbe = false
+  deadline!: Deadline
+  /** When the store was asked, by its clock or a monotonic one, if it does not report when it decides. */
+  askedAt: number | undefined
+
+  constructor(
+    readonly guarded: GuardedStore,
+    readonly verb: Verb,
+    readonly cost: number,
+    /** Undefined: there are charges only. */
+    readonly key?: LimiterKey,
+    readonly bound?: BoundPolicy,
+    /** Takes as much as fits. */
+    readonly grant?: PartialGrant,
+  ) {}
+
+  abstract get charges(): readonly Charge[]
+
+  /** Called once: this, or `fail`. */
+  abstract answer(verdicts: readonly Verdict[], chargedAt?: ChargedAt, lease?: object): void
+  abstract fail(error: StoreError): void
+
+  asks(server: string): void {
+    if (!this.settled) this.guarded.next(this, server)
+  }
+
+  resolve(verdicts: readonly Verdict[], answeredAt: number, chargedAt?: ChargedAt, lease?: object): void {
+    if (this.guarded.answered(this, answeredAt)) this.answer(verdicts, chargedAt, lease)
+  }
+
+  reject(cause: unknown): void {
+    if (this.guarded.failed(this)) this.fail(this.guarded.failure(cause, this.breaker))
+  }
+
+  expire(error: StoreError): void {
+    if (this.isProbe) this.breaker.silence()
+    this.fail(this.guarded.failure(error, this.breaker))
+  }
+
+  late(): void {
+    this.breaker.probeNow()
+  }
+}
+
+/** A request for the verdicts alone. */
+class VerdictsRequest extends DecisionRequest {
+  constructor(
+    guarded: GuardedStore,
+    verb: Verb,
+    readonly charges: readonly Charge[],
+    cost: number,
+    readonly answer: (verdicts: readonly Verdict[]) => void,
+    readonly fail: (error: StoreError) => void,
+  ) {
+    super(guarded, verb, cost)
+  }
+}
+
 /** A store behind a deadline and circuit breakers: every call ends in time, with an answer or with `StoreError`. */
-export class GuardedStore implements DecisionWatch, LineGuard {
+export class GuardedStore implements LineGuard {
   readonly #breakers: CircuitBreakers
   readonly #usual: Deadline
   /** For calls to a store that has not answered this process yet. */
-  readonly #first: Deadline | undefined
+  #first: Deadline | undefined
+  /** Dates the requests of a store that does not report when it decides. */
+  readonly #clock: Clock | undefined
   readonly #answers: AnswerWatch | undefined
 
   constructor(
@@ -41,6 +113,7 @@ export class GuardedStore implements DecisionWatch, LineGuard {
     if (isRedisStore(store) && store.connectDeadlineMs > deadlineMs) {
       this.#first = new Deadline(store.connectDeadlineMs)
     }
+    if (!(store instanceof MemoryStore)) this.#clock = store.clock ?? monotonicClock
     this.#answers = AnswerWatch.of(observer)
     if (observer !== undefined) this.#breakers.audience.join(observer)
   }
@@ -54,29 +127,31 @@ export class GuardedStore implements DecisionWatch, LineGuard {
     return this.#first !== undefined && (this.store as RedisStore).isFirst ? this.#first : this.#usual
   }
 
-  /** A decision: the verdicts if the store is synchronous, else a pending decision. `grant`: takes as much as fits. */
-  decide(
-    verb: 'consume' | 'peek',
-    charges: readonly Charge[],
-    cost: number,
-    grant?: PartialGrant,
-  ): PendingDecision | readonly Verdict[] {
+  /** Makes a request: returns the verdicts if the store is synchronous, else undefined. It may fail before this returns. */
+  decide(request: DecisionRequest): readonly Verdict[] | undefined {
     const { store } = this
-    const breaker = this.#breakers.ofCharge(charges[0])
-    const isProbe = breaker.isOpen
-    const deadline = this.#deadline
+    const { verb, cost, key, bound, grant } = request
+    const breaker = this.#breakers.only ?? this.#breakers.ofCharge(request.charges[0])
+    request.breaker = breaker
+    request.isProbe = breaker.isOpen
+    request.deadline = this.#deadline
     const now = performance.now()
-    if (!breaker.admits(now) || (charges.length > 1 && this.#isClosedToRest(charges, breaker))) {
-      return PendingDecision.refused(this, breaker, deadline, REFUSED)
+    const isAlone = breaker === this.#breakers.only
+    if (!breaker.admits(now) || (!isAlone && this.#isClosedToRest(request, breaker))) {
+      request.settled = true
+      request.fail(REFUSED)
+      return undefined
     }
-    const pending = new PendingDecision(this, breaker, isProbe, deadline)
     try {
       if (isAskable(store, verb)) {
-        deadline.start(pending)
-        if (grant !== undefined) grant.ask(store, charges, pending)
-        else store.ask(verb, charges, cost, pending)
-        return pending
+        request.deadline.start(request)
+        if (grant !== undefined) grant.ask(store, request.charges, request)
+        else if (bound?.ask !== undefined && typeof key === 'string') bound.ask(verb, key, cost, request)
+        else store.ask(verb, request.charges, cost, request)
+        return undefined
       }
+      const { charges } = request
+      request.askedAt = this.#clock?.now()
       const ask = (units: number) => (verb === 'consume' ? store.consume(charges, units) : store.peek(charges, units))
       const answer = grant === undefined ? ask(cost) : grant.of(ask)
       if (!isPromise(answer)) {
@@ -84,48 +159,55 @@ export class GuardedStore implements DecisionWatch, LineGuard {
         this.#succeeded(breaker, now)
         return verdicts
       }
-      deadline.start(pending)
+      request.deadline.start(request)
       // Wrapped in a promise: a thenable may answer at once, before a listener is attached.
       Promise.resolve(answer)
         .then(verdicts => checked(verdicts, charges.length))
         .then(
-          verdicts => pending.resolve(verdicts, performance.now()),
-          error => pending.reject(error),
+          verdicts => request.resolve(verdicts, performance.now()),
+          error => request.reject(error),
         )
     } catch (error) {
-      pending.reject(error)
+      request.reject(error)
     }
-    return pending
+    return undefined
   }
 
-  /** As `decide`, but always a promise. */
-  async verdicts(verb: 'consume' | 'peek', charges: readonly Charge[], cost: number): Promise<readonly Verdict[]> {
-    const answer = this.decide(verb, charges, cost)
-    return answer instanceof PendingDecision ? new Promise((resolve, reject) => answer.listen(resolve, reject)) : answer
+  /** The verdicts alone. Rejects with `StoreError`. */
+  verdicts(verb: Verb, charges: readonly Charge[], cost: number): Promise<readonly Verdict[]> {
+    return new Promise((resolve, reject) => {
+      const verdicts = this.decide(new VerdictsRequest(this, verb, charges, cost, resolve, reject))
+      if (verdicts !== undefined) resolve(verdicts)
+    })
   }
 
-  answered(pending: PendingDecision, answeredAt: number): boolean {
-    const { deadline } = pending
-    if (!deadline.answered(pending)) return false
-    this.#answers?.decided(pending.endsAt - deadline.ms, answeredAt)
-    this.#succeeded(pending.breaker, answeredAt)
+  /** True if this answer still counts. */
+  answered(request: DecisionRequest, answeredAt: number): boolean {
+    const { deadline } = request
+    if (!deadline.answered(request)) return false
+    this.#first = undefined
+    this.#answers?.decided(request.endsAt - deadline.ms, answeredAt)
+    this.#succeeded(request.breaker, answeredAt)
     return true
   }
 
-  failed(pending: PendingDecision): boolean {
+  /** True if this failure still counts. */
+  failed(request: DecisionRequest): boolean {
     // A refused probe counts however late the refusal is.
-    if (pending.isProbe) pending.breaker.hear(performance.now())
-    return pending.deadline.failed(pending)
+    if (request.isProbe) request.breaker.hear(performance.now())
+    return request.deadline.failed(request)
   }
 
-  next(pending: PendingDecision, server: string): void {
+  /** The request continues at another server, under its breaker; the server before has answered. */
+  next(request: DecisionRequest, server: string): void {
     const breaker = this.#breakers.of(server)
-    if (breaker === pending.breaker) return
-    this.#succeeded(pending.breaker, performance.now())
-    pending.breaker = breaker
-    pending.isProbe = breaker.isOpen
+    if (breaker === request.breaker) return
+    this.#succeeded(request.breaker, performance.now())
+    request.breaker = breaker
+    request.isProbe = breaker.isOpen
   }
 
+  /** Counts a failure and returns its error. */
   failure(cause: unknown, breaker: CircuitBreaker): StoreError {
     const error =
       cause instanceof StoreError
@@ -180,8 +262,7 @@ export class GuardedStore implements DecisionWatch, LineGuard {
     return Promise.all(parts.map(([breaker, part]) => this.#watch(breaker, store => change(store, part, endsAt))))
   }
 
-  #isClosedToRest(charges: readonly Charge[], first: CircuitBreaker): boolean {
-    if (this.store.serverOf === undefined) return false
+  #isClosedToRest({ charges }: DecisionRequest, first: CircuitBreaker): boolean {
     for (const breaker of this.#breakers.parts(charges).keys()) {
       if (breaker !== first && isClosedTo(breaker)) return true
     }

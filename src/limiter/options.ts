@@ -2,7 +2,7 @@ import { type Duration, parseOption } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { type Policy, type PolicyInput, parsePolicy } from '../core/limit.js'
 import { type Observer, parseObserver } from '../core/observer.js'
-import { checkOptions, type OptionNames } from '../core/options.js'
+import { checkFlag, checkOptions, checkText, type OptionNames } from '../core/options.js'
 import { isLikeClient } from '../redis/client.js'
 import { type CallbackHitStore, countsHits, type HitStore } from '../stores/hit-store.js'
 import { DEFAULT_LIMITER, type Store } from '../stores/store.js'
@@ -78,12 +78,18 @@ const FAILURES: readonly unknown[] = ['local', 'open', 'closed']
 /** Checks the options of a `RateLimiter`; throws `PolicyError`. */
 export function parseLimiterOptions(options: RateLimiterOptions): LimiterSettings {
   checkOptions('RateLimiter', options, LIMITER_OPTIONS, '{ policy: "100/1m" }')
-  const { store, name = DEFAULT_LIMITER, deadline = 50, onStoreFailure = 'local', localShare = 1 } = options
+  const {
+    store,
+    name = DEFAULT_LIMITER,
+    deadline = 50,
+    onStoreFailure = 'local',
+    localShare = 1,
+    shadow = false,
+  } = options
   if (options.policy === undefined) throw new PolicyError('RateLimiter: no policy given, expected one like "100/1m"')
   if (store !== undefined) checkStore(store)
-  if (typeof name !== 'string' || name === '') {
-    throw new PolicyError(`RateLimiter: name ${shown(name)}: expected a text that is not empty, like "login"`)
-  }
+  checkText(name, 'RateLimiter: name', 'login')
+  checkFlag(shadow, 'RateLimiter: shadow')
   if (!FAILURES.includes(onStoreFailure)) {
     throw new PolicyError(`RateLimiter: onStoreFailure ${shown(onStoreFailure)}: expected "local", "open" or "closed"`)
   }
@@ -100,7 +106,7 @@ export function parseLimiterOptions(options: RateLimiterOptions): LimiterSetting
     onStoreFailure,
     localShare,
     denyCacheKeys: parseDenyCache(options.denyCache),
-    shadow: parseFlag(options.shadow, 'shadow'),
+    shadow,
     observer: parseObserver(options.observer, 'RateLimiter'),
   }
 }
@@ -120,11 +126,6 @@ function parseDenyCache(denyCache: boolean | number = true): number {
   throw new PolicyError(
     `RateLimiter: denyCache ${shown(denyCache)}: expected true, false or a number of keys ≥ 0, like 10_000`,
   )
-}
-
-function parseFlag(flag: boolean | undefined, option: string): boolean {
-  if (flag === undefined || typeof flag === 'boolean') return flag ?? false
-  throw new PolicyError(`RateLimiter: ${option} ${shown(flag)}: expected true or false`)
 }
 
 function checkStore(store: Store | HitStore | CallbackHitStore): void {

@@ -1,6 +1,6 @@
 import { algorithmOf } from '../algorithms/registry.js'
 import { monotonicClock } from '../core/clock.js'
-import { type Decision, type DecisionSource, strictest, type Verdict } from '../core/decision.js'
+import { type Decision, type DecisionSource, strictest, type Verdict, verdictOf } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
 import { type Charge, type ChargedAt, type ChargeReceipt, receiptsOf, type Store } from '../stores/store.js'
 import type { LimiterKey } from './key.js'
@@ -97,7 +97,7 @@ export function decide(
 /** The same decision, but allowed; its verdicts still show what the decision would have been. */
 export function allowAnyway(decision: Decision): Decision {
   const { limit, remaining, resetAfterMs, key, cost, verdicts, source, degraded } = decision
-  const permission = { limit, allowed: true, remaining, retryAfterMs: 0, resetAfterMs, delayMs: 0 }
+  const permission = verdictOf(limit, remaining, 0, resetAfterMs)
   return new SettleableDecision(permission, key, cost, verdicts, source, degraded, 0, undefined, true)
 }
 

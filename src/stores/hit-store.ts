@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from '../core/clock.js'
-import { blockedVerdict, type Verdict } from '../core/decision.js'
+import { blockedVerdict, type Verdict, verdictOf } from '../core/decision.js'
 import { PolicyError, StoreError, shown } from '../core/errors.js'
 import type { Limit, Policy } from '../core/limit.js'
 import { emitWarning } from '../core/warnings.js'
@@ -231,17 +231,6 @@ function checkPolicy(store: HitStore | CallbackHitStore, policy: Policy): void {
 /** Gives each limit and limiter separate counts in a shared store. */
 function keyOf({ key, limit, limiter = DEFAULT_LIMITER }: Charge): string {
   return `${keySegment(limiter)}:${keySegment(limit.name)}:${key}`
-}
-
-function verdictOf(limit: Limit, left: number, retryAfterMs: number, resetAfterMs: number): Verdict {
-  return {
-    limit,
-    allowed: retryAfterMs === 0,
-    remaining: Math.max(0, left),
-    retryAfterMs,
-    resetAfterMs,
-    delayMs: 0,
-  }
 }
 
 /** As in express-rate-limit, `init` is not awaited: a store that could not start fails when it is asked. */

@@ -1,4 +1,4 @@
-import type { Verdict } from '../core/decision.js'
+import { type Verdict, verdictOf } from '../core/decision.js'
 import { CostError, type StoreError, TimeoutError } from '../core/errors.js'
 import type { Limit } from '../core/limit.js'
 import type { Observer } from '../core/observer.js'
@@ -46,7 +46,7 @@ export interface LineGuard {
 
 /** The verdict of a grant. */
 export function turnVerdict({ limit }: Charge, remaining: number, resetAfterMs: number): Verdict {
-  return { limit, allowed: true, remaining, retryAfterMs: 0, resetAfterMs, delayMs: 0 }
+  return verdictOf(limit, remaining, 0, resetAfterMs)
 }
 
 export function tooLate(timeoutMs: number): TimeoutError {

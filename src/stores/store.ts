@@ -53,6 +53,17 @@ export interface Asker {
 }
 
 /**
+ * A policy of one limiter, as its store has prepared it: whatever depends on the limits alone has been looked up. For keys that are one text for all limits.
+ * The store has one of the two methods.
+ */
+export interface BoundPolicy {
+  /** Spends `cost` at once if it fits. undefined: the store cannot answer so, and has to be asked by its own `consume`. */
+  consume?(key: string, cost: number): Verdict | undefined
+  /** Asks without a promise. */
+  ask?(verb: 'consume' | 'peek', key: string, cost: number, asker: Asker): void
+}
+
+/**
  * Keeps the state. Every call measures all its charges at one instant and spends from all or from none, by the store's
  * own clock. `endsAt`, by `performance.now()`, is the moment after which a change is no longer wanted; undefined: no such moment.
  */
@@ -84,6 +95,12 @@ export interface Store {
    * @internal
    */
   strike?(charge: Charge, denials: Denials, rule: BlockRule, endsAt?: number): Promise<Strikes> | Strikes
+  /**
+   * Prepares a policy for decisions without a list of charges; undefined if that would not be quicker.
+   *
+   * @internal
+   */
+  bind?(policy: readonly Limit[], limiter: string | undefined): BoundPolicy | undefined
   /** Closes the store's own timers and connections. A client that was passed in stays open. */
   close?(): Promise<void> | void
   /**

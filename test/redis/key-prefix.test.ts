@@ -75,6 +75,6 @@ test.each(['app:', '{app}:', 'a{'])('with the prefix %p a limiter knows which se
     await store.consume([{ key, limit }], 1)
     const sent = (await Promise.all(cluster.nodes.map(node => node.client().keys('*')))).flat()
     const found = sent.find(name => name.startsWith(`${keyPrefix}charges:`) && name.includes(`:${key}:`))
-    expect(store.serverOf({ key, limit })).toBe(await ownerOf(String(found)))
+    expect(store.serverOf?.({ key, limit })).toBe(await ownerOf(String(found)))
   }
 })

@@ -1,5 +1,5 @@
-import { PolicyError, shown } from '../../core/errors.js'
-import { checkOptions, type OptionNames } from '../../core/options.js'
+import { shown } from '../../core/errors.js'
+import { checkInteger, checkOptions, type OptionNames } from '../../core/options.js'
 import { emitWarning } from '../../core/warnings.js'
 import { isPromise, type SyncOrAsync } from '../call-option.js'
 import { type Answer, type Framework, GONE, PASS, plainReply } from '../framework.js'
@@ -109,11 +109,7 @@ export const CLIENT_OPTIONS: OptionNames<ClientOptions> = { ...KEY_OPTIONS, allo
 /** Throws `PolicyError`, in which `owner` names the middleware. */
 export function parseClientOptions(owner: string, options: ClientOptions): ClientSettings {
   const { ipv6Subnet = IPV6_SUBNET, allow = [], deny = [] } = options
-  if (ipv6Subnet !== false && !(Number.isInteger(ipv6Subnet) && ipv6Subnet >= 1 && ipv6Subnet <= 128)) {
-    throw new PolicyError(
-      `${owner}: ipv6Subnet ${shown(ipv6Subnet)}: expected an integer from 1 to 128, like 56, or false`,
-    )
-  }
+  if (ipv6Subnet !== false) checkInteger(ipv6Subnet, `${owner}: ipv6Subnet`, '56, or false', 1, 128)
   const lists = new AddressLists(allow, deny, owner)
   return { owner, proxies: Proxies.of(options, owner), ipv6Subnet, lists: lists.isEmpty ? undefined : lists }
 }
@@ -139,6 +135,7 @@ export class Client<Request, Response> {
   readonly #framework: Framework<Request, Response>
   readonly #settings: ClientSettings
   readonly #warned = new Set<string>()
+  #knowsTrust = false
 
   constructor(framework: Framework<Request, Response>, settings: ClientSettings) {
     this.#framework = framework
@@ -218,6 +215,12 @@ export class Client<Request, Response> {
 
   /** Warns if the framework's setting lets clients choose their address, or gives all of them the proxy's address. */
   #checkTrust(req: Request): void {
+    const forwarded =
+      this.#framework.requestHeader(req, 'x-forwarded-for') !== undefined ||
+      this.#framework.requestHeader(req, 'forwarded') !== undefined
+    // The setting is the same for all requests of an app.
+    if (this.#knowsTrust && !forwarded) return
+    this.#knowsTrust = true
     const trust = this.#framework.trust(req)
     if (typeof trust === 'object') {
       this.#warn(
@@ -225,7 +228,7 @@ export class Client<Request, Response> {
         `${trust.anybody}, so a client that sends X-Forwarded-For chooses its own address, and gets past every limit and ` +
           `list. Say how many proxies stand in front of the service, like ${this.#example}`,
       )
-    } else if (trust === 'nobody' && isForwarded(this.#framework, req)) {
+    } else if (trust === 'nobody' && forwarded) {
       this.#warn(
         'SPILLWAY_PROXY',
         `a request came with X-Forwarded-For or Forwarded, but ${this.#framework.name} trusts no proxy, so the request counts for the ` +
@@ -283,11 +286,4 @@ export function addressKeyOf<Request, Response>(
 ): (req: Request) => string | undefined {
   const client = new Client(framework, parseKeyOptions(options))
   return req => client.ownKey(req)
-}
-
-function isForwarded<Request, Response>(framework: Framework<Request, Response>, req: Request): boolean {
-  return (
-    framework.requestHeader(req, 'x-forwarded-for') !== undefined ||
-    framework.requestHeader(req, 'forwarded') !== undefined
-  )
 }

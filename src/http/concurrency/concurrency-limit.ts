@@ -1,3 +1,4 @@
+import { BoundedMap } from '../../core/maps.js'
 import { ownCopy, shortKey } from '../../core/short-key.js'
 import { HoldWatch, type WaitEnd } from '../../waiting/reports.js'
 import { Client } from '../address/client.js'
@@ -17,13 +18,12 @@ const UNKNOWN_MS = 1000
 
 /** The recent duration of requests, for each key: an exponential moving average (as the smoothed round trip of RFC 6298). */
 export class RetryEstimate {
-  readonly #meanMs = new Map<string, number>()
+  readonly #meanMs = new BoundedMap<string, number>(MOST_KEYS)
 
   took(key: string, ms: number): void {
     const mean = this.#meanMs.get(key)
     this.#meanMs.delete(key)
     this.#meanMs.set(key, mean === undefined ? ms : mean + (ms - mean) * WEIGHT)
-    if (this.#meanMs.size > MOST_KEYS) this.#meanMs.delete(this.#meanMs.keys().next().value as string)
   }
 
   /** When a place is probably free after `ahead` others have had theirs, with `permits` places, in ms. */

@@ -3,7 +3,7 @@ import { type Duration, parseDurationOrZero, parseOption } from '../../core/dura
 import { PolicyError, shown } from '../../core/errors.js'
 import { parsePolicy } from '../../core/limit.js'
 import { type Observer, parseObserver } from '../../core/observer.js'
-import { checkOptions, type OptionNames } from '../../core/options.js'
+import { checkFlag, checkFunction, checkInteger, checkOptions, type OptionNames } from '../../core/options.js'
 import { isLikeClient, type RedisClient } from '../../redis/client.js'
 import { leaseMsOf } from '../../semaphore/commands.js'
 import { MemoryStore } from '../../stores/memory/memory-store.js'
@@ -121,24 +121,18 @@ export function parseConcurrencyOptions<Request, Response>(
   const { key, skip, name = 'default', wait = 0, queue = 100, message, handler, headers = true } = options
   const { statusCode = key === undefined ? 503 : 429 } = options
   const permits = permitsOf(options.permits)
-  if (!(Number.isSafeInteger(queue) && queue >= 0)) {
-    throw wrong(`queue ${shown(queue)}: expected an integer ≥ 0, like 100`)
-  }
+  checkInteger(queue, 'concurrencyLimit: queue', 100, 0)
   if (key !== undefined && key !== 'address' && typeof key !== 'function') {
     throw wrong(
       `key ${shown(key)}: expected "address", a function, like { key: req => req.user?.id }, or none for the whole service`,
     )
   }
-  if (skip !== undefined && typeof skip !== 'function') {
-    throw wrong(`skip ${shown(skip)}: expected a function, like { skip: req => req.user?.isAdmin }`)
-  }
-  if (!(Number.isInteger(statusCode) && statusCode >= 200 && statusCode <= 599)) {
-    throw wrong(`statusCode ${shown(statusCode)}: expected an integer from 200 to 599, like 429`)
-  }
-  if (typeof headers !== 'boolean') throw wrong(`headers ${shown(headers)}: expected true or false`)
+  if (skip !== undefined) checkFunction(skip, 'concurrencyLimit: skip', '{ skip: req => req.user?.isAdmin }')
+  checkInteger(statusCode, 'concurrencyLimit: statusCode', 429, 200, 599)
+  checkFlag(headers, 'concurrencyLimit: headers')
   if (message !== undefined && typeof message !== 'function') bodyOf(message)
-  if (handler !== undefined && typeof handler !== 'function') {
-    throw wrong(`handler ${shown(handler)}: expected a function, like { handler: (req, res) => res.render("busy") }`)
+  if (handler !== undefined) {
+    checkFunction(handler, 'concurrencyLimit: handler', '{ handler: (req, res) => res.render("busy") }')
   }
   // Names in header fields follow the same rules as names of limits.
   parsePolicy({ quota: 1, window: 1, name })

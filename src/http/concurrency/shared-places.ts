@@ -1,6 +1,7 @@
 import type { AdaptivePermits } from '../../adaptive/adaptive-permits.js'
 import { Deadline } from '../../core/clock.js'
 import { StoreError, TimeoutError } from '../../core/errors.js'
+import { BoundedMap } from '../../core/maps.js'
 import type { RedisClient } from '../../redis/client.js'
 import { keySegment } from '../../redis/keys.js'
 import type { Lease } from '../../semaphore/lease.js'
@@ -96,7 +97,7 @@ export class SharedPlaces implements Places {
   /** Rooms in use. */
   readonly #rooms = new Map<string, Room>()
   /** Unused rooms, the least recently used first. Separate from the others, so that one long request does not keep all of them. */
-  readonly #idle = new Map<string, Room>()
+  readonly #idle = new BoundedMap<string, Room>(MOST_IDLE)
   readonly #watch = new OutageWatch(() => this.#answers())
 
   constructor(options: SharedPlacesOptions) {
@@ -206,7 +207,6 @@ export class SharedPlaces implements Places {
     if (room.users > 0) return
     this.#rooms.delete(key)
     this.#idle.set(key, room)
-    if (this.#idle.size > MOST_IDLE) this.#idle.delete(this.#idle.keys().next().value as string)
   }
 
   #placeOf(lease: Lease, key: string, room: Room): Place {

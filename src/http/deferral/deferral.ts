@@ -1,8 +1,8 @@
 import { type Clock, Deadline } from '../../core/clock.js'
-import type { Decision } from '../../core/decision.js'
+import { type Decision, verdictOf } from '../../core/decision.js'
 import { type Duration, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
-import { checkOptions, type OptionNames } from '../../core/options.js'
+import { checkInteger, checkOptions, type OptionNames } from '../../core/options.js'
 import { SCHEDULES, type ScheduleStore } from '../../delay-queue/schedules.js'
 import { CircuitBreaker } from '../../limiter/breaker.js'
 import type { LimiterKey } from '../../limiter/key.js'
@@ -58,9 +58,7 @@ export function checkDeferOptions(defer: DeferOptions<never, never>): void {
   if (typeof message !== 'function') throw mistake(`defer: message ${shown(message)}`)
   if (location !== undefined && typeof location !== 'function') throw mistake(`defer: location ${shown(location)}`)
   if (timeout !== undefined) parseOption(timeout, 'rateLimit: defer: timeout')
-  if (maxPerKey !== undefined && !(Number.isSafeInteger(maxPerKey) && maxPerKey >= 1)) {
-    throw new PolicyError(`rateLimit: defer: maxPerKey ${shown(maxPerKey)}: expected an integer ≥ 1, like 100`)
-  }
+  if (maxPerKey !== undefined) checkInteger(maxPerKey, 'rateLimit: defer: maxPerKey', 100, 1)
 }
 
 function mistake(what: string): PolicyError {
@@ -184,7 +182,7 @@ function denialOf(key: LimiterKey, decision: Decision, waitMs: number | undefine
     if (allowed ? verdict.limit !== limit : verdict.allowed) return verdict
     const retryAfterMs = Math.max(1, waitMs ?? verdict.resetAfterMs)
     const resetAfterMs = Math.max(verdict.resetAfterMs, retryAfterMs)
-    return { limit: verdict.limit, allowed: false, remaining: 0, retryAfterMs, resetAfterMs, delayMs: 0 }
+    return verdictOf(verdict.limit, 0, retryAfterMs, resetAfterMs)
   })
   return decide(key, cost, verdicts, source, degraded)
 }

@@ -14,8 +14,8 @@ const DECISIONS = new WeakMap<object, Decision[]>()
 const KEYS = new WeakMap<Decision, Exclude<LimiterKey, string>>()
 
 /** Remembers the keys of a decision whose limits have separate keys. */
-export function noteKeys(decision: Decision, key: LimiterKey): void {
-  if (typeof key !== 'string') KEYS.set(decision, key)
+export function noteKeys(decision: Decision, keys: Exclude<LimiterKey, string>): void {
+  KEYS.set(decision, keys)
 }
 
 /** Registers a limiter over HTTP, so that its decisions can be compared with those of others. */

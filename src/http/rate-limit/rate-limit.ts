@@ -1,5 +1,5 @@
 import { type Decision, strictest } from '../../core/decision.js'
-import { CostError, PolicyError, shown } from '../../core/errors.js'
+import { costOf, PolicyError } from '../../core/errors.js'
 import type { PolicyInput } from '../../core/limit.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
@@ -112,24 +112,22 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
   }
 
   #limit(req: Request, res: Response, met: string): SyncOrAsync<Answer> {
-    const { policy } = this.#settings
     const rule = this.#rule
     if (rule !== undefined) {
       const { keys } = rule
       const key = keys === undefined ? this.#keyOf(req, res, met) : this.#keysOf(rule, keys, undefined, req, res, met)
-      return this.#asked(key, req, res, key =>
-        key === undefined ? this.#unlimited() : this.#charge(rule, key, req, res),
-      )
+      if (!isPromise(key)) return this.#charge(rule, key, req, res)
+      return this.#asked(key, req, res, key => this.#charge(rule, key, req, res))
     }
+    const { policy } = this.#settings
     return this.#asked(this.#keyOf(req, res, met), req, res, key => {
       if (key === undefined) return this.#unlimited()
       const given = ask(policy as Ask<Request, Response, HttpPolicyInput<Request, Response>>, req, res)
       return this.#asked(given, req, res, input => {
         const rule = this.#ruleOf(input)
         if (rule.keys === undefined) return this.#charge(rule, key, req, res)
-        return this.#asked(this.#keysOf(rule, rule.keys, key, req, res, met), req, res, keys =>
-          keys === undefined ? this.#unlimited() : this.#charge(rule, keys, req, res),
-        )
+        const keys = this.#keysOf(rule, rule.keys, key, req, res, met)
+        return this.#asked(keys, req, res, keys => this.#charge(rule, keys, req, res))
       })
     })
   }
@@ -184,12 +182,15 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
     return own.some(isPromise) ? Promise.all(own).then(combined) : combined(own as Array<string | undefined>)
   }
 
-  #charge(rule: Rule, key: LimiterKey, req: Request, res: Response): SyncOrAsync<Answer> {
+  #charge(rule: Rule, key: LimiterKey | undefined, req: Request, res: Response): SyncOrAsync<Answer> {
+    if (key === undefined) return this.#unlimited()
     this.#keys?.found()
     if (this.#creation?.decided() === false) this.#creation = undefined
     const { cost } = this.#settings
     if (typeof cost === 'number') return this.#decide(rule, key, cost, req, res)
-    return this.#asked(ask(cost, req, res), req, res, units => this.#decide(rule, key, checkCost(units), req, res))
+    return this.#asked(ask(cost, req, res), req, res, units =>
+      this.#decide(rule, key, costOf(units, 'rateLimit: cost gave'), req, res),
+    )
   }
 
   #decide(rule: Rule, key: LimiterKey, cost: number, req: Request, res: Response): SyncOrAsync<Answer> {
@@ -198,7 +199,8 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
     const paysLater = cost === 0 && this.#settings.settle !== undefined
     const asked = paysLater ? limiter.peek(key) : limiter.decide(key, cost)
     // The policy of a given limiter may be a function, which was just called.
-    const used = limiter.policy === rule.policy ? rule : this.#rules.ruleOf(limiter)
+    const isSame = this.#settings.given === undefined || limiter.policy === rule.policy
+    const used = isSame ? rule : this.#rules.ruleOf(limiter)
     if (!isPromise(asked)) return this.#decided(used, key, asked, paysLater, req, res)
     return asked.then(decision => this.#decided(used, key, decision, paysLater, req, res))
   }
@@ -212,7 +214,7 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
     res: Response,
   ): SyncOrAsync<Answer> {
     const { limiter } = rule
-    noteKeys(decision, key)
+    if (typeof key !== 'string') noteKeys(decision, key)
     if (!decision.allowed) return this.#deny(rule, key, decision, req, res)
     const admission = { limiter, key, decision, paysLater }
     const delayMs = Math.max(decision.delayMs, this.#slowDown?.delayMs(decision) ?? 0)
@@ -306,9 +308,4 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
     const reply = wordedReply(refusal, { handler, message }, 'rateLimit', req, res, decision)
     return { decision, fields: { ...fields, ...refusal.fields }, refusal: reply }
   }
-}
-
-function checkCost(cost: unknown): number {
-  if (Number.isSafeInteger(cost) && (cost as number) >= 0) return cost as number
-  throw new CostError(`rateLimit: cost gave ${shown(cost)}: expected an integer ≥ 0, like 1`)
 }

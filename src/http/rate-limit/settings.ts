@@ -3,7 +3,7 @@ import type { Decision } from '../../core/decision.js'
 import { formatDuration, parseOption } from '../../core/duration.js'
 import { CostError, PolicyError, shown } from '../../core/errors.js'
 import { type LimitOptions, type Policy, type PolicyInput, parsePolicy } from '../../core/limit.js'
-import { checkObject, checkOptions, type OptionNames } from '../../core/options.js'
+import { checkFunction, checkInteger, checkObject, checkOptions, type OptionNames } from '../../core/options.js'
 import { PolicyMemo } from '../../core/policy-memo.js'
 import { parseLimiterOptions } from '../../limiter/options.js'
 import { RateLimiter, type RateLimiterOptions } from '../../limiter/rate-limiter.js'
@@ -142,20 +142,18 @@ export function parseHttpOptions<Request, Response>(
   checkOptions('rateLimit', options, OPTIONS, '{ policy: "100/1m" }')
   const { statusCode = 429, headers = ['draft-8', 'legacy'], message, handler, skip, cost = 1 } = options
   const { settle, block, slowDown, defer } = options
-  checkFunction(settle, 'settle', 'settle: (req, res) => (res.statusCode === 401 ? 1 : 0)')
+  checkOptional(settle, 'settle', 'settle: (req, res) => (res.statusCode === 401 ? 1 : 0)')
   if (block !== undefined) checkBlockOptions(block)
   if (defer !== undefined) checkDeferOptions(defer)
   const { store, name, deadline, onStoreFailure, localShare, denyCache, shadow, observer } = options
   const key = oneOf(options, 'key', 'keyGenerator')
-  checkFunction(key, 'key', 'key: req => req.user?.id')
-  checkFunction(skip, 'skip', 'skip: req => req.user?.isAdmin')
+  checkOptional(key, 'key', 'key: req => req.user?.id')
+  checkOptional(skip, 'skip', 'skip: req => req.user?.isAdmin')
   checkCost(cost)
-  if (!(Number.isInteger(statusCode) && statusCode >= 200 && statusCode <= 599)) {
-    throw new PolicyError(`rateLimit: statusCode ${shown(statusCode)}: expected an integer from 200 to 599, like 429`)
-  }
+  checkInteger(statusCode, 'rateLimit: statusCode', 429, 200, 599)
   checkHeaders(headers)
   if (message !== undefined && typeof message !== 'function') bodyOf(message)
-  checkFunction(handler, 'handler', 'handler: (req, res, decision) => res.render("busy", { decision })')
+  checkOptional(handler, 'handler', 'handler: (req, res, decision) => res.render("busy", { decision })')
   return {
     policy: policyOf(options),
     given: givenLimiter(options),
@@ -242,9 +240,8 @@ function oneOf<Options, Name extends keyof Options & string>(
   return value ?? other
 }
 
-function checkFunction(value: unknown, name: string, example: string): void {
-  if (value === undefined || typeof value === 'function') return
-  throw new PolicyError(`rateLimit: ${name} ${shown(value)}: expected a function, like { ${example} }`)
+function checkOptional(value: unknown, name: string, example: string): void {
+  if (value !== undefined) checkFunction(value, `rateLimit: ${name}`, `{ ${example} }`)
 }
 
 function checkCost(cost: unknown): void {

@@ -1,5 +1,5 @@
 import type { Decision } from '../../core/decision.js'
-import { CostError, StoreError, shown } from '../../core/errors.js'
+import { costOf, StoreError } from '../../core/errors.js'
 import { emitWarning } from '../../core/warnings.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
@@ -47,7 +47,7 @@ export class Settling<Request, Response> {
     }
     try {
       const cost = ask((req: Request, res: Response) => this.#settle(req, res, end), req, res)
-      const charged = after(cost, cost => charge(admission, leastOf(checkCost(cost), end)))
+      const charged = after(cost, cost => charge(admission, leastOf(costOf(cost, 'rateLimit: settle gave'), end)))
       if (isPromise(charged)) charged.then(undefined, fail)
     } catch (error) {
       fail(error)
@@ -68,11 +68,6 @@ function charge({ limiter, key, decision, paysLater }: Admission, cost: number):
 /** Gives back the charge of a request that no handler will process. */
 export async function giveBack({ limiter, decision }: Admission): Promise<void> {
   await limiter.settle(decision, 0).catch(error => warnOfLoss(limiter, 'giving a place back', error))
-}
-
-function checkCost(cost: unknown): number {
-  if (Number.isSafeInteger(cost) && (cost as number) >= 0) return cost as number
-  throw new CostError(`rateLimit: settle gave ${shown(cost)}: expected an integer ≥ 0, like 1`)
 }
 
 /** Of an outage, which every settlement meets, one warning a minute is enough: the limiter reports the outage itself. */

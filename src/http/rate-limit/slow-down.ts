@@ -1,7 +1,7 @@
 import { type Decision, strictest } from '../../core/decision.js'
 import { type Duration, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
-import { checkOptions, type OptionNames } from '../../core/options.js'
+import { checkInteger, checkOptions, type OptionNames } from '../../core/options.js'
 
 /** Delays requests before they are refused. */
 export interface SlowDownOptions {
@@ -33,9 +33,7 @@ export class SlowDown {
     }
     checkOptions('rateLimit: slowDown', options, OPTIONS, EXAMPLE)
     const { after, by, max } = options
-    if (!(Number.isSafeInteger(after) && after >= 0)) {
-      throw new PolicyError(`rateLimit: slowDown: after ${shown(after)}: expected an integer ≥ 0, like ${EXAMPLE}`)
-    }
+    checkInteger(after, 'rateLimit: slowDown: after', EXAMPLE, 0)
     this.#after = after
     this.#byMs = parseOption(by, 'rateLimit: slowDown: by')
     this.#maxMs = parseOption(max, 'rateLimit: slowDown: max')

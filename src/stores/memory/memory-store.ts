@@ -2,11 +2,11 @@ import type { State } from '../../algorithms/registry.js'
 import { resetNote } from '../../algorithms/settlement-note.js'
 import { type Clock, systemClock } from '../../core/clock.js'
 import { blockedVerdict, type Verdict } from '../../core/decision.js'
-import { PolicyError, shown } from '../../core/errors.js'
+import { getOrMake } from '../../core/get-or-make.js'
 import { countedSpan, type Limit } from '../../core/limit.js'
-import { checkOptions, type OptionNames } from '../../core/options.js'
+import { checkClock, checkInteger, checkOptions, type OptionNames } from '../../core/options.js'
 import { type BlockRule, type Denials, MOST_BLOCKS, type Strikes } from '../block-rule.js'
-import { type Charge, type ChargeReceipt, ClockSteps, DEFAULT_LIMITER, type Store } from '../store.js'
+import { type BoundPolicy, type Charge, type ChargeReceipt, ClockSteps, DEFAULT_LIMITER, type Store } from '../store.js'
 import { MemoryTable, type Moment } from './memory-table.js'
 import { Sweeper } from './sweeper.js'
 
@@ -28,12 +28,8 @@ const OPTIONS: OptionNames<MemoryStoreOptions> = { clock: true, maxKeys: true }
 function parseMemoryStoreOptions(options: MemoryStoreOptions): Required<MemoryStoreOptions> {
   checkOptions('MemoryStore', options, OPTIONS, '{ maxKeys: 100_000 }')
   const { clock = systemClock, maxKeys = 1_000_000 } = options
-  if (typeof clock?.now !== 'function') {
-    throw new PolicyError(`MemoryStore: clock ${shown(clock)}: expected an object with now(), like new ManualClock()`)
-  }
-  if (!(Number.isSafeInteger(maxKeys) && maxKeys >= 1)) {
-    throw new PolicyError(`MemoryStore: maxKeys ${shown(maxKeys)}: expected an integer ≥ 1, like 1_000_000`)
-  }
+  checkClock(clock, 'MemoryStore: clock')
+  checkInteger(maxKeys, 'MemoryStore: maxKeys', '1_000_000', 1)
   return { clock, maxKeys }
 }
 
@@ -60,8 +56,6 @@ export class MemoryStore implements Store, Moment {
   readonly #known = new WeakMap<Limit, MemoryTable[]>()
   /** Units requested by waiters, by the name of the line; undefined while nobody waits. */
   #waiting: Map<string, number> | undefined
-  #last: MemoryTable | undefined
-  #lastLimit: Limit | undefined
 
   constructor(options: MemoryStoreOptions = {}) {
     const { clock, maxKeys } = parseMemoryStoreOptions(options)
@@ -86,11 +80,16 @@ export class MemoryStore implements Store, Moment {
     return this.#refuseBehind(charges, nowMs, cost) ?? this.#consumeAll(charges, nowMs, cost)
   }
 
+  /** @internal One limit; several are decided together by `consume`. */
+  bind(policy: readonly Limit[], limiter: string | undefined): BoundPolicy | undefined {
+    return policy.length === 1 ? new BoundLimit(this, policy[0], limiter) : undefined
+  }
+
   /**
    * The most common case of `consume`: one charge, for a key that has a state. The caller spends from the slot directly afterwards, at `decidedAt`.
    * Undefined if the key is new, may be blocked or has waiters: then the caller asks `consumeRarely`.
    *
-   * @internal This and the next one are for limiters with one limit. `table` is or was `tableOf` the limit.
+   * @internal This and the next two are for `BoundLimit`. `table` is or was `tableOf` the limit.
    */
   slotToConsume(table: MemoryTable, key: string): number | undefined {
     this.#now()
@@ -201,11 +200,11 @@ export class MemoryStore implements Store, Moment {
 
   /** @internal The table of a limit's keys; valid until it is abandoned. */
   tableOf(limit: Limit, limiter = DEFAULT_LIMITER): MemoryTable {
-    const last = this.#last
-    if (last !== undefined && this.#lastLimit === limit && last.limiter === limiter && !last.abandoned) return last
-    const table = this.#findTable(limit, limiter)
-    this.#last = table
-    this.#lastLimit = limit
+    const known = this.#known.get(limit)
+    if (known !== undefined) for (const table of known) if (table.limiter === limiter && !table.abandoned) return table
+    const identity = JSON.stringify([limiter, limit.name, limit.algorithm, countedSpan(limit)])
+    const table = getOrMake(this.#tables, identity, () => new MemoryTable(limiter, limit.algorithm))
+    this.#known.set(limit, [...(known?.filter(({ abandoned }) => !abandoned) ?? []), table])
     return table
   }
 
@@ -252,7 +251,6 @@ export class MemoryStore implements Store, Moment {
   /** Forgets everything and stops sweeping. */
   close(): void {
     this.#sweeper.close()
-    this.#last = undefined
   }
 
   /** The time by the store's clock, which is kept in `decidedAt`. */
@@ -347,18 +345,39 @@ export class MemoryStore implements Store, Moment {
     if (slot === undefined) this.#sweeper.insert(table, key, next, limit)
     else table.write(slot, next, limit)
   }
+}
 
-  #findTable(limit: Limit, limiter: string): MemoryTable {
-    const known = this.#known.get(limit)?.filter(table => !table.abandoned) ?? []
-    const found = known.find(table => table.limiter === limiter)
-    if (found) return found
-    const identity = JSON.stringify([limiter, limit.name, limit.algorithm, countedSpan(limit)])
-    let table = this.#tables.get(identity)
-    if (table === undefined) {
-      table = new MemoryTable(limiter, limit.algorithm)
-      this.#tables.set(identity, table)
+/** One limit of one limiter, the most common policy. The code is short and has few calls, so that V8 inlines it. */
+class BoundLimit implements BoundPolicy {
+  #table: MemoryTable
+
+  constructor(
+    readonly store: MemoryStore,
+    readonly limit: Limit,
+    readonly limiter: string | undefined,
+  ) {
+    this.#table = store.tableOf(limit, limiter)
+  }
+
+  /** Undefined if the store fails, or if a user replaced its `consume`: then the limiter asks it like any other store. */
+  consume(key: string, cost: number): Verdict | undefined {
+    const { store, limit } = this
+    if (store.consume !== CONSUME) return undefined
+    try {
+      const slot = store.slotToConsume(this.#table, key)
+      return slot === undefined ? this.#consumeRarely(key, cost) : this.#table.consume(slot, limit, store, cost)
+    } catch {
+      return undefined
     }
-    this.#known.set(limit, [...known, table])
-    return table
+  }
+
+  #consumeRarely(key: string, cost: number): Verdict {
+    const { store, limit, limiter } = this
+    const verdict = store.consumeRarely({ key, limit, limiter }, cost)
+    // The store abandons an empty table, and may have made another one for this key.
+    this.#table = store.tableOf(limit, limiter)
+    return verdict
   }
 }
+
+const CONSUME = MemoryStore.prototype.consume

@@ -1,4 +1,5 @@
 import { algorithmOf } from '../../algorithms/registry.js'
+import { getOrMake } from '../../core/get-or-make.js'
 import type { Limit } from '../../core/limit.js'
 import type { Script } from '../../redis/script.js'
 import { consume, consumeOne } from '../../redis/scripts.js'
@@ -20,9 +21,6 @@ export class BatchKind {
   readonly sharedKeys: readonly string[]
   /** Makes the key of each limit from a client's key. */
   readonly toKeys: readonly ((client: string) => string)[]
-  /** The server that decides now: see `ClientPort.serverOf`. */
-  readonly server: () => string
-  readonly #limiter: string | undefined
   /** The limits as script arguments; undefined if they change with the time. */
   readonly #limitArguments: readonly string[] | undefined
   readonly #isLone: boolean
@@ -31,17 +29,16 @@ export class BatchKind {
   readonly #namesCost: boolean
 
   constructor(
-    charges: readonly Charge[],
+    charged: readonly ChargedLimit[],
     readonly tag: number,
     keys: ChargeKeys,
   ) {
+    const charges = charged.map(({ limit, limiter }): Charge => ({ key: '', limit, limiter }))
     this.limits = charges.map(({ limit }) => limit)
     this.#isLone = this.limits.length === 1
     this.script = this.#isLone ? consumeOne[scriptAlgorithmOf(this.limits[0])] : consume
     const work = this.limits.reduce((sum, { algorithm }) => sum + algorithmOf(algorithm).inPlace.redisWork, 0)
     this.most = Math.max(1, Math.floor(BATCH_WORK / work))
-    this.#limiter = charges[0].limiter
-    this.server = () => keys.serverOf(tag)
     const blockLists = charges.map(charge => keys.blockListOf(charge, tag))
     this.sharedKeys = [...blockLists, keys.marksOf(charges, tag)]
     this.toKeys = charges.map(charge => keys.toKey(charge, tag))
@@ -50,19 +47,11 @@ export class BatchKind {
     this.#namesCost = !this.#isLone || Math.max(this.limits[0].quota, this.limits[0].windowMs) > LARGEST_PLAIN
   }
 
-  suits(charges: readonly Charge[]): boolean {
-    const { limits } = this
-    if (charges.length !== limits.length || charges[0].limiter !== this.#limiter) return false
-    for (let i = 0; i < limits.length; i++) if (limits[i] !== charges[i].limit) return false
-    return true
-  }
-
   /** The script arguments, from the limits on. `nowMs`: the server's clock, as far as it is known. */
-  arguments(costs: readonly number[], nowMs: () => number): string[] {
+  arguments(costs: readonly number[], areEqual: boolean, nowMs: () => number): string[] {
     const args = [...(this.#limitArguments ?? this.#limitsAt(nowMs))]
-    const [first] = costs
-    if (!costs.every(cost => cost === first)) for (const cost of costs) args.push(String(cost))
-    else if (first !== 1 || this.#namesCost) args.push(String(first))
+    if (!areEqual) for (const cost of costs) args.push(String(cost))
+    else if (costs[0] !== 1 || this.#namesCost) args.push(String(costs[0]))
     return args
   }
 
@@ -71,28 +60,44 @@ export class BatchKind {
   }
 }
 
-/** A cache of batch kinds: creating one takes longer than a decision. */
+/** A limit and its limiter: a charge without its key. */
+type ChargedLimit = Pick<Charge, 'limit' | 'limiter'>
+
+/** The kinds of batches under one policy of one limiter, by hash tag. */
+export class PolicyKinds {
+  readonly #byTag: BatchKind[] = []
+
+  constructor(
+    readonly charged: readonly ChargedLimit[],
+    readonly keys: ChargeKeys,
+  ) {}
+
+  at(tag: number): BatchKind {
+    this.#byTag[tag] ??= new BatchKind(this.charged, tag, this.keys)
+    return this.#byTag[tag]
+  }
+
+  suits(charged: readonly ChargedLimit[]): boolean {
+    if (charged.length !== this.charged.length) return false
+    return this.charged.every(({ limit, limiter }, i) => limit === charged[i].limit && limiter === charged[i].limiter)
+  }
+}
+
+/** All kinds of a store: creating one takes longer than a decision. */
 export class BatchKinds {
-  readonly #kinds = new WeakMap<Limit, Map<number, BatchKind[]>>()
+  readonly #known = new WeakMap<Limit, PolicyKinds[]>()
 
   constructor(readonly keys: ChargeKeys) {}
 
-  of(charges: readonly Charge[], tag: number): BatchKind {
-    const { limit } = charges[0]
-    let byTag = this.#kinds.get(limit)
-    if (byTag === undefined) {
-      byTag = new Map()
-      this.#kinds.set(limit, byTag)
-    }
-    let kinds = byTag.get(tag)
-    if (kinds === undefined) {
-      kinds = []
-      byTag.set(tag, kinds)
-    }
-    for (const kind of kinds) if (kind.suits(charges)) return kind
-    const kind = new BatchKind(charges, tag, this.keys)
-    kinds.push(kind)
-    return kind
+  of(charged: readonly ChargedLimit[]): PolicyKinds {
+    const known = getOrMake(this.#known, charged[0].limit, () => [])
+    for (const kinds of known) if (kinds.suits(charged)) return kinds
+    const kinds = new PolicyKinds(
+      charged.map(({ limit, limiter }) => ({ limit, limiter })),
+      this.keys,
+    )
+    known.push(kinds)
+    return kinds
   }
 }
 
@@ -109,6 +114,7 @@ export class Batch {
   firstEndsAt = Number.POSITIVE_INFINITY
   lastEndsAt = Number.NEGATIVE_INFINITY
   readonly #costs: number[] = []
+  #areEqual = true
   #closed = false
 
   /** It holds at most `most` decisions, and at most the work that the server does in 1 ms. */
@@ -127,10 +133,13 @@ export class Batch {
     return this.lastEndsAt - endsAt <= LONGEST_SPREAD_MS
   }
 
-  add(charges: readonly Charge[], cost: number, endsAt: number, asker: Asker): void {
+  /** `clients`: the key of all limits, or the charge of each. */
+  add(clients: string | readonly Charge[], cost: number, endsAt: number, asker: Asker): void {
     const { toKeys } = this.kind
-    for (let i = 0; i < charges.length; i++) this.keys.push(toKeys[i](charges[i].key))
-    this.#costs.push(cost)
+    for (let i = 0; i < toKeys.length; i++) {
+      this.keys.push(toKeys[i](typeof clients === 'string' ? clients : clients[i].key))
+    }
+    if (this.#costs.push(cost) > 1 && cost !== this.#costs[0]) this.#areEqual = false
     this.askers.push(asker)
     if (endsAt < this.firstEndsAt) this.firstEndsAt = endsAt
     if (endsAt > this.lastEndsAt) this.lastEndsAt = endsAt
@@ -138,7 +147,7 @@ export class Batch {
 
   /** The script arguments, from the limits on. `nowMs`: the server's clock, as far as it is known. */
   arguments(nowMs: () => number): string[] {
-    return this.kind.arguments(this.#costs, nowMs)
+    return this.kind.arguments(this.#costs, this.#areEqual, nowMs)
   }
 
   /** Closes the batch: it is sent now, or dropped. */

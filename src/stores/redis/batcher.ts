@@ -1,11 +1,12 @@
 import { setImmediate } from 'node:timers'
+import { LONGEST_TIMER_MS } from '../../core/clock.js'
 import type { Verdict } from '../../core/decision.js'
 import { StoreError, shown } from '../../core/errors.js'
 import type { ClientPort } from '../../redis/client.js'
 import { notConnected } from '../../redis/replies.js'
 import type { Asker, Charge } from '../store.js'
-import { Batch, type BatchKind, BatchKinds } from './batch.js'
-import { type CallMoment, type StoreScripts, UNSPOKEN_DEADLINE_MS } from './store-scripts.js'
+import { Batch, type BatchKind, type BatchKinds } from './batch.js'
+import { type StoreScripts, UNSPOKEN_DEADLINE_MS } from './store-scripts.js'
 import { listOf, VerdictReader } from './wire-format.js'
 
 /** From this number of decisions on, two calls are better than one. */
@@ -65,8 +66,6 @@ interface DecidedVerdicts {
   readonly decidedAt: number
 }
 
-/** Longer delays make `setTimeout` fire at once. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1
 /** Most decisions that wait for a first connection. */
 const MOST_HELD = 10_000
 
@@ -76,7 +75,6 @@ const MOST_HELD = 10_000
  */
 export class Batcher {
   readonly port: ClientPort
-  readonly #kinds: BatchKinds
   #open: Batch[] = []
   /** The newest batch of each kind. Overwritten instead of cleared: a cleared Map keeps its former contents from the garbage collector. */
   readonly #filling = new WeakMap<BatchKind, Batch>()
@@ -87,6 +85,7 @@ export class Batcher {
 
   constructor(
     readonly scripts: StoreScripts,
+    readonly kinds: BatchKinds,
     readonly maxBatch: number,
     readonly scheduler: SendScheduler,
     /** False for `peek`. */
@@ -96,13 +95,13 @@ export class Batcher {
   ) {
     const { port } = scripts
     this.port = port
-    this.#kinds = new BatchKinds(scripts.keys)
     port.onReady(this.#flushes)
     // Decisions that wait for a first connection that was refused are rejected at once.
     port.onLost(this.#flushes)
   }
 
-  ask(charges: readonly Charge[], cost: number, tag: number, asker: Asker): void {
+  /** `clients`: the key of all limits, or the charge of each. */
+  ask(kind: BatchKind, clients: string | readonly Charge[], cost: number, asker: Asker): void {
     const state = this.port.state()
     const error = notConnected(state)
     if (error !== undefined) asker.reject(error)
@@ -111,13 +110,13 @@ export class Batcher {
     } else {
       if (state === 'starting') this.#held++
       const endsAt = asker.endsAt ?? performance.now() + UNSPOKEN_DEADLINE_MS
-      this.#batchFor(charges, tag, endsAt).add(charges, cost, endsAt, asker)
+      this.#batchFor(kind, endsAt).add(clients, cost, endsAt, asker)
     }
   }
 
   verdicts(charges: readonly Charge[], cost: number, tag: number, endsAt?: number): Promise<DecidedVerdicts> {
     return new Promise((resolve, reject) =>
-      this.ask(charges, cost, tag, {
+      this.ask(this.kinds.of(charges).at(tag), charges, cost, {
         endsAt,
         resolve: (verdicts, _, decidedAt) => resolve({ verdicts, decidedAt: decidedAt as number }),
         reject,
@@ -125,8 +124,7 @@ export class Batcher {
     )
   }
 
-  #batchFor(charges: readonly Charge[], tag: number, endsAt: number): Batch {
-    const kind = this.#kinds.of(charges, tag)
+  #batchFor(kind: BatchKind, endsAt: number): Batch {
     const filling = this.#filling.get(kind)
     if (filling?.takesMore(endsAt)) return filling
     if (!this.#scheduled) {
@@ -155,14 +153,12 @@ export class Batcher {
       return
     }
     clearTimeout(this.#patience)
-    const error = notConnected(state)
     const batches = this.#open
     this.#open = []
     this.#held = 0
     for (const batch of batches) {
       batch.close()
-      if (error === undefined) this.#send(batch)
-      else batch.reject(error)
+      this.#send(batch)
     }
   }
 
@@ -184,15 +180,14 @@ export class Batcher {
 
   #send(batch: Batch): void {
     const { kind, keys } = batch
-    let moment: CallMoment
+    let now: string
     try {
-      moment = this.scripts.moment(kind.tag)
+      now = this.scripts.now()
     } catch (error) {
       batch.reject(error)
       return
     }
-    const { text: now } = moment
-    const nowMs = () => moment.nowMs()
+    const server = this.scripts.keys.serverOf(kind.tag)
     const given = now === '' ? '' : `@${now}`
     this.scheduler.sent()
     this.scripts.timely.ask(
@@ -200,10 +195,10 @@ export class Batcher {
         script: kind.script,
         does: 'decide',
         keys,
-        args: until => [this.spending ? until : given, ...batch.arguments(nowMs)],
+        args: until => [this.spending ? until : given, ...batch.arguments(() => this.scripts.nowMs(now, server))],
         // A `peek` spends nothing, so a late one is harmless.
         endsAt: this.spending ? batch.firstEndsAt : Number.POSITIVE_INFINITY,
-        server: kind.server(),
+        server,
         byServerClock: now === '',
         behindUntil: given,
         listOf: (reply, untilMs) => listOf(reply, untilMs, kind.limits[0]),

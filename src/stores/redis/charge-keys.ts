@@ -28,13 +28,13 @@ export class ChargeKeys {
   }
 
   /** The number of the charge's hash tag. Charges with the same tag may share a script call. */
-  tagOf(charge: Charge): number {
-    return this.port.cluster ? crc16(charge.key) % this.#tags.length : 0
+  tagOf({ key }: Pick<Charge, 'key'>): number {
+    return this.port.cluster ? crc16(key) % this.#tags.length : 0
   }
 
   /** The server that keeps the keys of this tag: see `ClientPort.serverOf`. */
   serverOf(tag: number): string {
-    return this.port.serverOf(this.#slots[tag])
+    return this.port.cluster ? this.port.serverOf(this.#slots[tag]) : ''
   }
 
   keyOf(charge: Charge, tag: number): string {

@@ -1,9 +1,9 @@
 import type { Clock } from '../../core/clock.js'
 import type { Verdict } from '../../core/decision.js'
 import { type Duration, parseDurationOrZero } from '../../core/duration.js'
-import { PolicyError, shown } from '../../core/errors.js'
+import { getOrMake } from '../../core/get-or-make.js'
 import type { Limit } from '../../core/limit.js'
-import { checkOptions, type OptionNames } from '../../core/options.js'
+import { checkClock, checkFlag, checkInteger, checkOptions, checkText, type OptionNames } from '../../core/options.js'
 import type { OutageWarnings } from '../../core/warnings.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { portOf, redisWarnings } from '../../redis/clients.js'
@@ -11,7 +11,16 @@ import { keySegment } from '../../redis/keys.js'
 import { limitFacts, limitId, ObjectIndex } from '../../redis/object-index.js'
 import type { BlockRule, Denials, Strikes } from '../block-rule.js'
 import type { LineGuard, StoreLines } from '../lines.js'
-import { type Asker, type Charge, type ChargeReceipt, ClockSteps, IN_REDIS, type Store } from '../store.js'
+import {
+  type Asker,
+  type BoundPolicy,
+  type Charge,
+  type ChargeReceipt,
+  ClockSteps,
+  IN_REDIS,
+  type Store,
+} from '../store.js'
+import { BatchKinds } from './batch.js'
 import { Batcher, SendScheduler } from './batcher.js'
 import { Changes, type RedisLine, ScriptedLine } from './changes.js'
 import { ChargeKeys } from './charge-keys.js'
@@ -82,21 +91,11 @@ const MOST_TAGS = 1024
 function parseRedisStoreOptions(options: RedisStoreOptions): RedisStoreSettings {
   checkOptions('RedisStore', options, OPTIONS, '{ prefix: "app" }')
   const { prefix = 'spillway', clock, maxBatch = 128, tags = 64, shareResets, leases, connectDeadline = '1s' } = options
-  if (typeof prefix !== 'string' || prefix === '') {
-    throw new PolicyError(`RedisStore: prefix ${shown(prefix)}: expected a text that is not empty, like "spillway"`)
-  }
-  if (clock !== undefined && typeof clock?.now !== 'function') {
-    throw new PolicyError(`RedisStore: clock ${shown(clock)}: expected an object with now(), like new ManualClock()`)
-  }
-  if (!(Number.isSafeInteger(maxBatch) && maxBatch >= 1)) {
-    throw new PolicyError(`RedisStore: maxBatch ${shown(maxBatch)}: expected an integer ≥ 1, like 128`)
-  }
-  if (!(Number.isSafeInteger(tags) && tags >= 1 && tags <= MOST_TAGS)) {
-    throw new PolicyError(`RedisStore: tags ${shown(tags)}: expected an integer from 1 to ${MOST_TAGS}, like 64`)
-  }
-  if (shareResets !== undefined && typeof shareResets !== 'boolean') {
-    throw new PolicyError(`RedisStore: shareResets ${shown(shareResets)}: expected true or false`)
-  }
+  checkText(prefix, 'RedisStore: prefix', 'spillway')
+  if (clock !== undefined) checkClock(clock, 'RedisStore: clock')
+  checkInteger(maxBatch, 'RedisStore: maxBatch', 128, 1)
+  checkInteger(tags, 'RedisStore: tags', 64, 1, MOST_TAGS)
+  if (shareResets !== undefined) checkFlag(shareResets, 'RedisStore: shareResets')
   return {
     prefix,
     clock,
@@ -123,6 +122,8 @@ export class RedisStore implements Store {
   readonly prefix: string
   /** @internal How long a decision may take until Redis has answered for the first time, ms. */
   readonly connectDeadlineMs: number
+  /** The node of a cluster that has the charge's slot, as far as the client knows. undefined: there is one server. */
+  readonly serverOf?: (charge: Charge) => string
   readonly #port: ClientPort
   readonly #keys: ChargeKeys
   readonly #consumes: Batcher
@@ -132,6 +133,7 @@ export class RedisStore implements Store {
   readonly #decided: (tag: number, nowMs: number) => void
   /** By tag: in a cluster each tag may be on another server. */
   readonly #steps = new Map<number, ClockSteps>()
+  readonly #kinds: BatchKinds
   readonly #resets: ResetChannel
   readonly #sharesResets: boolean
   readonly #leases: Leases | undefined
@@ -152,6 +154,7 @@ export class RedisStore implements Store {
     this.#keys = new ChargeKeys(keySegment(prefix), this.#port, tags, (limiter, limit) =>
       index.note(limitId(limiter, limit), limitFacts(limiter, limit, more), limit),
     )
+    if (this.#port.cluster) this.serverOf = charge => this.#keys.serverOf(this.#keys.tagOf(charge))
     // A given clock is checked for steps where it is read.
     // Looked up once, because the global is a getter: for a decision from a lease it would take a tenth of the time of reading the clock.
     const { performance: processTime } = globalThis
@@ -162,10 +165,11 @@ export class RedisStore implements Store {
       this.#consumes.flush()
       this.#peeks.flush()
     }
-    this.#scripts = new StoreScripts(this.#port, this.#keys, () => this.#now(), sendEarlier)
+    this.#scripts = new StoreScripts(this.#port, this.#keys, clock && (() => this.#nowOf(clock)), sendEarlier)
+    this.#kinds = new BatchKinds(this.#keys)
     const scheduler = new SendScheduler()
-    this.#consumes = new Batcher(this.#scripts, maxBatch, scheduler, true, this.#decided)
-    this.#peeks = new Batcher(this.#scripts, maxBatch, scheduler, false, this.#decided)
+    this.#consumes = new Batcher(this.#scripts, this.#kinds, maxBatch, scheduler, true, this.#decided)
+    this.#peeks = new Batcher(this.#scripts, this.#kinds, maxBatch, scheduler, false, this.#decided)
     this.#resets = ResetChannel.of(client, this.#port, this.#keys.prefix)
     this.#changes = new Changes(this.#scripts, this.#resets, this.#sharesResets)
     if (leases === undefined) return
@@ -186,9 +190,16 @@ export class RedisStore implements Store {
     return this.#scripts.timely.isFirst
   }
 
-  /** The node of a cluster that has the charge's slot, as far as the client knows. */
-  serverOf(charge: Charge): string {
-    return this.#keys.serverOf(this.#keys.tagOf(charge))
+  /** @internal Leases look at each charge. */
+  bind(policy: readonly Limit[], limiter: string | undefined): BoundPolicy | undefined {
+    if (this.#leases !== undefined) return undefined
+    const kinds = this.#kinds.of(policy.map(limit => ({ limit, limiter })))
+    return {
+      ask: (verb, key, cost, asker) => {
+        const batcher = verb === 'consume' ? this.#consumes : this.#peeks
+        batcher.ask(kinds.at(this.#port.cluster ? this.#keys.tagOf({ key }) : 0), key, cost, asker)
+      },
+    }
   }
 
   /** @internal Whether `ask` gives what this method would: users replace methods, to spy on them or to make them fail. */
@@ -245,7 +256,7 @@ export class RedisStore implements Store {
     const spending = verb === 'consume'
     const asked = spending ? this.#consumes : this.#peeks
     if (charges.length === 1 || !this.#port.cluster) {
-      asked.ask(charges, cost, this.#keys.tagOf(charges[0]), asker)
+      asked.ask(this.#kinds.of(charges).at(this.#keys.tagOf(charges[0])), charges, cost, asker)
       return
     }
     const giveBack = async (receipts: readonly ChargeReceipt[]) => {
@@ -334,15 +345,11 @@ export class RedisStore implements Store {
 
   #stepsOf(tag: number): ClockSteps {
     const server = this.clock === undefined ? tag : 0
-    const steps = this.#steps.get(server) ?? new ClockSteps()
-    this.#steps.set(server, steps)
-    return steps
+    return getOrMake(this.#steps, server, () => new ClockSteps())
   }
 
-  /** '' makes the script read the server's clock. */
-  #now(): string {
-    if (this.clock === undefined) return ''
-    const nowMs = Math.floor(this.clock.now())
+  #nowOf(clock: Clock): string {
+    const nowMs = Math.floor(clock.now())
     this.#stepsOf(0).note(nowMs)
     return String(nowMs)
   }

@@ -10,14 +10,6 @@ import { limitArguments, VerdictReader } from './wire-format.js'
 /** Deadline of a call that was requested without one. */
 export const UNSPOKEN_DEADLINE_MS = 1000
 
-/** The moment of a call: the server's own, or that of a given clock. */
-export interface CallMoment {
-  /** The given clock's time as text; '' makes the script read the server's clock. */
-  readonly text: string
-  /** The time, as far as this process knows it: it says in which window of the calendar a limit is. */
-  nowMs(): number
-}
-
 /** A script call about keys of one tag. Its ARGV are the time, `args`, and the last moment at which it may act. */
 interface StoreCall extends Pick<TimelyCall, 'script' | 'does' | 'keys' | 'isNumbered'> {
   readonly script: Script
@@ -34,27 +26,33 @@ interface StoreCall extends Pick<TimelyCall, 'script' | 'does' | 'keys' | 'isNum
 export class StoreScripts {
   readonly timely: TimelyScripts
 
+  readonly #now: (() => string) | undefined
+
   constructor(
     readonly port: ClientPort,
     readonly keys: ChargeKeys,
-    /** The given clock's time as text; '' for the server's. */
-    readonly now: () => string,
+    /** The given clock's time as text; undefined: the server's clock. */
+    now: (() => string) | undefined,
     /** Sends the decisions that were requested before. */
     readonly sendEarlier: () => void,
   ) {
     this.timely = TimelyScripts.of(port)
+    this.#now = now
   }
 
-  /** The moment of a call to the server of this tag. Throws `StoreError` if the given clock fails. */
-  moment(tag: number): CallMoment {
-    let text: string
+  /** The given clock's time as text; '' makes a script read the server's clock. Throws `StoreError` if the given clock fails. */
+  now(): string {
+    if (this.#now === undefined) return ''
     try {
-      text = this.now()
+      return this.#now()
     } catch (cause) {
       throw new StoreError(`the clock failed: ${(cause as Error)?.message ?? shown(cause)}`, { cause })
     }
-    if (text === '') return { text, nowMs: () => this.timely.serverNow(this.keys.serverOf(tag)) }
-    return { text, nowMs: () => Number(text) }
+  }
+
+  /** The time of a call, as far as this process knows it: it says in which window of the calendar a limit is. `now`: what `now` has given. */
+  nowMs(now: string, server: string): number {
+    return now === '' ? this.timely.serverNow(server) : Number(now)
   }
 
   /** Calls `given` or `failed` once. */
@@ -63,25 +61,25 @@ export class StoreScripts {
     given: (reply: unknown) => void,
     failed: (error: unknown) => void,
   ): void {
-    let moment: CallMoment
+    let now: string
     try {
-      moment = this.moment(tag)
+      now = this.now()
     } catch (error) {
       failed(error)
       return
     }
     this.sendEarlier()
-    const { text } = moment
+    const server = this.keys.serverOf(tag)
     this.timely.ask(
       {
         script,
         does,
         keys,
-        args: until => [text, ...args(moment.nowMs()), until],
+        args: until => [now, ...args(this.nowMs(now, server)), until],
         endsAt,
         isNumbered,
-        server: this.keys.serverOf(tag),
-        byServerClock: text === '',
+        server,
+        byServerClock: now === '',
       },
       given,
       failed,

@@ -3,10 +3,11 @@ import { RepositoryCopy } from './repository-copy.js'
 
 /** A form with one field, "<remaining>/<quota>", and none where nobody has counted. */
 const WRITER = `
-function slashed(): Write {
-  return (fields, decision) => {
-    if (!isCounted(decision)) return
-    fields['X-Quota'] = \`\${remainingOf(decision)}/\${integer(decision.limit.quota)}\`
+function slashed(): Writer {
+  return {
+    write(fields, decision) {
+      fields['X-Quota'] = \`\${remainingOf(decision)}/\${integer(decision.limit.quota)}\`
+    },
   }
 }
 `
