@@ -79,7 +79,7 @@ describe.each(['fixed-window', 'sliding-counter', 'sliding-window'])(
 
     test.each([
       ['acquire', async ({ limiter }: Alone) => limiter.acquire('k', { cost: 500 })],
-      ['a cost that no lease may have', async ({ limiter }: Alone) => limiter.consume('k', QUOTA - 600)],
+      ['most of the quota at once', async ({ limiter }: Alone) => limiter.consume('k', QUOTA - 600)],
       ['consumeUpTo', async ({ limiter }: Alone) => limiter.consumeUpTo('k', QUOTA - 600)],
     ])('knows what Redis told it later, by %s', async (_, directly) => {
       const alone = new Alone(`${QUOTA}/1h ${algorithm}`)
@@ -98,7 +98,7 @@ describe.each(['fixed-window', 'sliding-counter', 'sliding-window'])(
       for (let i = 0; i < 40; i++) await alone.consume(1)
     })
 
-    test('never exceeds what is left of the quota with random costs, settlements and pauses', () =>
+    test('never rises without a reason, and never exceeds what is left of the quota, with random costs, settlements and pauses', () =>
       forCases(20, `remaining ${algorithm}`, async random => {
         const alone = new Alone(`${QUOTA}/1h ${algorithm}`)
         let last: Decision | undefined
@@ -306,7 +306,7 @@ describe('remaining is exact when a process alone', () => {
     await expectExact()
   })
 
-  test('has asked many things at once, and the server knows some of the scripts', () =>
+  test('has asked many things at once, and the server knows only some of the scripts', () =>
     forCases(20, 'remaining at once', async random => {
       const alone = new Alone(POLICY)
       const settleable: Decision[] = []
