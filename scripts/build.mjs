@@ -134,7 +134,12 @@ async function writeModules(folder) {
   // What is not an entry point stands in a folder that package.json does not export.
   const entryFileNames = (/** @type {{ name: string }} */ { name }) =>
     Object.hasOwn(ENTRIES, name) ? '[name].js' : 'src/[name].js'
-  await bundled.write({ dir: folder, format: 'es', comments, preserveModules: true, entryFileNames })
+  const { output } = await bundled.write({ dir: folder, format: 'es', comments, preserveModules: true, entryFileNames })
+  // What is imported for types alone stays as an import without names, of which bundlers warn. No module does anything when it is loaded.
+  for (const { fileName } of output) {
+    const file = join(folder, fileName)
+    writeFileSync(file, readFileSync(file, 'utf8').replace(/^import "\.{1,2}\/[^"]+";\n/gm, ''))
+  }
   writeFileSync(join(folder, 'package.json'), '{ "type": "module", "sideEffects": false }\n')
 }
 

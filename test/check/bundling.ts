@@ -44,7 +44,7 @@ export interface Bundle {
 
 /** A program of a user, who has the package as it is built, in one file. */
 export async function bundled(program: string, options: BuildOptions = {}): Promise<Bundle> {
-  const { outputFiles, metafile } = await build({
+  const { outputFiles, metafile, warnings } = await build({
     stdin: { contents: program, resolveDir: root, sourcefile: ENTRY },
     absWorkingDir: root,
     bundle: true,
@@ -54,6 +54,8 @@ export async function bundled(program: string, options: BuildOptions = {}): Prom
     write: false,
     logLevel: 'silent',
   })
+  // A user would see them at each build.
+  if (warnings.length > 0) throw new Error(`the bundle warns: ${warnings.map(({ text }) => text).join('; ')}`)
   const [{ imports, inputs }] = Object.values(metafile.outputs)
   return {
     code: outputFiles[0].text,
