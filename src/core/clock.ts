@@ -31,8 +31,8 @@ export const monotonicClock: Clock = { now: () => performance.now() }
 const { setImmediate = (act: () => void) => setTimeout(act, 0) } =
   globalThis.process?.getBuiltinModule?.('node:timers') ?? globalThis
 
-/** Longer delays make `setTimeout` fire at once. */
-const LONGEST_MS = 2 ** 31 - 1
+/** Longer delays make `setTimeout` and `setInterval` fire at once. */
+export const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 /** A call that waits for its answer. */
 export interface Pending {
@@ -125,7 +125,7 @@ export class Deadline {
 
   // If the process was busy for longer than the deadline, the timer is due before the answers that have arrived were read: read them first.
   #startTimer(ms: number): ReturnType<typeof setTimeout> {
-    return setTimeout(() => setImmediate(() => this.#expire()), Math.min(ms, LONGEST_MS))
+    return setTimeout(() => setImmediate(() => this.#expire()), Math.min(ms, LONGEST_TIMER_MS))
   }
 
   #expire(): void {

@@ -1,3 +1,4 @@
+import { LONGEST_TIMER_MS } from '../core/clock.js'
 import type { Duration } from '../core/duration.js'
 import { StaleDeliveryError, StoreError, shown } from '../core/errors.js'
 import { Alarm } from '../waiting/alarms.js'
@@ -288,7 +289,7 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
 
   #startExtending(): void {
     if (!this.#settings.autoExtend || this.#extending !== undefined) return
-    const everyMs = Math.max(1, Math.min(2 ** 31 - 1, Math.floor(this.visibilityMs / 3)))
+    const everyMs = Math.max(1, Math.min(LONGEST_TIMER_MS, Math.floor(this.visibilityMs / 3)))
     this.#extending = setInterval(() => {
       for (const delivery of this.#held) {
         // A failed extension is tried again at least twice before the visibility ends.

@@ -1,3 +1,4 @@
+import { LONGEST_TIMER_MS } from '../core/clock.js'
 import { type Duration, parseDurationOrZero, parseOption } from '../core/duration.js'
 import { StaleDeliveryError } from '../core/errors.js'
 import { checkOptions } from '../core/options.js'
@@ -52,8 +53,6 @@ export interface DeliveryContext {
 
 /** The outcome reported for a settlement; 'extend' and 'return' are not reported. */
 const OUTCOMES: Partial<Record<SettlementKind, DeliveryOutcome>> = { ack: 'ack', nack: 'nack', reject: 'dead' }
-
-const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 export class OpenDelivery<T> implements Delivery<T> {
   readonly id: string

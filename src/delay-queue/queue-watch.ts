@@ -1,3 +1,4 @@
+import { LONGEST_TIMER_MS } from '../core/clock.js'
 import { notify, type Observer } from '../core/observer.js'
 import { Alarm } from '../waiting/alarms.js'
 import { LevelMeter } from '../waiting/reports.js'
@@ -6,7 +7,6 @@ import { LevelMeter } from '../waiting/reports.js'
 const EVERY_MS = 1000
 /** While messages are there, whoever consumes them: what was told last must not stand for long. */
 const WHILE_FULL_MS = 10_000
-const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 /** What a watch asks the server. */
 export interface QueueLevels {

@@ -1,5 +1,6 @@
 import { isIP } from 'node:net'
 import type { Request } from 'express'
+import { LONGEST_TIMER_MS } from '../core/clock.js'
 import type { CheckName } from './check-name.js'
 import type { Options, Store, ValueDeterminingMiddleware } from './options.js'
 import { ChangeWarning, ValidationError } from './validation-error.js'
@@ -33,8 +34,6 @@ const OPTIONS: Record<keyof Options, true> = {
 /** An option with its own check, and those of express-slow-down, which passes its options on. */
 const TOLERATED = ['draft_polli_ratelimit_headers', 'delayAfter', 'delayMs', 'maxDelayMs']
 const DRAFTS = ['draft-6', 'draft-7', 'draft-8']
-/** Longer delays make `setInterval` fire at once. */
-const LONGEST_MS = 2 ** 31 - 1
 
 const usedStores = new WeakSet<object>()
 /** Keys that have counted a request, per store (or per class of store, if its instances may share counts). */
@@ -217,11 +216,11 @@ export const checks = {
 
   /** Only for limiters with the default store. */
   windowMs(windowMs: unknown): void {
-    if (typeof windowMs === 'number' && windowMs >= 1 && windowMs <= LONGEST_MS) return
+    if (typeof windowMs === 'number' && windowMs >= 1 && windowMs <= LONGEST_TIMER_MS) return
     const type = typeof windowMs === 'number' ? '' : ` (${typeof windowMs})`
     throw new ValidationError(
       'ERR_ERL_WINDOW_MS',
-      `Invalid windowMs value: ${windowMs}${type}, must be a number between 1 and ${LONGEST_MS} when using the default MemoryStore`,
+      `Invalid windowMs value: ${windowMs}${type}, must be a number between 1 and ${LONGEST_TIMER_MS} when using the default MemoryStore`,
     )
   },
 } satisfies Record<CheckName, (...args: never[]) => void>

@@ -1,3 +1,5 @@
+import { LONGEST_TIMER_MS } from '../core/clock.js'
+
 /** How the response ended. */
 export interface ResponseEnd {
   /** False: the client had gone before the handler ended the response, or the service broke the response off. */
@@ -16,8 +18,6 @@ interface EndOptions {
   readonly orDetached?: boolean
 }
 
-/** Longer delays make `setTimeout` fire at once. */
-const LONGEST_MS = 2 ** 31 - 1
 const EXPIRED: ResponseEnd = Object.freeze({ completed: false, ended: false })
 
 /** The connection that a response is written to. */
@@ -106,7 +106,7 @@ export class ResponseWatch {
           forget()
           resolve(true)
         },
-        Math.min(ms, LONGEST_MS),
+        Math.min(ms, LONGEST_TIMER_MS),
       )
       const forget = this.onEnd({ withinMs: 0 }, () => {
         clearTimeout(timer)
@@ -171,7 +171,7 @@ export class ResponseWatch {
 
   #ringIn(waiting: Waiting, ms: number): void {
     if (ms === Number.POSITIVE_INFINITY) return
-    waiting.timer = setTimeout(() => this.#ring(waiting), Math.min(ms, LONGEST_MS))
+    waiting.timer = setTimeout(() => this.#ring(waiting), Math.min(ms, LONGEST_TIMER_MS))
     waiting.timer.unref?.()
   }
 

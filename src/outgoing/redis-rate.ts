@@ -1,3 +1,4 @@
+import { LONGEST_TIMER_MS } from '../core/clock.js'
 import { NotInitializedError, SpillwayError, StoreError, TimeoutError } from '../core/errors.js'
 import type { RedisHealth } from '../http/concurrency/redis-health.js'
 import { OUTAGE, type OutageWatch } from '../http/concurrency/shared-places.js'
@@ -101,7 +102,7 @@ export class RedisRate implements Rate {
     const ending = new AbortController()
     const end = () => ending.abort(signal.reason)
     const timedOut = () => ending.abort(new TimeoutError('', { retryAfterMs: intervalMs }))
-    const timer = timeoutMs < 2 ** 31 ? setTimeout(timedOut, timeoutMs) : undefined
+    const timer = timeoutMs <= LONGEST_TIMER_MS ? setTimeout(timedOut, timeoutMs) : undefined
     signal.addEventListener('abort', end, { once: true })
     try {
       return await this.#line.wait(1, { timeoutMs: Math.ceil(timeoutMs * stretch), signal: ending.signal })

@@ -1,8 +1,6 @@
+import { LONGEST_TIMER_MS } from '../core/clock.js'
 import type { RateLimiterAbstract } from './rate-limiter-abstract.js'
 import { RateLimiterRes } from './rate-limiter-res.js'
-
-/** Longer delays make `setTimeout` fire at once. */
-export const LONGEST_MS = 2 ** 31 - 1
 
 /** Resolves at once or, with `execEvenly`, after this call's delay, with the values after that delay. */
 export function evenly(limiter: RateLimiterAbstract, res: RateLimiterRes): Promise<RateLimiterRes> {
@@ -14,5 +12,5 @@ export function evenly(limiter: RateLimiterAbstract, res: RateLimiterRes): Promi
   let delayMs = Math.ceil(msBeforeNext / (remainingPoints + 2))
   if (delayMs < shortestMs) delayMs = consumedPoints * shortestMs
   const later = new RateLimiterRes(remainingPoints, Math.max(0, msBeforeNext - delayMs), consumedPoints, false)
-  return new Promise(resolve => setTimeout(resolve, Math.min(delayMs, LONGEST_MS), later))
+  return new Promise(resolve => setTimeout(resolve, Math.min(delayMs, LONGEST_TIMER_MS), later))
 }

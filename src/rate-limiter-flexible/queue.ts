@@ -1,5 +1,5 @@
+import { LONGEST_TIMER_MS } from '../core/clock.js'
 import { getOrMake } from '../core/get-or-make.js'
-import { LONGEST_MS } from './even-delay.js'
 import type { RateLimiterAbstract, RateLimiterLike } from './rate-limiter-abstract.js'
 import type { RateLimiterRes } from './rate-limiter-res.js'
 import type { BurstyRateLimiter } from './wrappers.js'
@@ -90,7 +90,7 @@ class KeyQueue {
 
   #wait({ msBeforeNext }: RateLimiterRes): void {
     if (this.#waiting.length === 0 || this.#turn) return
-    const waitMs = msBeforeNext < 0 ? ENDLESS_MS : Math.min(Math.max(1, msBeforeNext), LONGEST_MS)
+    const waitMs = msBeforeNext < 0 ? ENDLESS_MS : Math.min(Math.max(1, msBeforeNext), LONGEST_TIMER_MS)
     this.#timer ??= setTimeout(() => this.#serve(), waitMs)
   }
 

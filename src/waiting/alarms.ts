@@ -1,5 +1,4 @@
-/** Longer delays make `setTimeout` fire at once. */
-const LONGEST_MS = 2 ** 31 - 1
+import { LONGEST_TIMER_MS } from '../core/clock.js'
 
 /**
  * One timer that is set to a moment of `performance.now()` and never rings before it. (A timer of Node may fire up to a
@@ -32,7 +31,7 @@ export class Alarm {
   }
 
   #arm(): void {
-    const ms = Math.min(LONGEST_MS, Math.max(1, Math.ceil(this.#at - performance.now())))
+    const ms = Math.min(LONGEST_TIMER_MS, Math.max(1, Math.ceil(this.#at - performance.now())))
     this.#firesAt = this.#at
     this.#timer = setTimeout(() => {
       this.#firesAt = Number.POSITIVE_INFINITY

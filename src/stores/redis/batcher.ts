@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers'
+import { LONGEST_TIMER_MS } from '../../core/clock.js'
 import type { Verdict } from '../../core/decision.js'
 import { StoreError, shown } from '../../core/errors.js'
 import type { ClientPort } from '../../redis/client.js'
@@ -65,8 +66,6 @@ interface DecidedVerdicts {
   readonly decidedAt: number
 }
 
-/** Longer delays make `setTimeout` fire at once. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1
 /** Most decisions that wait for a first connection. */
 const MOST_HELD = 10_000
 

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { LONGEST_TIMER_MS } from '../../core/clock.js'
 import { PolicyError } from '../../core/errors.js'
 import { getOrMake } from '../../core/get-or-make.js'
 import { emitWarning } from '../../core/warnings.js'
@@ -18,7 +19,6 @@ export type ResetListener = (key: string | undefined, endsLeases: boolean) => vo
 const GATHER_MS = 20
 /** Above this number of keys, a message says "any key" instead. */
 const MOST_KEYS = 1000
-const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 interface Message {
   /** The sending process. */

@@ -1,10 +1,8 @@
+import { LONGEST_TIMER_MS } from '../../core/clock.js'
 import type { Verdict } from '../../core/decision.js'
 import { StoreError } from '../../core/errors.js'
 import { type Charge, type ChargeReceipt, receiptsOf } from '../store.js'
 import type { Batcher } from './batcher.js'
-
-/** Longer delays make `setTimeout` fire at once. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 /** Charges that may share a script call, and their indexes in the whole decision. */
 interface ChargeGroup<C extends Charge> {
