@@ -11,13 +11,19 @@ export function addDuration(histogram: Histogram, ms: number): void {
 
 /** The duration that a share (0 to 1) of all do not exceed, in ms, at most a fifth too large; undefined if empty. */
 export function percentile(histogram: Histogram, share: number): number | undefined {
-  let total = 0
-  for (const count of histogram.values()) total += count
-  let left = Math.ceil(total * share)
-  if (total === 0) return undefined
-  for (const bucket of [...histogram.keys()].sort((a, b) => a - b)) {
-    left -= histogram.get(bucket) ?? 0
-    if (left <= 0) return 2 ** (bucket / PER_DOUBLING) - 1
-  }
-  return undefined
+  const bucket = atMost(histogram, share)
+  return bucket === undefined ? undefined : 2 ** (bucket / PER_DOUBLING) - 1
+}
+
+/** The value that a share (0 to 1) of all counted values do not exceed; undefined if nothing was counted. */
+export function atMost(counts: ReadonlyMap<number, number>, share: number): number | undefined {
+  let left = 0
+  for (const count of counts.values()) left += count
+  if (left === 0) return undefined
+  left = Math.ceil(left * share)
+  const values = [...counts.keys()].sort((a, b) => a - b)
+  return values.find(value => {
+    left -= counts.get(value) ?? 0
+    return left <= 0
+  })
 }

@@ -1,5 +1,6 @@
 import { keySegment } from '../../redis/keys.js'
 import { type Connection, fieldsOf, type Reply, ReplyError, SENTINEL } from '../redis-connection.js'
+import { sizeOf } from '../table.js'
 import { type Finding, ok, problem, unseen, warning } from './finding.js'
 
 const SETTINGS = ['save', 'timeout', 'tcp-keepalive', 'stop-writes-on-bgsave-error', 'cluster-require-full-coverage']
@@ -124,10 +125,6 @@ function fullness(part: number, full: string): Finding {
     return problem(MEMORY, `${text}: it refuses to write, and onStoreFailure decides`, 'raise maxmemory or free memory')
   }
   return part < 0.9 ? ok(MEMORY, text) : warning(MEMORY, `${text}: full, it refuses to write`, 'raise maxmemory')
-}
-
-function sizeOf(bytes: number): string {
-  return bytes >= 1e9 ? `${(bytes / 1e9).toFixed(1)} GB` : `${(bytes / 1e6).toFixed(1)} MB`
 }
 
 const PERSISTENCE = 'persistence'

@@ -1,4 +1,5 @@
 import { SpillwayError } from '../../core/errors.js'
+import { atMost } from '../../dashboard/histogram.js'
 
 /** A key and how often each policy refused it. */
 export interface RankedKey {
@@ -102,28 +103,18 @@ export interface Waits {
 /** Counts waits in constant memory. */
 export class WaitCounts {
   readonly #counts = new Map<number, number>()
-  #total = 0
   #longest = 0
 
   add(ms: number): void {
     const about = Number.isFinite(ms) ? Number(ms.toPrecision(3)) : ms
     this.#counts.set(about, (this.#counts.get(about) ?? 0) + 1)
-    this.#total++
     if (ms > this.#longest) this.#longest = ms
   }
 
   /** undefined if no request was refused. */
   sum(): Waits | undefined {
-    if (this.#total === 0) return undefined
-    const sorted = [...this.#counts].sort(([a], [b]) => a - b)
-    const atMost = (share: number) => {
-      let left = Math.ceil(this.#total * share)
-      for (const [ms, count] of sorted) {
-        left -= count
-        if (left <= 0) return Math.min(ms, this.#longest)
-      }
-      return this.#longest
-    }
-    return { median: atMost(0.5), ninth: atMost(0.9), longest: this.#longest }
+    if (this.#counts.size === 0) return undefined
+    const within = (share: number) => Math.min(atMost(this.#counts, share) as number, this.#longest)
+    return { median: within(0.5), ninth: within(0.9), longest: this.#longest }
   }
 }

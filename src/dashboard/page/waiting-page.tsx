@@ -1,4 +1,4 @@
-import { parseDuration } from '../../core/duration.js'
+import { formatDuration, parseDuration } from '../../core/duration.js'
 import { boundsWords, count, plural, span, windowWords } from '../look/format.js'
 import type { HolderView, SharedRow, WaitingView } from '../view.js'
 import { ActButton, type Plan } from './acting.js'
@@ -165,12 +165,7 @@ function ratePlan(name: string, rate: number, intervalMs: number, steered: Share
       {
         name: 'interval',
         label: 'In',
-        value:
-          intervalMs % 60_000 === 0
-            ? `${intervalMs / 60_000}m`
-            : intervalMs % 1000 === 0
-              ? `${intervalMs / 1000}s`
-              : `${intervalMs}ms`,
+        value: formatDuration(intervalMs),
         hint: 'Like 1s, 5m or 1h',
       },
     ],
