@@ -1,7 +1,7 @@
 import type { RedisClient } from '../redis/client.js'
 import { notConnected } from '../redis/replies.js'
 import { Subscriber, type Subscription } from '../redis/subscriber.js'
-import { type Change, readChange } from './change.js'
+import { type Change, readChange } from './live-limit.js'
 import type { LiveRecords, Position } from './live-records.js'
 
 /** Interval of the check for missed changes, with and without a subscription. */

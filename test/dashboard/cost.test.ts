@@ -1,7 +1,7 @@
 import { request } from 'node:http'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { reporter } from '../../src/dashboard/index.js'
-import { RecordKeys, STEP_MS, stepOf } from '../../src/dashboard/record-keys.js'
+import { RecordKeys, STEP_MS, stepOf } from '../../src/dashboard/records.js'
 import { DelayQueue, parsePolicy, RateLimiter, RedisStore, Semaphore } from '../../src/index.js'
 import { LivePolicies } from '../../src/live/index.js'
 import { limitFacts, limitId, objectId } from '../../src/redis/object-index.js'

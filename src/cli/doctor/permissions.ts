@@ -9,7 +9,7 @@ import type { Charge } from '../../stores/store.js'
 import { lineAnswer } from '../../waiting/line-answer.js'
 import type { SecureAddress } from '../redis-address.js'
 import { Connection, type Patience, ReplyError } from '../redis-connection.js'
-import { type Finding, ok, problem, warning } from './finding.js'
+import { type Finding, ok, problem, warning } from './diagnosis.js'
 
 const SCRIPTS = 'scripts'
 /** A cluster node has only some of the keys: the doctor tries this many to find one of its keys. */

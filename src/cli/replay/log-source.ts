@@ -3,7 +3,7 @@ import { addAbortSignal, pipeline, type Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import type { Clock } from '../../core/clock.js'
 import { SpillwayError } from '../../core/errors.js'
-import { shownGiven } from '../shown-given.js'
+import { shownGiven } from '../arguments.js'
 import { count, sizeOf } from '../table.js'
 
 const NEWLINE = 10

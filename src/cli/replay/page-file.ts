@@ -1,8 +1,7 @@
 import { access, constants, open, stat, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { SpillwayError } from '../../core/errors.js'
-import { UsageError } from '../arguments.js'
-import { shownGiven } from '../shown-given.js'
+import { shownGiven, UsageError } from '../arguments.js'
 
 /**
  * Checks that the page can be written, so that an error comes before the log is read. Changes nothing: the log may turn out to be unreadable. Throws

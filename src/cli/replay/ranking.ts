@@ -1,5 +1,5 @@
 import { SpillwayError } from '../../core/errors.js'
-import { atMost } from '../../dashboard/histogram.js'
+import { atMost } from '../../dashboard/counts.js'
 
 /** A key and how often each policy refused it. */
 export interface RankedKey {

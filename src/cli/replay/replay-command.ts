@@ -1,8 +1,16 @@
 import { monotonicClock } from '../../core/clock.js'
 import { ALGORITHM_NAMES, parsePolicy } from '../../core/limit.js'
 import { IPV6_SUBNET } from '../../http/address/address.js'
-import { type Command, EXIT, type Option, readArguments, type Terminal, UsageError, write } from '../arguments.js'
-import { shownGiven } from '../shown-given.js'
+import {
+  type Command,
+  EXIT,
+  type Option,
+  readArguments,
+  shownGiven,
+  type Terminal,
+  UsageError,
+  write,
+} from '../arguments.js'
 import { LineCutter, LogError, type LogSource, openLog, Progress } from './log-source.js'
 import { SUBJECTS, type Subject } from './page-data.js'
 import { checkPageFile, writePage } from './page-file.js'

@@ -1,9 +1,8 @@
 import { useContext } from 'preact/hooks'
 import { count, limitWords, plural, rate, span, when } from '../look/format.js'
 import type { KeyFound, KeyLimiterView, KeyRate, KeysView } from '../view.js'
-import { ActButton, ActingContext } from './acting.js'
+import { ActButton, ActingContext, blockPlan, clearPlan, limitPlan, resetPlan, unblockPlan } from './change-dialogs.js'
 import { ColumnHeads } from './column-heads.js'
-import { blockPlan, clearPlan, limitPlan, resetPlan, unblockPlan } from './plans.js'
 import { type BarKind, Gauge, KeyLink, Moment, Nothing, OwnName, Panel } from './widgets.js'
 
 export function KeysPage({ view, sought }: { view: KeysView; sought: boolean }) {

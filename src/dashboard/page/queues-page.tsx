@@ -1,6 +1,6 @@
 import { clock, count, latency, plural, rate, span } from '../look/format.js'
 import type { DeadView, QueuesView } from '../view.js'
-import { ActButton, type Plan } from './acting.js'
+import { ActButton, type Plan } from './change-dialogs.js'
 import { ColumnHeads } from './column-heads.js'
 import { More } from './summaries.js'
 import { Ago, Nothing, Panel } from './widgets.js'

@@ -1,7 +1,7 @@
 import { formatDuration, parseDuration } from '../../core/duration.js'
 import { boundsWords, count, plural, span, windowWords } from '../look/format.js'
 import type { HolderView, SharedRow, WaitingView } from '../view.js'
-import { ActButton, type Plan } from './acting.js'
+import { ActButton, type Plan } from './change-dialogs.js'
 import { ColumnHeads } from './column-heads.js'
 import { More, SharedName, Use } from './summaries.js'
 import { Ago, Nothing, Panel } from './widgets.js'

@@ -1,14 +1,12 @@
 import { formatDuration, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
-import { type Change, changeId } from '../../live/change.js'
-import { livePolicy, policyText } from '../../live/live-policy.js'
+import { type Change, changeId, livePolicy, policyText } from '../../live/live-limit.js'
 import { boundsWords, plural, span, windowWords } from '../look/format.js'
 import { moment } from '../shapes.js'
 import type { Act, Done } from '../view.js'
 import type { NotedChange, PlainAct } from './changes.js'
 import type { DashboardState } from './dashboard-state.js'
-import type { KnownLimiter } from './limiters.js'
-import { wordsOf } from './live-limits.js'
+import { type KnownLimiter, wordsOf } from './limiters.js'
 import { hidden } from './page-views.js'
 
 /** The result of a change, and its entry in the history. */

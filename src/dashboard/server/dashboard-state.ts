@@ -4,14 +4,12 @@ import type { AlertView, KeyLimiterView, KeyView, QueueRow } from '../view.js'
 import { alertsOf } from './alerts.js'
 import { ChangeHistory } from './changes.js'
 import { History } from './history.js'
-import { HolderNames } from './holder-names.js'
-import { type KeyStyle, KeyViews } from './key-views.js'
-import { type Blocks, type KnownLimiter, Limiters } from './limiters.js'
-import { LiveLimits, type LiveMeans } from './live-limits.js'
+import { type Blocks, type KnownLimiter, Limiters, LiveLimits, type LiveMeans } from './limiters.js'
+import { type KeyStyle, KeyViews } from './options.js'
 import { Reading } from './reading.js'
 import { Reports } from './reports.js'
 import { type IsWanted, SharedAnswer, SharedAnswers } from './shared-answer.js'
-import { type ReadRow, SharedObjects } from './shared-objects.js'
+import { HolderNames, type ReadRow, SharedObjects } from './shared-objects.js'
 
 /** Pages ask every two seconds: those of several viewers share what was read since the first of them asked. */
 const FRESH_MS = 900

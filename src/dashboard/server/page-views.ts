@@ -1,8 +1,9 @@
 import { StoreError } from '../../core/errors.js'
-import { changeId, liveChange } from '../../live/change.js'
+import { countedSpan } from '../../core/limit.js'
+import { changeId, liveChange, policyText } from '../../live/live-limit.js'
 import { replyWords } from '../../redis/replies.js'
-import { percentile } from '../histogram.js'
-import type { LevelRow } from '../process-details.js'
+import { COUNTED, FALLBACK, percentile, SHADOW } from '../counts.js'
+import type { LevelRow, LimitEntry } from '../records.js'
 import type {
   Act,
   Ask,
@@ -10,19 +11,201 @@ import type {
   ChangeView,
   DeadView,
   Frame,
+  KeyFound,
+  KeyLimiterView,
+  KeysView,
+  LimitRow,
   LimitsView,
+  OpenLimit,
   ProcessesView,
   QueueRow,
+  Series,
   SharedRow,
   UnreadRow,
   View,
 } from '../view.js'
 import type { PlainAct } from './changes.js'
 import type { DashboardState, Noted } from './dashboard-state.js'
-import { keysContent } from './keys-view.js'
-import { limitsView } from './limits-view.js'
+import { addressIn } from './limiters.js'
+import type { Rated, Reading } from './reading.js'
+import { shareOf } from './reports.js'
 import { type IsWanted, Unwanted } from './shared-answer.js'
 import type { ReadRow } from './shared-objects.js'
+
+const ROWS = 50
+const MOST_ROWS = 1000
+
+type Objects = Pick<LimitsView, 'queues' | 'moreQueues' | 'shared' | 'moreShared'>
+
+/** The first page: the limits of all services or of one, those first that refuse the largest share, then the busiest. */
+function limitsView(
+  state: DashboardState,
+  frame: Frame,
+  { range = '15m', service, ...ask }: Ask,
+  objects: Objects,
+  chartOf: (limit: string) => Series,
+): LimitsView {
+  const { reading } = state
+  const isUsed = reading.usedBy(service)
+  const rated = isUsed === undefined ? reading.rated : reading.rated.filter(({ entry }) => isUsed('limit', entry.name))
+  const most = Math.min(MOST_ROWS, Math.max(ROWS, ask.rows ?? ROWS))
+  const wanted = new Set(ask.open)
+  const chosen = rated.filter(({ entry }, i) => i < most || wanted.has(entry.id))
+  const openAtFirst = ask.open === undefined ? chosen[0]?.entry.id : undefined
+  return {
+    ...frame,
+    page: 'limits',
+    range,
+    total: rated.length,
+    ...objects,
+    rows: chosen.map(row => ({
+      ...rowOf(state, reading, row, wanted.has(row.entry.id) || row.entry.id === openAtFirst),
+      series: chartOf(row.entry.id),
+    })),
+  }
+}
+
+function rowOf(
+  state: DashboardState,
+  reading: Reading,
+  { entry, ...rates }: Rated,
+  isOpen: boolean,
+): Omit<LimitRow, 'series'> {
+  const { id, name, limit, per, store } = entry
+  const live = state.live.view(name)
+  // The quota that an entry tells may be that of a single key, or of a moment ago.
+  const policy = state.live.policy(name)
+  const current = policy?.find(other => other.name === limit.name && countedSpan(other) === countedSpan(limit))
+  const given = store === 'redis' ? state.live.given(name) : undefined
+  return {
+    id,
+    limiter: name,
+    limit: limit.name,
+    facts: current ?? limit,
+    ...(per !== undefined && { per }),
+    allowed: rates.allowed,
+    refused: rates.refused,
+    shadow: rates.shadow,
+    share: rates.share,
+    degraded: rates.degraded,
+    ...(live !== undefined && { live }),
+    changeable: given !== undefined,
+    ...(given !== undefined && { policy: policyText(given) }),
+    ...(policy !== undefined && current === undefined && { replaced: true as const }),
+    ...(isOpen && { open: openOf(state, reading, entry) }),
+  }
+}
+
+function openOf(state: DashboardState, reading: Reading, { id, name }: LimitEntry): OpenLimit {
+  const { counts } = state.reports.recent(id, 6)
+  const sources: Record<string, number> = {}
+  for (let place = SHADOW + 1; place <= FALLBACK; place++) {
+    const share = shareOf(counts, place)
+    if (share > 0) sources[COUNTED[place]] = share
+  }
+  // Reports name the keys of a limiter, not of each of its limits.
+  const { allowed, refused } = reading.ratesOf(name)
+  const broken = state.reports.alive.flatMap(({ record }) => (record.breaker === undefined ? [] : [record.breaker]))
+  return {
+    mostRefused: reading.callers.most('refused', key => state.show(key), name, refused),
+    mostAsking: reading.callers.most('asked', key => state.show(key), name, allowed + refused),
+    sources,
+    ...(broken.length > 0 && {
+      breaker: {
+        processes: broken.length,
+        since: Math.min(...broken.map(breaker => breaker.since)),
+        reason: broken[0].reason,
+      },
+    }),
+  }
+}
+
+/** Blocked keys on the page. */
+const MOST_BLOCKS = 50
+/** Limiters that are asked for a key. */
+const MOST_LOOKS = 50
+
+/** The page of keys: one that is sought, those that ask most and are refused most, and those that are blocked. */
+async function keysContent(state: DashboardState, ask: Ask, isWanted: IsWanted): Promise<(frame: Frame) => KeysView> {
+  const { reading, reports } = state
+  const isUsed = reading.usedBy(ask.service)
+  const isMeant = isUsed && ((limiter: string) => isUsed('limit', limiter))
+  const known = isMeant === undefined ? reading.known : reading.known.filter(({ name }) => isMeant(name))
+  const alive = reports.failing === undefined
+  const [noted, { blocks, unread }, search] = alive
+    ? await Promise.all([state.noted.get(), state.blocks(ask.service, isWanted), searched(state, ask, isWanted)])
+    : [[], { blocks: [], unread: 0 }, undefined]
+  // Others may have blocked it later: the block of a note ends when the note says.
+  const blockedBy = (limiter: string, blocked: string, until: number | undefined) =>
+    noted.find(
+      ({ subject, key, until: noted }) =>
+        subject === limiter &&
+        key === blocked &&
+        noted !== undefined &&
+        until !== undefined &&
+        Math.abs(noted - until) < 1000,
+    )?.user
+  return frame => ({
+    ...frame,
+    page: 'keys',
+    mostRefused: reading.callers.most('refused', key => state.show(key), isMeant),
+    mostAsking: reading.callers.most('asked', key => state.show(key), isMeant),
+    limiters: known.map(({ name }) => name).sort(),
+    blocks: blocks.slice(0, MOST_BLOCKS).map(({ limiter, key, until }) => {
+      const by = blockedBy(limiter, key, until)
+      return { limiter, key: state.show(key), until, ...(by !== undefined && { by }) }
+    }),
+    unlisted: unread,
+    ...(search !== undefined && { found: foundView(state, ask, search, blockedBy) }),
+  })
+}
+
+interface Search {
+  readonly key: string
+  readonly as: string | undefined
+  readonly looks: ReadonlyArray<PromiseSettledResult<KeyLimiterView | undefined>>
+  readonly unasked: number
+}
+
+/** Looks for a key; undefined if none is asked for, or none is known by its ref. */
+async function searched(state: DashboardState, ask: Ask, isWanted: IsWanted): Promise<Search | undefined> {
+  const key = ask.ref !== undefined ? await state.keyOf(ask.ref, isWanted) : ask.key
+  if (key === undefined || key === '') return undefined
+  const as = addressIn(key)
+  const sought = as ?? key
+  const { callers } = state.reading
+  const all = state.sharedLimiters(ask.service)
+  const naming = all.length <= MOST_LOOKS ? all : all.filter(({ name }) => callers.has(name, sought))
+  const others = all.length <= MOST_LOOKS ? [] : all.filter(({ name }) => !callers.has(name, sought))
+  const limiters = [...naming, ...others].slice(0, MOST_LOOKS)
+  const look = () => state.limiters.look(limiters, sought, state.reports.now)
+  const looks = await state.found.get(JSON.stringify([sought, ask.service]), look, isWanted)
+  return { key, as, looks, unasked: all.length - limiters.length }
+}
+
+function foundView(
+  state: DashboardState,
+  ask: Ask,
+  { key, as, looks, unasked }: Search,
+  blockedBy: (limiter: string, key: string, until: number | undefined) => string | undefined,
+): KeyFound {
+  const sought = as ?? key
+  const limiters = looks.flatMap(look => {
+    const known = look.status === 'fulfilled' ? look.value : undefined
+    if (known === undefined) return []
+    const by = blockedBy(known.limiter, sought, known.blockedUntil)
+    return [by === undefined ? known : { ...known, blockedBy: by }]
+  })
+  return {
+    // A user who typed the key knows it; keys that were shown masked stay masked.
+    key: ask.ref === undefined ? { ...state.show(sought), text: key } : state.show(sought),
+    ...(as !== undefined && { as }),
+    limiters,
+    asked: looks.length,
+    unasked,
+    unread: looks.filter(({ status }) => status === 'rejected').length,
+  }
+}
 
 /** Objects of a kind on a page of their own, and on the first page. */
 const MOST_OBJECTS = 50

@@ -2,7 +2,7 @@
 
 import { count, shortWindow, windowWords } from '../../../dashboard/look/format.js'
 import { areaPath, indexAt, largest, linePath, niceTop, whereAbove } from '../../../dashboard/look/geometry.js'
-import { Plot } from '../../../dashboard/page/plot.js'
+import { Plot } from '../../../dashboard/page/chart.js'
 import type { PageData } from '../page-data.js'
 import { lineOf, Swatch } from './swatch.js'
 import { letterOf, utc } from './words.js'
