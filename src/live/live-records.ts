@@ -158,14 +158,20 @@ export class LiveRecords {
     name: string,
     fields: readonly string[],
   ): Promise<Position & { readonly limits: readonly LiveLimit[] }> {
-    const reply = await this.#read(liveKeys, [this.keys.state, ...this.keys.ofKeys(name)], fields)
-    const position = positionOf(reply)
-    return { ...position, limits: fields.map((_, i) => limitOf(position, reply[3 + 2 * i], reply[4 + 2 * i])) }
+    return this.#ofKeys([name], fields)
   }
 
-  /** The own limit of one key. */
-  async ownLimit(name: string, key: string): Promise<LiveLimit> {
-    return (await this.loadKeys(name, [fieldOfKey(key)])).limits[0]
+  /** The own limit of one key under each of some names. */
+  async ownLimits(names: readonly string[], key: string): Promise<LiveLimit[]> {
+    const loaded = portions(names).map(some => this.#ofKeys(some, Array(some.length).fill(fieldOfKey(key))))
+    return (await Promise.all(loaded)).flatMap(({ limits }) => limits)
+  }
+
+  async #ofKeys(names: readonly string[], fields: readonly string[]) {
+    const keys = names.flatMap(name => this.keys.ofKeys(name))
+    const reply = await this.#read(liveKeys, [this.keys.state, ...keys], fields)
+    const position = positionOf(reply)
+    return { ...position, limits: fields.map((_, i) => limitOf(position, reply[3 + 2 * i], reply[4 + 2 * i])) }
   }
 
   /** Records names and defaults for outside viewers. Returns the server's time. */

@@ -141,7 +141,8 @@ async function ofLimit(
   const ofKey = key === undefined ? {} : { key }
   await live.refresh(true)
   const who = key === undefined ? limiter : `${limiter} for ${state.show(key).text}`
-  const words = async () => (key && (await live.ownView(limiter, key))?.words) || wordsOf(live.policy(limiter) ?? [])
+  const words = async () =>
+    (key && (await live.ownViews([limiter], key)).get(limiter)?.words) || wordsOf(live.policy(limiter) ?? [])
   const [stateBefore, before] = [await live.state(limiter, key), await words()]
   const made = await changeLimit(state, act, { limiter, who, by: user, ...ofKey })
   await live.refresh(true)

@@ -1,7 +1,8 @@
-import { PolicyError, StoreError, shown } from '../../core/errors.js'
+import { PolicyError, shown } from '../../core/errors.js'
 import { getOrMake } from '../../core/get-or-make.js'
-import { type Limit, optionsOf, type Policy, type PolicyInput } from '../../core/limit.js'
+import { type Limit, mostOf, optionsOf, type Policy, type PolicyInput } from '../../core/limit.js'
 import { maskedAddress, readAddress } from '../../http/address/address.js'
+import { limiterKey } from '../../limiter/key.js'
 import { RateLimiter } from '../../limiter/rate-limiter.js'
 import { type Change, type LimitState, liveChange, livePolicy, policyText } from '../../live/live-limit.js'
 import type { LivePolicies } from '../../live/live-policies.js'
@@ -104,11 +105,16 @@ export class LiveLimits {
     return this.#viewOf(limiter, undefined, live, this.#byDefault(named))
   }
 
-  /** The live limit of one key. */
-  async ownView(limiter: string, key: string): Promise<LiveView | undefined> {
-    if (!this.has(limiter)) return undefined
-    const live = (await this.#records.ownLimit(limiter, key)).at(() => this.#position.nowMs)
-    return live && this.#viewOf(limiter, key, live, this.policy(limiter) ?? [])
+  /** The live limits that a key has of its own under some limiters. */
+  async ownViews(limiters: readonly string[], key: string): Promise<ReadonlyMap<string, LiveView>> {
+    const names = limiters.filter(name => this.has(name))
+    const limits = names.length === 0 ? [] : await this.#records.ownLimits(names, key)
+    const views = new Map<string, LiveView>()
+    for (const [i, name] of names.entries()) {
+      const live = limits[i].at(() => this.#position.nowMs)
+      if (live !== undefined) views.set(name, this.#viewOf(name, key, live, this.policy(name) ?? []))
+    }
+    return views
   }
 
   /** The policy of a limiter as its author wrote it, with all its limits; of what is in force for all keys. */
@@ -119,7 +125,8 @@ export class LiveLimits {
 
   /** What is set for a limiter or one of its keys, to put it back later. */
   async state(limiter: string, key: string | undefined): Promise<LimitState> {
-    const limit = key === undefined ? this.#names.get(limiter)?.limit : await this.#records.ownLimit(limiter, key)
+    const limit =
+      key === undefined ? this.#names.get(limiter)?.limit : (await this.#records.ownLimits([limiter], key))[0]
     return limit?.stateAt(this.#position.nowMs) ?? {}
   }
 
@@ -228,29 +235,25 @@ export class Limiters {
     key: string,
     now: number,
   ): Promise<Array<PromiseSettledResult<KeyLimiterView | undefined>>> {
-    const ends = this.#blockEnds(limiters, key)
-    return Promise.allSettled(limiters.map(limiter => this.#look(limiter, key, now, ends)))
+    const names = limiters.map(({ name }) => name)
+    const shared = Promise.all([this.live.ownViews(names, key), this.#blockEnds(limiters, key)])
+    return Promise.allSettled(limiters.map(limiter => this.#look(limiter, key, now, shared)))
   }
 
   async #look(
     limiter: KnownLimiter,
     key: string,
     now: number,
-    ends: Promise<ReadonlyMap<KnownLimiter, number>>,
+    shared: Promise<readonly [own: ReadonlyMap<string, LiveView>, ends: ReadonlyMap<KnownLimiter, number>]>,
   ): Promise<KeyLimiterView | undefined> {
-    const made = this.#limiter(limiter)
-    const [standing, asked, live, blocked] = await Promise.all([
-      made.peek(key, 0),
-      made.peek(key, 1),
-      this.live.ownView(limiter.name, key),
-      ends,
+    const [[standing, asked], [own, ends]] = await Promise.all([
+      this.#limiter(limiter).standing(limiterKey(key), [0, 1]),
+      shared,
     ])
-    const end = blocked.get(limiter) ?? 0
+    const live = own.get(limiter.name)
+    const end = ends.get(limiter) ?? 0
     const blockedUntil = end > now ? end : undefined
-    if (standing.degraded || asked.degraded) throw new StoreError('Redis did not answer')
-    const used = standing.verdicts.some(
-      ({ remaining, limit, resetAfterMs }) => remaining < most(limit) || resetAfterMs > 0,
-    )
+    const used = standing.some(({ remaining, limit, resetAfterMs }) => remaining < mostOf(limit) || resetAfterMs > 0)
     if (!used && blockedUntil === undefined && live === undefined) return undefined
     const given = this.live.given(limiter.name)
     return {
@@ -259,15 +262,15 @@ export class Limiters {
       policy: policyText(given ?? this.#policy(limiter).map(optionsOf)),
       ...(blockedUntil !== undefined && { blockedUntil }),
       ...(live !== undefined && { live }),
-      limits: standing.verdicts.map(({ limit, remaining, resetAfterMs }, i) => ({
+      limits: standing.map(({ limit, remaining, resetAfterMs }, i) => ({
         id: limiter.entries.find(entry => entry.limit.name === limit.name)?.id ?? limit.name,
         limit: limit.name,
         facts: limit,
         ...perOf(limiter, limit),
         remaining,
-        most: most(limit),
+        most: mostOf(limit),
         resetAfterMs: finite(resetAfterMs),
-        retryAfterMs: finite(asked.verdicts[i]?.retryAfterMs ?? 0),
+        retryAfterMs: finite(asked[i]?.retryAfterMs ?? 0),
       })),
     }
   }
@@ -392,11 +395,11 @@ export class Limiters {
   }
 
   #store(tags: number | undefined): RedisStore {
-    return getOrMake(
-      this.#stores,
-      tags,
-      () => new RedisStore(this.client, { prefix: this.prefix, ...(tags !== undefined && { tags }) }),
-    )
+    return getOrMake(this.#stores, tags, () => {
+      const store = new RedisStore(this.client, { prefix: this.prefix, ...(tags !== undefined && { tags }) })
+      store.onlyInspects = true
+      return store
+    })
   }
 }
 
@@ -418,10 +421,6 @@ export function addressIn(key: string): string | undefined {
 
 function tagsOf({ entries }: KnownLimiter): number {
   return entries[0]?.tags ?? 64
-}
-
-function most({ quota, burst }: Limit): number {
-  return quota === 0 ? 0 : burst
 }
 
 function finite(ms: number): number {

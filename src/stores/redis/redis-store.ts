@@ -118,6 +118,8 @@ export class RedisStore implements Store {
   readonly prefix: string
   /** @internal How long a decision may take until Redis has answered for the first time, ms. */
   readonly connectDeadlineMs: number
+  /** @internal Whoever only looks at limits of others does not record that they are used. */
+  onlyInspects = false
   readonly #port: ClientPort
   readonly #keys: ChargeKeys
   readonly #consumes: Batcher
@@ -144,9 +146,9 @@ export class RedisStore implements Store {
     this.#sharesResets = sharesResets(client, shareResets)
     const index = ObjectIndex.of(this.#port, prefix)
     const more = { store: 'redis', ...(this.#port.cluster && { tags }) } as const
-    this.#keys = new ChargeKeys(keySegment(prefix), this.#port, tags, (limiter, limit) =>
-      index.note(limitId(limiter, limit), limitFacts(limiter, limit, more), limit),
-    )
+    this.#keys = new ChargeKeys(keySegment(prefix), this.#port, tags, (limiter, limit) => {
+      if (!this.onlyInspects) index.note(limitId(limiter, limit), limitFacts(limiter, limit, more), limit)
+    })
     // A given clock is checked for steps where it is read.
     // Looked up once, because the global is a getter: for a decision from a lease it would take a tenth of the time of reading the clock.
     const { performance: processTime } = globalThis
