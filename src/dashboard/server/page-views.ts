@@ -58,21 +58,15 @@ function limitsView(
     range,
     total: rated.length,
     ...objects,
-    rows: chosen.map(row => ({
-      ...rowOf(state, reading, row, wanted.has(row.entry.id) || row.entry.id === openAtFirst),
-      series: chartOf(row.entry.id),
-    })),
+    rows: chosen.map(row => {
+      const { id } = row.entry
+      return rowOf(state, reading, row, wanted.has(id) || id === openAtFirst, chartOf(id))
+    }),
   }
 }
 
-function rowOf(
-  state: DashboardState,
-  reading: Reading,
-  { entry, ...rates }: Rated,
-  isOpen: boolean,
-): Omit<LimitRow, 'series'> {
-  const { id, name, limit, per, store } = entry
-  const live = state.live.view(name)
+function rowOf(state: DashboardState, reading: Reading, rated: Rated, isOpen: boolean, series: Series): LimitRow {
+  const { id, name, limit, per, store } = rated.entry
   // The quota that an entry tells may be that of a single key, or of a moment ago.
   const policy = state.live.policy(name)
   const current = policy?.find(other => other.name === limit.name && countedSpan(other) === countedSpan(limit))
@@ -82,17 +76,18 @@ function rowOf(
     limiter: name,
     limit: limit.name,
     facts: current ?? limit,
-    ...(per !== undefined && { per }),
-    allowed: rates.allowed,
-    refused: rates.refused,
-    shadow: rates.shadow,
-    share: rates.share,
-    degraded: rates.degraded,
-    ...(live !== undefined && { live }),
+    per,
+    allowed: rated.allowed,
+    refused: rated.refused,
+    shadow: rated.shadow,
+    share: rated.share,
+    degraded: rated.degraded,
+    live: state.live.view(name),
     changeable: given !== undefined,
-    ...(given !== undefined && { policy: policyText(given) }),
-    ...(policy !== undefined && current === undefined && { replaced: true as const }),
-    ...(isOpen && { open: openOf(state, reading, entry) }),
+    policy: given && policyText(given),
+    replaced: policy !== undefined && current === undefined ? true : undefined,
+    series,
+    open: isOpen ? openOf(state, reading, rated.entry) : undefined,
   }
 }
 

@@ -180,9 +180,7 @@ function rank(by: By, all: Iterable<ReadonlyMap<string, Caller>>): Ranked {
 const WORST_SHARE = 0.005
 
 /** A limit with its present rates. */
-export interface Rated extends ReturnType<typeof ratesOf> {
-  readonly entry: LimitEntry
-}
+export type Rated = ReturnType<typeof ratesOf>
 
 /** What a limiter refuses and allows per second, over all its limits. */
 interface LimiterRates {
@@ -198,6 +196,8 @@ type OfDetails = Readonly<{
 
 type OfEntries = Readonly<{
   limits: readonly LimitEntry[]
+  /** Those of which others have the same name. */
+  replaced: ReadonlySet<LimitEntry>
   limiters: ReadonlyMap<string, KnownLimiter>
   names: Readonly<Record<ObjectKind, readonly string[]>>
   /** Service → what it uses: kind and name. */
@@ -276,10 +276,12 @@ export class Reading {
 
   /** The limits in force, those first that refuse the largest share, then the busiest. */
   get rated(): readonly Rated[] {
-    this.#rated ??= this.limits
-      .map((entry): Rated => ({ entry, ...ratesOf(this.reports, entry.id) }))
-      .filter(this.#isCurrent())
-      .sort(byTrouble)
+    if (this.#rated === undefined) {
+      const { limits, replaced } = this.#indexed()
+      // One that another has replaced is left out when it was not used for 15 minutes.
+      const current = limits.filter(entry => !replaced.has(entry) || this.reports.wasUsed(entry.id))
+      this.#rated = current.map((entry): Rated => ratesOf(this.reports, entry)).sort(byTrouble)
+    }
     return this.#rated
   }
 
@@ -340,18 +342,21 @@ export class Reading {
       }
       for (const all of Object.values(names)) all.sort()
       const limiters = new Map(knownLimiters(limits).map(limiter => [limiter.name, limiter]))
-      this.#ofEntries = { limits, limiters, names, uses, bounds }
+      this.#ofEntries = { limits, replaced: ambiguous(limits), limiters, names, uses, bounds }
     }
     return this.#ofEntries
   }
+}
 
-  /** Leaves out a limit that another window or algorithm has replaced, when it was not used for 15 minutes. */
-  #isCurrent(): (row: Rated) => boolean {
-    const known = new Map<string, number>()
-    const idOf = ({ name, limit }: LimitEntry) => `${name} ${limit.name}`
-    for (const entry of this.limits) known.set(idOf(entry), (known.get(idOf(entry)) ?? 0) + 1)
-    return ({ entry }) => (known.get(idOf(entry)) ?? 0) < 2 || this.reports.wasUsed(entry.id)
+/** The limits of which there are several under one name: another window or algorithm has replaced one of them. */
+function ambiguous(limits: readonly LimitEntry[]): ReadonlySet<LimitEntry> {
+  const first = new Map<string, LimitEntry>()
+  const found = new Set<LimitEntry>()
+  for (const entry of limits) {
+    const known = getOrMake(first, `${entry.name} ${entry.limit.name}`, () => entry)
+    if (known !== entry) found.add(known).add(entry)
   }
+  return found
 }
 
 function statusOf(reports: Reports, services: number): Frame['status'] {

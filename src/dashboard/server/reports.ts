@@ -9,6 +9,7 @@ import { ALLOWED, addCounts, type Counts, eachRow, FALLBACK, noCounts, REFUSED, 
 import {
   type Entry,
   type LevelRow,
+  type LimitEntry,
   type ProcessDetails,
   type ProcessRecord,
   RecordKeys,
@@ -379,11 +380,11 @@ function readSums(text: string): Array<readonly [id: string, counts: Counts]> {
 }
 
 /** The present rates of a limit, allowed and refused per second: over the current step and the one before. */
-export function ratesOf(reports: Reports, id: string) {
-  const { counts, seconds } = reports.recent(id, 2)
+export function ratesOf(reports: Reports, entry: LimitEntry) {
+  const { counts, seconds } = reports.recent(entry.id, 2)
   const decided = counts[ALLOWED] + counts[REFUSED]
   return {
-    counts,
+    entry,
     shadow: rounded(counts[SHADOW] / seconds),
     allowed: rounded(counts[ALLOWED] / seconds),
     refused: rounded(counts[REFUSED] / seconds),
