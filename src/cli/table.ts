@@ -17,8 +17,8 @@ export function count(value: number): string {
 }
 
 /** '1 line', '1,729 lines'. */
-export function counted(value: number, noun: string): string {
-  return `${count(value)} ${noun}${value === 1 ? '' : 's'}`
+export function counted(value: number, noun: string, form = count): string {
+  return `${form(value)} ${noun}${value === 1 ? '' : 's'}`
 }
 
 /** Bytes: '1.5 GB', '12.0 MB', '800 kB'. */

@@ -1,15 +1,19 @@
 /** The report of a replay as a page: the log, the policies, when they refuse, whom, and on which paths. */
-import { useState } from 'preact/hooks'
-import { count, span } from '../../../dashboard/look/format.js'
-import type { PageData } from '../page-data.js'
-import { Policies } from './policies.js'
+import { useMemo, useState } from 'preact/hooks'
+import { count, span, windowWords } from '../../../dashboard/look/format.js'
+import { SmallChart } from '../../../dashboard/page/chart.js'
+import { ColumnHeads } from '../../../dashboard/page/column-heads.js'
+import { share } from '../../table.js'
+import { letterOf, noteLines, type PageReport } from '../report.js'
 import { RefusedChart } from './refused-chart.js'
-import { Rows } from './rows.js'
+import { type Chart, chartOf, trafficOf } from './series.js'
 import { Subjects } from './subjects.js'
-import { fullUtc, requests, subjectWord } from './words.js'
+import { fullUtc, policyWords, Swatch, subjectWord, utc, waitWords } from './words.js'
 
-export function Report({ data }: { data: PageData }) {
+export function Report({ data }: { data: PageReport }) {
   const [shown, setShown] = useState(0)
+  const chart = useMemo(() => chartOf(data), [data])
+  const { keys, others } = data.details
   return (
     <>
       <header class="masthead">
@@ -29,9 +33,9 @@ export function Report({ data }: { data: PageData }) {
         <Summary data={data} />
         {data.requests > 0 && (
           <>
-            <Policies data={data} />
-            <RefusedChart data={data} />
-            {data.tables.map(table => (
+            <Policies data={data} chart={chart} />
+            <RefusedChart data={data} chart={chart} />
+            {[keys, others].map(table => (
               <Subjects key={table.subject} data={data} table={table} shown={shown} setShown={setShown} />
             ))}
             <Rows data={data} />
@@ -46,23 +50,19 @@ export function Report({ data }: { data: PageData }) {
   )
 }
 
-/** Numbers as on the rest of the page: '4 915' for '4,915'. */
-function spaced(text: string): string {
-  return text.replace(/(\d),(?=\d{3})/g, '$1\u202f')
-}
-
-function Summary({ data }: { data: PageData }) {
-  const { from, to, keys, by, notes } = data
+function Summary({ data }: { data: PageReport }) {
+  const { from, to, keys, by } = data
+  const notes = noteLines(data, count)
   return (
     <div class="summary">
       <ul class="facts">
         <li>
-          <strong>{count(data.requests)}</strong> {requests(data.requests).split(' ').at(-1)}
+          <strong>{count(data.requests)}</strong> {data.requests === 1 ? 'request' : 'requests'}
         </li>
         <li>
           <strong>{count(keys)}</strong> {subjectWord(by, keys)}
         </li>
-        {from !== null && to !== null && (
+        {from !== undefined && to !== undefined && (
           <>
             <li>
               {fullUtc(from)} to {fullUtc(to)} UTC
@@ -74,10 +74,103 @@ function Summary({ data }: { data: PageData }) {
       {notes.length > 0 && (
         <ul class="notes muted">
           {notes.map(note => (
-            <li key={note}>{spaced(note)}</li>
+            <li key={note}>{note}</li>
           ))}
         </ul>
       )}
     </div>
+  )
+}
+
+/** The policies side by side: what each allows and refuses, and how long the refused would wait. */
+function Policies({ data, chart }: { data: PageReport; chart: Chart }) {
+  const { trials, by, keys, requests, details } = data
+  return (
+    <section class="panel" aria-labelledby="policies">
+      <header>
+        <h2 id="policies">{trials.length === 1 ? 'Policy' : 'Policies'}</h2>
+        <span class="muted">{trials.length > 1 ? 'each with the whole log' : ''}</span>
+      </header>
+      <table class="policies">
+        <ColumnHeads
+          of={[
+            ['Limit'],
+            ['Allowed and refused', 'wide'],
+            ['Allowed', 'number medium'],
+            ['Refused', 'number'],
+            ['Share', 'number'],
+            [
+              `${subjectWord(by, 2)[0].toUpperCase() + subjectWord(by, 2).slice(1)} refused, of ${count(keys)}`,
+              'number medium',
+            ],
+            ['Median wait', 'number wide'],
+            ['Longest wait', 'number medium'],
+          ]}
+        />
+        <tbody>
+          {trials.map((trial, i) => (
+            <tr key={trial.text} class={trial.denied > 0 ? '' : 'quiet'}>
+              <th scope="row" class="row-name">
+                <div class="policy">
+                  {trials.length > 1 && <Swatch index={i} />}
+                  {trials.length > 1 && <span class="letter">{letterOf(i, trials.length)}</span>}
+                  <span class="policy-words">
+                    <span class="name">{policyWords(trial, by)}</span>
+                    <code class="muted">{trial.text}</code>
+                  </span>
+                </div>
+              </th>
+              <td class="wide">
+                <SmallChart
+                  traffic={trafficOf(chart, i)}
+                  sentence={`${count(requests - trial.denied)} allowed and ${count(trial.denied)} refused`}
+                />
+              </td>
+              <td class="number medium">{count(requests - trial.denied)}</td>
+              <td class={`number ${trial.denied > 0 ? 'refused' : ''}`}>{count(trial.denied)}</td>
+              <td class={`number ${trial.denied > 0 ? 'refused' : ''}`}>{share(trial.denied, requests)}</td>
+              <td class="number medium">{count(trial.deniedKeys)}</td>
+              <td class="number wide">{waitWords(details.waits[i]?.median)}</td>
+              <td class="number medium">{waitWords(details.waits[i]?.longest)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  )
+}
+
+/** The timeline in numbers, as the text report has it. */
+function Rows({ data }: { data: PageReport }) {
+  const { trials, timeline } = data
+  const { spanSeconds, rows } = timeline
+  return (
+    <details class="panel">
+      <summary>Numbers, a row for every {windowWords(spanSeconds * 1000)}</summary>
+      <table class="rows">
+        <ColumnHeads
+          of={[
+            ['From (UTC)'],
+            ['Requests', 'number'],
+            ...trials.map((_, i) => [`Refused ${letterOf(i, trials.length)}`, 'number'] as const),
+          ]}
+        />
+        <tbody>
+          {rows.map(({ at, requests, denied }) => (
+            <tr key={at}>
+              <th scope="row" class="row-name">
+                {utc(at, spanSeconds)}
+              </th>
+              <td class="number">{count(requests)}</td>
+              {trials.map((trial, i) => (
+                <td key={trial.text} class={`number ${denied[i] > 0 ? 'refused' : 'muted'}`}>
+                  {count(denied[i])}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </details>
   )
 }
