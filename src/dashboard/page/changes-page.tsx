@@ -1,5 +1,6 @@
 import { when } from '../look/format.js'
-import type { Act, ChangesView, ChangeView } from '../view.js'
+import type { ChangesView } from '../server/page-views.js'
+import type { Act, ChangeView } from '../view.js'
 import { ActButton, type Plan } from './change-dialogs.js'
 import { ColumnHeads } from './column-heads.js'
 import { KeyLink, Moment, Nothing, Panel } from './widgets.js'

@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
-import type { Act, Ask, Done, Failure, View } from '../view.js'
+import type { View } from '../server/page-views.js'
+import type { Act, Ask, Done, Failure } from '../view.js'
 
 const PATIENCE_MS = 8000
 

@@ -1,6 +1,7 @@
 import { useContext } from 'preact/hooks'
 import { count, limitWords, plural, rate, span, when } from '../look/format.js'
-import type { KeyFound, KeyLimiterView, KeyRate, KeysView } from '../view.js'
+import type { KeyFound, KeyLimiterView, KeysView } from '../server/page-views.js'
+import type { KeyRate } from '../view.js'
 import { ActButton, ActingContext, blockPlan, clearPlan, limitPlan, resetPlan, unblockPlan } from './change-dialogs.js'
 import { ColumnHeads } from './column-heads.js'
 import { type BarKind, Gauge, KeyLink, Moment, Nothing, OwnName, Panel } from './widgets.js'

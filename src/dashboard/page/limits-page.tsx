@@ -1,7 +1,8 @@
 /** The content of an opened row of a limit: the large chart, the keys that are refused and that ask most, the sources of decisions, actions. */
 import { useContext, useEffect, useRef, useState } from 'preact/hooks'
 import { clock, count, limitWords, percent, plural, rate, span, when } from '../look/format.js'
-import type { KeyRate, LimitRow, LimitsView, Range } from '../view.js'
+import type { LimitRow, LimitsView } from '../server/page-views.js'
+import type { KeyRate, Range } from '../view.js'
 import { type Address, addressText, RANGES } from './address.js'
 import { ActButton, ActingContext, blockPlan, clearPlan, limitPlan } from './change-dialogs.js'
 import { LargeChart, SmallChart, sentenceOf, trafficOf } from './chart.js'

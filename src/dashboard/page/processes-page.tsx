@@ -1,5 +1,5 @@
 import { clock, plural, rate, span } from '../look/format.js'
-import type { ProcessesView, ProcessView } from '../view.js'
+import type { ProcessesView, ProcessView } from '../server/page-views.js'
 import { ColumnHeads } from './column-heads.js'
 import { Ago, Gauge, Moment, Nothing, Panel } from './widgets.js'
 

@@ -1,5 +1,5 @@
 import { clock, count, latency, plural, rate, span } from '../look/format.js'
-import type { DeadView, QueuesView } from '../view.js'
+import type { DeadView, QueuesView } from '../server/page-views.js'
 import { ActButton, type Plan } from './change-dialogs.js'
 import { ColumnHeads } from './column-heads.js'
 import { More } from './summaries.js'

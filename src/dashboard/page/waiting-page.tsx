@@ -1,6 +1,7 @@
 import { formatDuration, parseDuration } from '../../core/duration.js'
 import { boundsWords, count, plural, span, windowWords } from '../look/format.js'
-import type { HolderView, SharedRow, WaitingView } from '../view.js'
+import type { WaitingView } from '../server/page-views.js'
+import type { HolderView, SharedRow } from '../view.js'
 import { ActButton, type Plan } from './change-dialogs.js'
 import { ColumnHeads } from './column-heads.js'
 import { More, SharedName, Use } from './summaries.js'

@@ -1,10 +1,10 @@
 import { StoreError } from '../../core/errors.js'
 import type { RedisClient } from '../../redis/client.js'
-import type { AlertView, KeyLimiterView, KeyView, QueueRow } from '../view.js'
+import type { AlertView, KeyView, QueueRow } from '../view.js'
 import { alertsOf } from './alerts.js'
 import { ChangeHistory } from './changes.js'
 import { History } from './history.js'
-import { type Blocks, type KnownLimiter, Limiters, LiveLimits, type LiveMeans } from './limiters.js'
+import { type Blocks, type KeyLook, type KnownLimiter, Limiters, LiveLimits, type LiveMeans } from './limiters.js'
 import { type KeyStyle, KeyViews } from './options.js'
 import { Reading } from './reading.js'
 import { Reports } from './reports.js'
@@ -37,7 +37,7 @@ export class DashboardState {
   readonly queueRows = new SharedAnswers<QueueRow>(MOST_KEPT, FRESH_MS)
   readonly sharedRows = new SharedAnswers<ReadRow>(MOST_KEPT, FRESH_MS)
   readonly letters = new SharedAnswers<Awaited<ReturnType<SharedObjects['letters']>>>(MOST_KEPT, FRESH_MS)
-  readonly found = new SharedAnswers<Array<PromiseSettledResult<KeyLimiterView | undefined>>>(MOST_KEPT, FRESH_MS)
+  readonly found = new SharedAnswers<KeyLook[]>(MOST_KEPT, FRESH_MS)
   /** How many dead letters each queue has, as last read. */
   deadLetters: ReadonlyMap<string, number> = new Map()
   #reading: Reading | undefined

@@ -1,6 +1,6 @@
 import { PolicyError, shown } from '../../core/errors.js'
 import { getOrMake } from '../../core/get-or-make.js'
-import { type Limit, mostOf, optionsOf, type Policy, type PolicyInput } from '../../core/limit.js'
+import { mostOf, optionsOf, type Policy, type PolicyInput } from '../../core/limit.js'
 import { maskedAddress, readAddress } from '../../http/address/address.js'
 import { limiterKey } from '../../limiter/key.js'
 import { RateLimiter } from '../../limiter/rate-limiter.js'
@@ -16,7 +16,7 @@ import { ChargeKeys } from '../../stores/redis/charge-keys.js'
 import { RedisStore } from '../../stores/redis/redis-store.js'
 import { promiseWords } from '../look/format.js'
 import type { LimitEntry } from '../records.js'
-import type { KeyLimiterView, LiveView } from '../view.js'
+import type { LiveView } from '../view.js'
 import { callByNode } from './calls-by-node.js'
 import { type IsWanted, SharedAnswer, Unwanted } from './shared-answer.js'
 
@@ -209,6 +209,9 @@ interface Block {
   readonly until: number
 }
 
+/** What is known of a key under one limiter; undefined: nothing. */
+export type KeyLook = Awaited<ReturnType<Limiters['look']>>[number]
+
 /** The limiters by name: the state of their keys, and changes. Every method rejects with `StoreError` when Redis fails. */
 export class Limiters {
   readonly #port: ClientPort
@@ -230,11 +233,7 @@ export class Limiters {
   }
 
   /** The state of a key under some limiters at a moment of the server's clock: undefined where there is none, rejected where it cannot be read. */
-  async look(
-    limiters: readonly KnownLimiter[],
-    key: string,
-    now: number,
-  ): Promise<Array<PromiseSettledResult<KeyLimiterView | undefined>>> {
+  async look(limiters: readonly KnownLimiter[], key: string, now: number) {
     const names = limiters.map(({ name }) => name)
     const shared = Promise.all([this.live.ownViews(names, key), this.#blockEnds(limiters, key)])
     return Promise.allSettled(limiters.map(limiter => this.#look(limiter, key, now, shared)))
@@ -245,7 +244,7 @@ export class Limiters {
     key: string,
     now: number,
     shared: Promise<readonly [own: ReadonlyMap<string, LiveView>, ends: ReadonlyMap<KnownLimiter, number>]>,
-  ): Promise<KeyLimiterView | undefined> {
+  ) {
     const [[standing, asked], [own, ends]] = await Promise.all([
       this.#limiter(limiter).standing(limiterKey(key), [0, 1]),
       shared,
@@ -259,14 +258,15 @@ export class Limiters {
     return {
       limiter: limiter.name,
       changeable: given !== undefined && this.live.refusal === undefined,
+      /** All limits of the limiter that are in force for keys without their own, as their author wrote them. */
       policy: policyText(given ?? this.#policy(limiter).map(optionsOf)),
-      ...(blockedUntil !== undefined && { blockedUntil }),
-      ...(live !== undefined && { live }),
+      blockedUntil,
+      live,
       limits: standing.map(({ limit, remaining, resetAfterMs }, i) => ({
         id: limiter.entries.find(entry => entry.limit.name === limit.name)?.id ?? limit.name,
         limit: limit.name,
         facts: limit,
-        ...perOf(limiter, limit),
+        per: limiter.entries.find(entry => entry.limit.name === limit.name)?.per,
         remaining,
         most: mostOf(limit),
         resetAfterMs: finite(resetAfterMs),
@@ -425,9 +425,4 @@ function tagsOf({ entries }: KnownLimiter): number {
 
 function finite(ms: number): number {
   return Number.isFinite(ms) ? ms : Number.MAX_SAFE_INTEGER
-}
-
-function perOf({ entries }: KnownLimiter, limit: Limit): { per?: string } {
-  const per = entries.find(entry => entry.limit.name === limit.name)?.per
-  return per === undefined ? {} : { per }
 }

@@ -10,7 +10,7 @@ import {
   type ProcessDetails,
   type UsedKind,
 } from '../records.js'
-import type { Frame, KeyRate, KeyView } from '../view.js'
+import type { KeyRate, KeyView } from '../view.js'
 import { type KnownLimiter, knownLimiters } from './limiters.js'
 import { type Reports, ratesOf, shareOf } from './reports.js'
 
@@ -214,7 +214,7 @@ export class Reading {
   #rated: readonly Rated[] | undefined
   #limiters: ReadonlyMap<string, LimiterRates> | undefined
   #known: readonly KnownLimiter[] | undefined
-  #status: Frame['status'] | undefined
+  #status: ReturnType<typeof statusOf> | undefined
   #services: readonly string[] | undefined
   #ofDetails: OfDetails | undefined
   #ofEntries: OfEntries | undefined
@@ -310,7 +310,7 @@ export class Reading {
     return this.#limiters.get(limiter) ?? { allowed: 0, refused: 0 }
   }
 
-  get status(): Frame['status'] {
+  get status(): ReturnType<typeof statusOf> {
     this.#status ??= statusOf(this.reports, this.services.length)
     return this.#status
   }
@@ -359,14 +359,16 @@ function ambiguous(limits: readonly LimitEntry[]): ReadonlySet<LimitEntry> {
   return found
 }
 
-function statusOf(reports: Reports, services: number): Frame['status'] {
+function statusOf(reports: Reports, services: number) {
   const { counts, seconds } = reports.recent(EVERYTHING, 2)
   const decided = counts[ALLOWED] + counts[REFUSED]
   const { processes, alive } = reports
   const answers = alive.flatMap(({ record }) => (record.answerMs === undefined ? [] : [record.answerMs]))
   return {
     services,
+    /** Heard of lately. */
     processes: alive.length,
+    /** Not heard of lately: idle, or gone. */
     silent: processes.length - alive.length,
     ...(answers.length > 0 && { answerMs: answers.reduce((sum, ms) => sum + ms, 0) / answers.length }),
     perSecond: decided / seconds,

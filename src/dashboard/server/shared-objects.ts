@@ -15,7 +15,7 @@ import { dashboardDead, dashboardLine, dashboardPaused } from '../../redis/scrip
 import { type LeaseInfo, Semaphore } from '../../semaphore/semaphore.js'
 import { SharedRateLimiter } from '../../shared-rate/shared-rate-limiter.js'
 import { type HoldRow, leaseReference } from '../records.js'
-import type { DeadView, HolderName, HolderView, QueueCounts, SharedRow } from '../view.js'
+import type { HolderName, HolderView, QueueCounts, SharedRow } from '../view.js'
 import { callByNode } from './calls-by-node.js'
 import type { Process, Reports } from './reports.js'
 
@@ -194,10 +194,19 @@ export class SharedObjects {
   }
 }
 
-function letterView(letter: DeadLetter<string>, withPayload: boolean): DeadView {
-  const { id, reason, attempts, diedAt, payload } = letter
-  const view = { id, reason, attempts, diedAt, length: payload.length }
-  return withPayload ? { ...view, payload: payload.slice(0, MOST_PAYLOAD) } : view
+export type DeadView = ReturnType<typeof letterView>
+
+function letterView({ id, reason, attempts, diedAt, payload }: DeadLetter<string>, withPayload: boolean) {
+  return {
+    id,
+    reason,
+    attempts,
+    diedAt,
+    /** Of the payload, in characters. */
+    length: payload.length,
+    /** Its beginning; only where keys are shown in full. */
+    payload: withPayload ? payload.slice(0, MOST_PAYLOAD) : undefined,
+  }
 }
 
 /** What a process tells of one of its holds, and which process it is. */
