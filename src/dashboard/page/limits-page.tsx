@@ -6,8 +6,9 @@ import type { KeyRate, Range } from '../view.js'
 import { type Address, addressText, RANGES } from './address.js'
 import { ActButton, ActingContext, blockPlan, clearPlan, limitPlan } from './change-dialogs.js'
 import { LargeChart, SmallChart, sentenceOf, trafficOf } from './chart.js'
-import { ColumnHeads } from './column-heads.js'
-import { QueueSummary, SharedSummary } from './summaries.js'
+import { QueueSummary } from './queues-page.js'
+import { ColumnHeads } from './table.js'
+import { SharedSummary } from './waiting-page.js'
 import { KeyLink, Nothing, OwnName, Panel, Share } from './widgets.js'
 
 const SOURCES = [
@@ -182,12 +183,12 @@ export function LimitsPage({
           <table class="limits">
             <ColumnHeads
               of={[
-                ['Limiter'],
-                ['Limit', 'policy'],
-                ['Allowed and refused per second', 'small-chart'],
-                ['Allowed/s', 'number'],
-                ['Refused/s', 'number'],
-                ['Refused', 'number share'],
+                { title: 'Limiter' },
+                { title: 'Limit', kind: 'policy' },
+                { title: 'Allowed and refused per second', kind: 'small-chart' },
+                { title: 'Allowed/s', kind: 'number' },
+                { title: 'Refused/s', kind: 'number' },
+                { title: 'Refused', kind: 'number share' },
               ]}
             />
             <tbody>

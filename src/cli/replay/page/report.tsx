@@ -2,9 +2,10 @@
 import { useMemo, useState } from 'preact/hooks'
 import { count, span, windowWords } from '../../../dashboard/look/format.js'
 import { SmallChart } from '../../../dashboard/page/chart.js'
-import { ColumnHeads } from '../../../dashboard/page/column-heads.js'
+import { Table } from '../../../dashboard/page/table.js'
 import { share } from '../../table.js'
 import { letterOf, noteLines, type PageReport } from '../report.js'
+import type { TimelineRow } from '../timeline.js'
 import { RefusedChart } from './refused-chart.js'
 import { type Chart, chartOf, trafficOf } from './series.js'
 import { Subjects } from './subjects.js'
@@ -85,57 +86,56 @@ function Summary({ data }: { data: PageReport }) {
 /** The policies side by side: what each allows and refuses, and how long the refused would wait. */
 function Policies({ data, chart }: { data: PageReport; chart: Chart }) {
   const { trials, by, keys, requests, details } = data
+  const whose = subjectWord(by, 2)
+  const refused = (denied: number, text: string) => (denied > 0 ? <span class="refused">{text}</span> : text)
   return (
     <section class="panel" aria-labelledby="policies">
       <header>
         <h2 id="policies">{trials.length === 1 ? 'Policy' : 'Policies'}</h2>
         <span class="muted">{trials.length > 1 ? 'each with the whole log' : ''}</span>
       </header>
-      <table class="policies">
-        <ColumnHeads
-          of={[
-            ['Limit'],
-            ['Allowed and refused', 'wide'],
-            ['Allowed', 'number medium'],
-            ['Refused', 'number'],
-            ['Share', 'number'],
-            [
-              `${subjectWord(by, 2)[0].toUpperCase() + subjectWord(by, 2).slice(1)} refused, of ${count(keys)}`,
-              'number medium',
-            ],
-            ['Median wait', 'number wide'],
-            ['Longest wait', 'number medium'],
-          ]}
-        />
-        <tbody>
-          {trials.map((trial, i) => (
-            <tr key={trial.text} class={trial.denied > 0 ? '' : 'quiet'}>
-              <th scope="row" class="row-name">
-                <div class="policy">
-                  {trials.length > 1 && <Swatch index={i} />}
-                  {trials.length > 1 && <span class="letter">{letterOf(i, trials.length)}</span>}
-                  <span class="policy-words">
-                    <span class="name">{policyWords(trial, by)}</span>
-                    <code class="muted">{trial.text}</code>
-                  </span>
-                </div>
-              </th>
-              <td class="wide">
-                <SmallChart
-                  traffic={trafficOf(chart, i)}
-                  sentence={`${count(requests - trial.denied)} allowed and ${count(trial.denied)} refused`}
-                />
-              </td>
-              <td class="number medium">{count(requests - trial.denied)}</td>
-              <td class={`number ${trial.denied > 0 ? 'refused' : ''}`}>{count(trial.denied)}</td>
-              <td class={`number ${trial.denied > 0 ? 'refused' : ''}`}>{share(trial.denied, requests)}</td>
-              <td class="number medium">{count(trial.deniedKeys)}</td>
-              <td class="number wide">{waitWords(details.waits[i]?.median)}</td>
-              <td class="number medium">{waitWords(details.waits[i]?.longest)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <Table
+        of="policies"
+        rows={trials}
+        keyOf={({ text }) => text}
+        rowKind={({ denied }) => (denied > 0 ? '' : 'quiet')}
+        columns={[
+          {
+            title: 'Limit',
+            names: true,
+            cell: (trial, i) => (
+              <div class="policy">
+                {trials.length > 1 && <Swatch index={i} />}
+                {trials.length > 1 && <span class="letter">{letterOf(i, trials.length)}</span>}
+                <span class="policy-words">
+                  <span class="name">{policyWords(trial, by)}</span>
+                  <code class="muted">{trial.text}</code>
+                </span>
+              </div>
+            ),
+          },
+          {
+            title: 'Allowed and refused',
+            kind: 'wide',
+            cell: ({ denied }, i) => (
+              <SmallChart
+                traffic={trafficOf(chart, i)}
+                sentence={`${count(requests - denied)} allowed and ${count(denied)} refused`}
+              />
+            ),
+          },
+          { title: 'Allowed', kind: 'number medium', cell: ({ denied }) => count(requests - denied) },
+          { title: 'Refused', kind: 'number', cell: ({ denied }) => refused(denied, count(denied)) },
+          { title: 'Share', kind: 'number', cell: ({ denied }) => refused(denied, share(denied, requests)) },
+          {
+            title: `${whose[0].toUpperCase() + whose.slice(1)} refused, of ${count(keys)}`,
+            kind: 'number medium',
+            cell: ({ deniedKeys }) => count(deniedKeys),
+          },
+          { title: 'Median wait', kind: 'number wide', cell: (_, i) => waitWords(details.waits[i]?.median) },
+          { title: 'Longest wait', kind: 'number medium', cell: (_, i) => waitWords(details.waits[i]?.longest) },
+        ]}
+      />
     </section>
   )
 }
@@ -147,30 +147,22 @@ function Rows({ data }: { data: PageReport }) {
   return (
     <details class="panel">
       <summary>Numbers, a row for every {windowWords(spanSeconds * 1000)}</summary>
-      <table class="rows">
-        <ColumnHeads
-          of={[
-            ['From (UTC)'],
-            ['Requests', 'number'],
-            ...trials.map((_, i) => [`Refused ${letterOf(i, trials.length)}`, 'number'] as const),
-          ]}
-        />
-        <tbody>
-          {rows.map(({ at, requests, denied }) => (
-            <tr key={at}>
-              <th scope="row" class="row-name">
-                {utc(at, spanSeconds)}
-              </th>
-              <td class="number">{count(requests)}</td>
-              {trials.map((trial, i) => (
-                <td key={trial.text} class={`number ${denied[i] > 0 ? 'refused' : 'muted'}`}>
-                  {count(denied[i])}
-                </td>
-              ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <Table
+        of="rows"
+        rows={rows}
+        keyOf={({ at }) => at}
+        columns={[
+          { title: 'From (UTC)', names: true, cell: ({ at }) => utc(at, spanSeconds) },
+          { title: 'Requests', kind: 'number', cell: ({ requests }) => count(requests) },
+          ...trials.map((_, i) => ({
+            title: `Refused ${letterOf(i, trials.length)}`,
+            kind: 'number',
+            cell: ({ denied }: TimelineRow) => (
+              <span class={denied[i] > 0 ? 'refused' : 'muted'}>{count(denied[i])}</span>
+            ),
+          })),
+        ]}
+      />
     </details>
   )
 }
