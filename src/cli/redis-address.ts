@@ -17,7 +17,7 @@ export interface Address {
 }
 
 /** Certificates and key of a TLS connection, as PEM. */
-export interface Certificates {
+interface Certificates {
   readonly ca?: Buffer
   readonly cert?: Buffer
   readonly key?: Buffer

@@ -182,7 +182,7 @@ export type Act =
   | { readonly act: 'redrive'; readonly name: string; readonly id?: string }
 
 /** Puts back what was set for a limiter or a key, unless it was changed again. */
-export type UndoLimit = {
+type UndoLimit = {
   readonly act: 'restore-limit'
   readonly limiter: string
   readonly before: LimitState
@@ -191,7 +191,7 @@ export type UndoLimit = {
 } & Partial<{ readonly key: string } & { readonly ref: string }>
 
 /** Puts back the block that was there, or none, unless there is another one than was left. Moments of the server's clock. */
-export type UndoBlock = {
+type UndoBlock = {
   readonly act: 'restore-block'
   readonly limiter: string
   readonly before?: number

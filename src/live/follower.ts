@@ -11,7 +11,7 @@ const CHECK_DEAF_MS = 500
 const RETRY_MS = 250
 
 /** Receives the followed changes. */
-export interface FollowerUser {
+interface FollowerUser {
   /** Called for each change, in the order of their numbers; not for changes that `load` has already read. */
   apply(change: Change): void
   /** Called for each applied change, and for those that this process has made. */

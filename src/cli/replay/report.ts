@@ -46,7 +46,7 @@ export interface TrialResult {
 }
 
 /** Lines that are not a request in common or combined format. */
-export interface SkippedLines {
+interface SkippedLines {
   readonly lines: number
   /** The number of these lines that are too long to keep. */
   readonly overlong: number
@@ -54,7 +54,7 @@ export interface SkippedLines {
   readonly first: { readonly line: number; readonly text: string } | undefined
 }
 
-export interface LineOrder {
+interface LineOrder {
   /** Lines that came earlier than the one before them. */
   readonly outOfOrder: number
   /** 'none': the log was in order; 'whole': the log was sorted as a whole; 'window': each line was sorted within a window of lines. */

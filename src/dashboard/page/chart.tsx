@@ -127,7 +127,7 @@ const HEIGHT = 100
 const SHORT_MS = 240_000
 
 /** The data of a chart: allowed and refused requests per second at each moment. */
-export interface Traffic {
+interface Traffic {
   /** Ms since the epoch. */
   readonly at: readonly number[]
   /** From one moment to the next; absent: the values are no rates, and are not told under the pointer. */

@@ -26,7 +26,7 @@ export function OwnName({ of }: { of: string }) {
 }
 
 /** A share of a whole as a bar; the numbers stand beside it. */
-export function Bar({ share, kind = '' }: { share: number; kind?: BarKind }) {
+function Bar({ share, kind = '' }: { share: number; kind?: BarKind }) {
   return (
     <span class={`bar ${kind}`} aria-hidden="true">
       <i style={{ width: percentage(share) }} />

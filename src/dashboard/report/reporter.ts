@@ -28,7 +28,7 @@ export function reporter(options: ReporterOptions): Observer & ReportEnd {
 }
 
 /** The additional method of a reporter. */
-export interface ReportEnd {
+interface ReportEnd {
   /** Sends what has not been sent, and stops reporting. */
   close(): Promise<void>
 }

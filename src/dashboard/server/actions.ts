@@ -25,15 +25,15 @@ export async function carryOut(state: DashboardState, given: unknown, user: stri
   state.checkRedis()
   // What is on its way may have been read before the change, also one that fails halfway.
   const { text, change } = await outcomeOf(state, act, user).finally(() => state.forget())
-  const noted = await state.changes.note({ ...change, act, ...(user !== undefined && { user }) }).then(
+  const noted = await state.changes.note({ ...change, act, user }).then(
     () => '',
     (error: Error) => ` The history does not have it: ${error.message}.`,
   )
   const { undo, until } = change
   return {
     text: text + noted,
-    ...(until !== undefined && { until }),
-    ...(undo !== undefined && { undo: hidden(state, undo) }),
+    until,
+    undo: undo && hidden(state, undo),
   }
 }
 
@@ -103,13 +103,13 @@ async function ofKey(
     act: 'restore-block',
     limiter: subject,
     key,
-    ...(before !== undefined && { before }),
-    ...(left !== undefined && { left }),
+    before,
+    left,
   }
   if (left === undefined) {
     return {
       text: `${subject} does not block ${name} any more.`,
-      change: { what: 'Block ended', subject, key, ...(before !== undefined && { undo }) },
+      change: { what: 'Block ended', subject, key, undo: before === undefined ? undefined : undo },
     }
   }
   return {
@@ -160,7 +160,7 @@ async function ofLimit(
       after,
       live: made.map(changeId),
       undo,
-      ...(until !== undefined && { until }),
+      until,
       ...ofKey,
     },
   }

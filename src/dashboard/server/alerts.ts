@@ -209,7 +209,7 @@ function firing(
       ...wordsOf(alert, show),
       subject: alert.subject,
       since: alert.since,
-      ...(limit !== undefined && { limit: limit.id }),
+      limit: limit?.id,
     }
   })
 }

@@ -170,9 +170,9 @@ export class LiveLimits {
       policy: policyText(live.given),
       words: wordsOf(live.policy),
       default: wordsOf(byDefault),
-      ...(until !== undefined && { until: until.getTime() }),
-      ...(by !== undefined && { by }),
-      ...(at !== undefined && { at: at.getTime() }),
+      until: until?.getTime(),
+      by,
+      at: at?.getTime(),
     }
   }
 }

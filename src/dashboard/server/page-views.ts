@@ -78,7 +78,6 @@ function rowOf(state: DashboardState, reading: Reading, rated: Rated, isOpen: bo
     /** Refused in shadow mode: let through. */
     shadow: rated.shadow,
     share: rated.share,
-    degraded: rated.degraded,
     live: state.live.view(name),
     changeable: given !== undefined,
     /** All limits of its limiter that are in force, as their author wrote them; if they can be changed. */
@@ -386,8 +385,8 @@ function changesOf(state: DashboardState, frame: Frame, noted: Noted): ChangeVie
     return {
       id,
       ...change,
-      ...(key !== undefined && { key: state.show(key) }),
-      ...(undo !== undefined && frame.access === 'write' && { undo: hidden(state, undo) }),
+      key: key === undefined ? undefined : state.show(key),
+      undo: undo !== undefined && frame.access === 'write' ? hidden(state, undo) : undefined,
     }
   })
   const live = state.live.history
@@ -399,12 +398,12 @@ function changesOf(state: DashboardState, frame: Frame, noted: Noted): ChangeVie
       return {
         id,
         at: at.getTime(),
-        ...(by !== undefined && { user: by }),
+        user: by,
         what: policy === null ? 'Live limit cleared' : 'Live limit set',
         subject: name,
-        ...(key !== undefined && { key: state.show(key) }),
+        key: key === undefined ? undefined : state.show(key),
         ...(policy !== null && { after: policy }),
-        ...(until !== undefined && { until: until.getTime() }),
+        until: until?.getTime(),
       }
     })
   const seqOf = ({ id }: ChangeView) => seqs.get(id) ?? 0

@@ -5,7 +5,7 @@ import { portOf } from '../../redis/clients.js'
 import { hashReader, notConnected, replyWords } from '../../redis/replies.js'
 import { runScript } from '../../redis/script.js'
 import { dashboardRead } from '../../redis/scripts.js'
-import { ALLOWED, addCounts, type Counts, eachRow, FALLBACK, noCounts, REFUSED, SHADOW } from '../counts.js'
+import { ALLOWED, addCounts, type Counts, eachRow, noCounts, REFUSED, SHADOW } from '../counts.js'
 import {
   type Entry,
   type LevelRow,
@@ -389,7 +389,6 @@ export function ratesOf(reports: Reports, entry: LimitEntry) {
     allowed: rounded(counts[ALLOWED] / seconds),
     refused: rounded(counts[REFUSED] / seconds),
     share: decided > 0 ? counts[REFUSED] / decided : 0,
-    degraded: shareOf(counts, FALLBACK),
   }
 }
 

@@ -153,11 +153,6 @@ export class SharedObjects {
     }
   }
 
-  async close(): Promise<void> {
-    await Promise.all([...this.#open.values()].map(object => object.close()))
-    this.#open.clear()
-  }
-
   async #line(root: string): Promise<{ waiting: number; firstMs?: number }> {
     const keys = ['line', 'asks', 'meta'].map(part => `${root}:${part}`)
     const [waiting, firstMs] = (await runScript(this.#port, dashboardLine, keys, [])) as [number, number]
@@ -264,7 +259,7 @@ export class HolderNames {
       const since = facts.get(id) ?? known?.hold[2]
       const isNew = now - (since ?? seen.get(id) ?? now) < this.#lateMs
       const by = known !== undefined ? this.#name(known.process) : isNew ? 'new' : more > 0 ? 'untold' : 'unknown'
-      return { id, permits, expiresAt, by, ...(since !== undefined && { since }) }
+      return { id, permits, expiresAt, by, since }
     })
   }
 
