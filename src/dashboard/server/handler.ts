@@ -4,6 +4,7 @@ import { gzip, gzipSync } from 'node:zlib'
 import { PolicyError, SpillwayError } from '../../core/errors.js'
 import { emitWarning } from '../../core/warnings.js'
 import { pageFiles } from '../page-files.js'
+import { listOf, objectOf, oneOf, text, whole } from '../shapes.js'
 import type { Ask, Failure } from '../view.js'
 import { Doorkeeper, forgeryComplaint, isRefused } from './access.js'
 import { carryOut } from './actions.js'
@@ -71,7 +72,20 @@ type Route = { readonly file: string } | 'view' | 'act' | 'slash'
 /** (req, res, next?) for Express and `node:http`; for Koa by `ctx.req` and `ctx.res`. */
 export type DashboardHandler = (req: IncomingMessage, res: ServerResponse, next?: (error?: unknown) => void) => void
 
-const PAGES = new Set(['limits', 'keys', 'waiting', 'queues', 'changes', 'processes'])
+const OPEN = listOf(text)
+const MOST_OPEN = 20
+/** What is none of the page's questions is left out. */
+const ASK = objectOf<Pick<Ask, 'page'>, Required<Omit<Ask, 'page'>>>(
+  { page: oneOf('limits', 'keys', 'waiting', 'queues', 'changes', 'processes') },
+  {
+    open: given => (Array.isArray(given) ? OPEN(given)?.slice(0, MOST_OPEN) : undefined),
+    rows: whole,
+    range: rangeIn,
+    service: text,
+    key: text,
+    ref: text,
+  },
+)
 const SMALL = 1000
 type Fields = Readonly<Record<string, string | number>>
 const FIELDS: Fields = {
@@ -182,18 +196,9 @@ function requestIn(req: IncomingMessage): object {
 }
 
 function askIn(req: IncomingMessage): Ask {
-  const { page, open, rows, range, service, key, ref } = requestIn(req) as Partial<Ask>
-  if (typeof page !== 'string' || !PAGES.has(page))
-    throw new PolicyError('page: expected one of the pages, like "limits"')
-  return {
-    page,
-    ...(Array.isArray(open) && { open: open.filter(id => typeof id === 'string').slice(0, 20) }),
-    ...(Number.isSafeInteger(rows) && { rows }),
-    ...(rangeIn(range) !== undefined && { range: rangeIn(range) }),
-    ...(typeof service === 'string' && { service }),
-    ...(typeof key === 'string' && { key }),
-    ...(typeof ref === 'string' && { ref }),
-  }
+  const ask = ASK(requestIn(req))
+  if (ask === undefined) throw new PolicyError('page: expected one of the pages, like "limits"')
+  return ask
 }
 
 function sendFile(req: IncomingMessage, res: ServerResponse, { type, body, gzipped, etag }: PageFile): void {
