@@ -4,8 +4,7 @@ import { type Change, changeId, livePolicy, policyText } from '../../live/live-l
 import { boundsWords, plural, span, windowWords } from '../look/format.js'
 import { moment } from '../shapes.js'
 import type { Act, Done } from '../view.js'
-import type { NotedChange, PlainAct } from './changes.js'
-import type { DashboardState } from './dashboard-state.js'
+import type { DashboardState, NotedChange, PlainAct } from './dashboard-state.js'
 import { type KnownLimiter, wordsOf } from './limiters.js'
 import { hidden } from './page-views.js'
 

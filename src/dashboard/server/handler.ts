@@ -13,7 +13,7 @@ import { rangeIn } from './history.js'
 import type { LiveMeans } from './limiters.js'
 import { type DashboardOptions, parseDashboardOptions } from './options.js'
 import { viewOf } from './page-views.js'
-import { Unwanted } from './shared-answer.js'
+import { Unwanted } from './redis-calls.js'
 
 /** A file of the page. */
 interface PageFile {

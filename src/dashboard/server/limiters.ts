@@ -17,8 +17,7 @@ import { RedisStore } from '../../stores/redis/redis-store.js'
 import { promiseWords } from '../look/format.js'
 import type { LimitEntry } from '../records.js'
 import type { LiveView } from '../view.js'
-import { callByNode } from './calls-by-node.js'
-import { type IsWanted, SharedAnswer, Unwanted } from './shared-answer.js'
+import { callByNode, type IsWanted, SharedAnswer, Unwanted } from './redis-calls.js'
 
 /** Whether something has changed is asked again after so long; names and defaults that processes have registered are read after so long. */
 const FRESH_MS = 900

@@ -16,7 +16,7 @@ import { type LeaseInfo, Semaphore } from '../../semaphore/semaphore.js'
 import { SharedRateLimiter } from '../../shared-rate/shared-rate-limiter.js'
 import { type HoldRow, leaseReference } from '../records.js'
 import type { HolderName, HolderView, QueueCounts, SharedRow } from '../view.js'
-import { callByNode } from './calls-by-node.js'
+import { callByNode } from './redis-calls.js'
 import type { Process, Reports } from './reports.js'
 
 /** Most objects that are kept open for inspection. */
