@@ -13,6 +13,7 @@ import { printed } from './contest/printed.js'
 import { progress } from './contest/progress.js'
 import { claimTable, type Measure, type Report, reportText } from './contest/report.js'
 import { tableText } from './contest/table.js'
+import { dashboard } from './dashboard.js'
 import { dropIn } from './drop-in.js'
 import { dropInPeers } from './drop-in-peers.js'
 import { http } from './http.js'
@@ -41,6 +42,7 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   'memory-a-key': memoryAKey,
   'import-time': importTime,
   observing,
+  dashboard,
   outgoing,
   adaptive,
 }

@@ -163,26 +163,30 @@ function live_load()
 end
 
 --[[
-  Reads the limits that some keys of one name have of their own.
+  Reads the limits that some keys have of their own, under one name or several.
 
   KEYS[1]     state: see LiveKeys
-  KEYS[2..4]  limits, temporary limits and their ends, of the keys of this name
-  ARGV        the keys
+  KEYS[2..]   for each name: limits, temporary limits and their ends, of the keys of this name
+  ARGV        the keys: as many for each name, those of the first name first
 
   Returns now, epoch, number of the newest change; then for each key: its limit or '', its temporary limit or ''
 ]]
 function live_keys()
-  local state, limits, temporary, ends = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+  local width = 3 * #ARGV / (#KEYS - 1)
 
-  local known = live_state(state)
+  local known = live_state(KEYS[1])
   local now = now_ms('')
-  live_forget_ended(temporary, ends, now)
   local reply = { now, known.epoch, known.seq }
-  local standing = redis.call('HMGET', limits, unpack(ARGV))
-  local passing = redis.call('HMGET', temporary, unpack(ARGV))
-  for i = 1, #ARGV do
-    reply[#reply + 1] = standing[i] or ''
-    reply[#reply + 1] = passing[i] or ''
+  for i = 2, #KEYS, 3 do
+    local limits, temporary, ends = KEYS[i], KEYS[i + 1], KEYS[i + 2]
+    local first = (i - 2) / 3 * width + 1
+    live_forget_ended(temporary, ends, now)
+    local standing = redis.call('HMGET', limits, unpack(ARGV, first, first + width - 1))
+    local passing = redis.call('HMGET', temporary, unpack(ARGV, first, first + width - 1))
+    for j = 1, width do
+      reply[#reply + 1] = standing[j] or ''
+      reply[#reply + 1] = passing[j] or ''
+    end
   end
   return reply
 end

@@ -1,5 +1,4 @@
-import { detailsText } from '../../src/dashboard/process-details.js'
-import { RecordKeys, stepOf } from '../../src/dashboard/record-keys.js'
+import { detailsText, RecordKeys, stepOf } from '../../src/dashboard/records.js'
 import { parsePolicy } from '../../src/index.js'
 import { portOf } from '../../src/redis/clients.js'
 import { limitFacts, limitId } from '../../src/redis/object-index.js'

@@ -1,6 +1,13 @@
 import { parseArgs } from 'node:util'
-import { SpillwayError } from '../core/errors.js'
-import { shownGiven } from './shown-given.js'
+import { SpillwayError, shown } from '../core/errors.js'
+
+/**
+ * How messages repeat a command line argument. A text that may be a URL or contain a password is not repeated: messages
+ * end up in logs and screenshots.
+ */
+export function shownGiven(text: string): string {
+  return /:\/\/|@/.test(text) ? '(not repeated here: it may hold a password)' : shown(text)
+}
 
 /** The parts of the process that a command may use. */
 export type Terminal = Pick<NodeJS.Process, 'stdin' | 'stdout' | 'stderr' | 'env'>

@@ -10,10 +10,18 @@ import { SpillwayError } from '../core/errors.js'
 import { RateLimiter } from '../limiter/rate-limiter.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
 import { RedisStore } from '../stores/redis/redis-store.js'
-import { type Command, EXIT, type Option, readArguments, type Terminal, UsageError, write } from './arguments.js'
+import {
+  type Command,
+  EXIT,
+  type Option,
+  readArguments,
+  shownGiven,
+  type Terminal,
+  UsageError,
+  write,
+} from './arguments.js'
 import { hostAndPort, REDIS_OPTIONS, readRedis, type SecureAddress } from './redis-address.js'
 import { Connection, ReplyError, waitForRedis } from './redis-connection.js'
-import { shownGiven } from './shown-given.js'
 import { table } from './table.js'
 
 const HELP = `Usage: spillway demo [options]

@@ -3,12 +3,11 @@ import { realpathSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { PolicyError, SpillwayError } from '../core/errors.js'
 import { printable } from '../core/printable.js'
-import { type Command, EXIT, UsageError, write } from './arguments.js'
+import { type Command, EXIT, shownGiven, UsageError, write } from './arguments.js'
 import { dashboardCommand } from './dashboard/dashboard-command.js'
 import { demoCommand } from './demo.js'
 import { doctorCommand } from './doctor/doctor-command.js'
 import { replayCommand } from './replay/replay-command.js'
-import { shownGiven } from './shown-given.js'
 
 const COMMANDS: Readonly<Record<string, Command>> = {
   replay: replayCommand,

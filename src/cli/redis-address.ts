@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { createSecureContext } from 'node:tls'
-import { type Arguments, type Option, type Terminal, UsageError } from './arguments.js'
-import { shownGiven } from './shown-given.js'
+import { type Arguments, type Option, shownGiven, type Terminal, UsageError } from './arguments.js'
 
 const EXPECTED =
   'expected a URL like redis://127.0.0.1:6379, rediss://user:password@redis.example:6380/2 or redis://[::1]:6379'
@@ -18,7 +17,7 @@ export interface Address {
 }
 
 /** Certificates and key of a TLS connection, as PEM. */
-export interface Certificates {
+interface Certificates {
   readonly ca?: Buffer
   readonly cert?: Buffer
   readonly key?: Buffer

@@ -1,38 +1,5 @@
-/** The data that the dashboard's server sends to its page: types only, for both. Moments are ms since the epoch by the clock of the Redis server. */
+/** What the dashboard's page asks, and parts of the answers: types only, for both. Moments are ms since the epoch by the clock of the Redis server. The views: see `viewOf`. */
 import type { LimitState } from '../live/live-limit.js'
-import type { LimitFacts } from './look/format.js'
-
-/** The common beginning of all answers. */
-export interface Frame {
-  /** Now, by the Redis server. */
-  readonly now: number
-  /** When the shown data was read. */
-  readonly readAt: number
-  /** Set if Redis does not answer: since when, and its error. */
-  readonly failing?: { readonly since: number; readonly reason: string }
-  readonly access: 'read' | 'write'
-  readonly user?: string
-  readonly status: Status
-  readonly alerts: readonly AlertView[]
-  /** All that have reported. */
-  readonly services: readonly string[]
-  /** Why limits cannot be changed here; undefined: they can. */
-  readonly noLive?: string
-  /** False: no process has reported, and no object is known. */
-  readonly installed: boolean
-}
-
-interface Status {
-  readonly services: number
-  /** Heard of lately. */
-  readonly processes: number
-  /** Not heard of lately: idle, or gone. */
-  readonly silent: number
-  readonly answerMs?: number
-  readonly perSecond: number
-  readonly refusedShare: number
-  readonly degradedShare: number
-}
 
 export interface AlertView {
   readonly id: string
@@ -68,36 +35,6 @@ export interface Series {
   readonly refused: ReadonlyArray<number | null>
 }
 
-export interface LimitRow {
-  readonly id: string
-  readonly limiter: string
-  readonly limit: string
-  readonly facts: LimitFacts
-  readonly per?: string
-  readonly allowed: number
-  readonly refused: number
-  /** Refused in shadow mode: let through. */
-  readonly shadow: number
-  readonly share: number
-  readonly degraded: number
-  readonly live?: LiveView
-  readonly changeable: boolean
-  /** All limits of its limiter that are in force, as their author wrote them; if they can be changed. */
-  readonly policy?: string
-  /** The limiter has other limits by now. */
-  readonly replaced?: true
-  readonly series: Series
-  readonly open?: OpenLimit
-}
-
-export interface OpenLimit {
-  readonly mostRefused: readonly KeyRate[]
-  readonly mostAsking: readonly KeyRate[]
-  /** Who decided, as shares. */
-  readonly sources: Readonly<Partial<Record<'redis' | 'memory' | 'lease' | 'remembered' | 'fallback', number>>>
-  readonly breaker?: { readonly processes: number; readonly since: number; readonly reason: string }
-}
-
 export interface KeyRate {
   readonly key: KeyView
   readonly limiter: string
@@ -114,17 +51,6 @@ export interface LiveView {
   readonly until?: number
   readonly by?: string
   readonly at?: number
-}
-
-export interface LimitsView extends Frame {
-  readonly page: 'limits'
-  readonly range: Range
-  readonly rows: readonly LimitRow[]
-  readonly total: number
-  readonly queues: readonly QueueRow[]
-  readonly moreQueues: number
-  readonly shared: readonly SharedRow[]
-  readonly moreShared: number
 }
 
 /** An object that is known and has not answered in time, or not as this version expects. */
@@ -192,82 +118,7 @@ export interface HolderView {
   readonly by: HolderName | 'new' | 'untold' | 'unknown'
 }
 
-export interface WaitingView extends Frame {
-  readonly page: 'waiting'
-  readonly shared: readonly SharedRow[]
-  readonly moreShared: number
-}
-
-export interface DeadView {
-  readonly id: string
-  readonly reason: string
-  readonly attempts: number
-  readonly diedAt: number
-  /** The length of the payload in characters. */
-  readonly length: number
-  /** Its beginning; only where keys are shown in full. */
-  readonly payload?: string
-}
-
-export interface QueuesView extends Frame {
-  readonly page: 'queues'
-  readonly queues: ReadonlyArray<QueueRow & { readonly letters: readonly DeadView[] }>
-  readonly moreQueues: number
-}
-
-interface KeyLimitView {
-  readonly id: string
-  readonly limit: string
-  readonly facts: LimitFacts
-  readonly per?: string
-  readonly remaining: number
-  readonly most: number
-  readonly resetAfterMs: number
-  readonly retryAfterMs: number
-}
-
-/** The state of a key under one limiter. */
-export interface KeyLimiterView {
-  readonly limiter: string
-  readonly limits: readonly KeyLimitView[]
-  readonly blockedUntil?: number
-  readonly blockedBy?: string
-  readonly live?: LiveView
-  readonly changeable: boolean
-  /** All limits of the limiter that are in force for keys without their own, as their author wrote them. */
-  readonly policy: string
-}
-
-export interface KeyFound {
-  readonly key: KeyView
-  /** The key as counted, if it differs: an address in its usual notation. */
-  readonly as?: string
-  readonly limiters: readonly KeyLimiterView[]
-  /** How many limiters were asked: those first whose reports name the key, then the worst. */
-  readonly asked: number
-  /** How many were not asked, because there are too many. */
-  readonly unasked: number
-  /** How many of them could not be read: another version's, or slow. */
-  readonly unread: number
-}
-
-interface BlockRow {
-  readonly limiter: string
-  readonly key: KeyView
-  readonly until: number
-  readonly by?: string
-}
-
-export interface KeysView extends Frame {
-  readonly page: 'keys'
-  readonly found?: KeyFound
-  readonly mostRefused: readonly KeyRate[]
-  readonly mostAsking: readonly KeyRate[]
-  readonly blocks: readonly BlockRow[]
-  /** Limiters whose blocks were not read, because there are too many. */
-  readonly unlisted: number
-  readonly limiters: readonly string[]
-}
+export type PageName = 'limits' | 'keys' | 'waiting' | 'queues' | 'changes' | 'processes'
 
 export interface ChangeView {
   readonly id: string
@@ -282,36 +133,6 @@ export interface ChangeView {
   readonly until?: number
   readonly undo?: Act
 }
-
-export interface ChangesView extends Frame {
-  readonly page: 'changes'
-  readonly changes: readonly ChangeView[]
-}
-
-export interface ProcessView {
-  readonly id: string
-  readonly service: string
-  readonly version: string
-  readonly host: string
-  readonly pid: number
-  readonly startedAt: number
-  readonly heardAt: number
-  /** It has said that nothing happens. */
-  readonly idle: boolean
-  /** It was not heard of when it should have been. */
-  readonly silent: boolean
-  readonly perSecond: number
-  readonly share: number
-  readonly breaker?: { readonly since: number; readonly reason: string }
-}
-
-export interface ProcessesView extends Frame {
-  readonly page: 'processes'
-  readonly processes: readonly ProcessView[]
-}
-
-export type View = LimitsView | KeysView | WaitingView | QueuesView | ChangesView | ProcessesView
-export type PageName = View['page']
 
 /** The request of a page. */
 export interface Ask {
@@ -361,7 +182,7 @@ export type Act =
   | { readonly act: 'redrive'; readonly name: string; readonly id?: string }
 
 /** Puts back what was set for a limiter or a key, unless it was changed again. */
-export type UndoLimit = {
+type UndoLimit = {
   readonly act: 'restore-limit'
   readonly limiter: string
   readonly before: LimitState
@@ -370,7 +191,7 @@ export type UndoLimit = {
 } & Partial<{ readonly key: string } & { readonly ref: string }>
 
 /** Puts back the block that was there, or none, unless there is another one than was left. Moments of the server's clock. */
-export type UndoBlock = {
+type UndoBlock = {
   readonly act: 'restore-block'
   readonly limiter: string
   readonly before?: number

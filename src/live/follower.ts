@@ -1,7 +1,7 @@
 import type { RedisClient } from '../redis/client.js'
 import { notConnected } from '../redis/replies.js'
 import { Subscriber, type Subscription } from '../redis/subscriber.js'
-import { type Change, readChange } from './change.js'
+import { type Change, readChange } from './live-limit.js'
 import type { LiveRecords, Position } from './live-records.js'
 
 /** Interval of the check for missed changes, with and without a subscription. */
@@ -11,7 +11,7 @@ const CHECK_DEAF_MS = 500
 const RETRY_MS = 250
 
 /** Receives the followed changes. */
-export interface FollowerUser {
+interface FollowerUser {
   /** Called for each change, in the order of their numbers; not for changes that `load` has already read. */
   apply(change: Change): void
   /** Called for each applied change, and for those that this process has made. */

@@ -1,3 +1,3 @@
 /** The entry point `spillway/live`: limits that are changed while the service runs. */
-export type { LiveChange } from './change.js'
+export type { LiveChange } from './live-limit.js'
 export { type LiveClearOptions, LivePolicies, type LivePoliciesOptions, type LiveSetOptions } from './live-policies.js'

@@ -6,10 +6,16 @@ import { checkOptions, type OptionNames } from '../core/options.js'
 import { emitWarning, type OutageWarnings } from '../core/warnings.js'
 import type { RedisClient } from '../redis/client.js'
 import { redisWarnings } from '../redis/clients.js'
-import { type Change, type LiveChange, liveChange } from './change.js'
 import { Follower } from './follower.js'
-import { LiveLimit } from './live-limit.js'
-import { checkLiveName, type LivePolicy, livePolicy } from './live-policy.js'
+import {
+  type Change,
+  checkLiveName,
+  type LiveChange,
+  LiveLimit,
+  type LivePolicy,
+  liveChange,
+  livePolicy,
+} from './live-limit.js'
 import { LiveRecords, type Position } from './live-records.js'
 import { OwnLimits } from './own-limits.js'
 

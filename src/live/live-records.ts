@@ -1,14 +1,85 @@
+import { PolicyError, shown } from '../core/errors.js'
 import type { PolicyInput } from '../core/limit.js'
 import { randomText } from '../core/short-key.js'
 import type { ClientPort, RedisClient } from '../redis/client.js'
 import { portOf } from '../redis/clients.js'
 import { Commands } from '../redis/commands.js'
+import { clientSegment, keySegment } from '../redis/keys.js'
 import { notConnected } from '../redis/replies.js'
 import { liveHistory, liveKeys, liveLoad, liveNames, liveRegister, liveSet, liveSince } from '../redis/scripts.js'
-import { type Change, type ChangeText, readChange } from './change.js'
-import { fieldOfKey, LiveKeys } from './keys.js'
-import { LiveLimit } from './live-limit.js'
-import { givenPolicy, livePolicy, storedPolicy } from './live-policy.js'
+import {
+  type Change,
+  type ChangeText,
+  givenPolicy,
+  LiveLimit,
+  livePolicy,
+  readChange,
+  storedPolicy,
+} from './live-limit.js'
+
+/**
+ * The keys of LivePolicies in Redis. One hash tag puts all of them into one slot of a cluster, so that one script changes a limit, numbers
+ * the change and writes the log. A *record* and an entry of a log are the same text: see `readChange`.
+ *
+ * | key | kind | holds |
+ * | --- | --- | --- |
+ * | `P:{live}:live:state` | hash | `epoch`: a random text, new when Redis has lost its data; `seq`: the number of the newest change |
+ * | `P:{live}:live:log` | list | the newest 1000 changes, newest first |
+ * | `P:{live}:live:log:NAME` | list | the newest 100 changes of a name and of its keys, newest first |
+ * | `P:{live}:live:names` | sorted set | names, by the moment (ms) at which a process registered them last |
+ * | `P:{live}:live:defaults` | hash | name → the policy of its default, as `storedPolicy` writes it |
+ * | `P:{live}:live:limits` | hash | name → record of the limit that was set without an end |
+ * | `P:{live}:live:temporary` | hash | name → record of the limit that was set with an end, and holds until then |
+ * | `P:{live}:live:ends` | sorted set | names in `temporary`, by their end (ms) |
+ * | `P:{live}:live:limits:NAME`, `temporary:NAME`, `ends:NAME` | | the same for keys of the name that have limits of their own |
+ * | `P:{live}:live:sent:ID` | sorted set | what a sender has sent within a minute, so that nothing is done twice |
+ *
+ * Channel `P!live`: each change, as it stands in the log.
+ */
+class LiveKeys {
+  readonly base: string
+  readonly channel: string
+  readonly state: string
+  readonly log: string
+  readonly names: string
+  readonly defaults: string
+  /** Limits, temporary limits and their ends, of all names. */
+  readonly ofNames: LimitKeys
+
+  /** `PolicyError` for a prefix that is not a text, or empty; `user` names the class that was given it. */
+  constructor(user: string, prefix = 'spillway') {
+    if (typeof prefix !== 'string' || prefix === '') {
+      throw new PolicyError(`${user}: prefix ${shown(prefix)}: expected a text that is not empty, like "spillway"`)
+    }
+    this.base = `${keySegment(prefix)}:{live}:live`
+    this.channel = `${keySegment(prefix)}!live`
+    this.state = `${this.base}:state`
+    this.log = `${this.base}:log`
+    this.names = `${this.base}:names`
+    this.defaults = `${this.base}:defaults`
+    this.ofNames = this.#limits('')
+  }
+
+  logOf(name: string): string {
+    return `${this.log}:${keySegment(name)}`
+  }
+
+  /** Limits, temporary limits and their ends, of the keys of one name. */
+  ofKeys(name: string): LimitKeys {
+    return this.#limits(`:${keySegment(name)}`)
+  }
+
+  #limits(end: string): LimitKeys {
+    return [`${this.base}:limits${end}`, `${this.base}:temporary${end}`, `${this.base}:ends${end}`]
+  }
+}
+
+type LimitKeys = readonly [limits: string, temporary: string, ends: string]
+
+/** The field of a key in the hashes of its name. */
+export function fieldOfKey(key: string): string {
+  return clientSegment(key)
+}
 
 /** The position of an answer from Redis. */
 export interface Position {
@@ -87,14 +158,20 @@ export class LiveRecords {
     name: string,
     fields: readonly string[],
   ): Promise<Position & { readonly limits: readonly LiveLimit[] }> {
-    const reply = await this.#read(liveKeys, [this.keys.state, ...this.keys.ofKeys(name)], fields)
-    const position = positionOf(reply)
-    return { ...position, limits: fields.map((_, i) => limitOf(position, reply[3 + 2 * i], reply[4 + 2 * i])) }
+    return this.#ofKeys([name], fields)
   }
 
-  /** The own limit of one key. */
-  async ownLimit(name: string, key: string): Promise<LiveLimit> {
-    return (await this.loadKeys(name, [fieldOfKey(key)])).limits[0]
+  /** The own limit of one key under each of some names. */
+  async ownLimits(names: readonly string[], key: string): Promise<LiveLimit[]> {
+    const loaded = portions(names).map(some => this.#ofKeys(some, Array(some.length).fill(fieldOfKey(key))))
+    return (await Promise.all(loaded)).flatMap(({ limits }) => limits)
+  }
+
+  async #ofKeys(names: readonly string[], fields: readonly string[]) {
+    const keys = names.flatMap(name => this.keys.ofKeys(name))
+    const reply = await this.#read(liveKeys, [this.keys.state, ...keys], fields)
+    const position = positionOf(reply)
+    return { ...position, limits: fields.map((_, i) => limitOf(position, reply[3 + 2 * i], reply[4 + 2 * i])) }
   }
 
   /** Records names and defaults for outside viewers. Returns the server's time. */

@@ -9,8 +9,16 @@ import {
 import { PolicyError, shown } from '../core/errors.js'
 import type { Observer } from '../core/observer.js'
 import { checkOptions, type OptionNames } from '../core/options.js'
-import { checkExtraLabels, METRICS, type Metric, SHARED_LIFE_MS } from './metrics.js'
-import { DecisionCounts, type Labels, type MetricSink, metricsObserver } from './metrics-observer.js'
+import {
+  checkExtraLabels,
+  DecisionCounts,
+  type Labels,
+  METRICS,
+  type Metric,
+  type MetricSink,
+  metricsObserver,
+  SHARED_LIFE_MS,
+} from './metrics.js'
 
 /** Options of `openTelemetryObserver`. */
 export interface OpenTelemetryOptions {

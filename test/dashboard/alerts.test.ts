@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
-import { STEP_MS, stepOf } from '../../src/dashboard/record-keys.js'
+import { STEP_MS, stepOf } from '../../src/dashboard/records.js'
 import { parsePolicy } from '../../src/index.js'
 import { limitFacts, limitId } from '../../src/redis/object-index.js'
 import { RedisServer } from '../support/redis-server.js'

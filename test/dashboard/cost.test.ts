@@ -1,10 +1,10 @@
 import { request } from 'node:http'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { reporter } from '../../src/dashboard/index.js'
-import { RecordKeys, STEP_MS, stepOf } from '../../src/dashboard/record-keys.js'
+import { RecordKeys, STEP_MS, stepOf } from '../../src/dashboard/records.js'
 import { DelayQueue, parsePolicy, RateLimiter, RedisStore, Semaphore } from '../../src/index.js'
 import { LivePolicies } from '../../src/live/index.js'
-import { limitFacts, limitId, objectId } from '../../src/redis/object-index.js'
+import { limitFacts, limitId, ObjectIndex, objectId } from '../../src/redis/object-index.js'
 import { RedisCluster } from '../support/redis-cluster.js'
 import { RedisServer } from '../support/redis-server.js'
 import { encoded, OpenDashboard, until } from './open-dashboard.js'
@@ -213,6 +213,27 @@ describe('on one server', () => {
     const { found } = await page.view({ page: 'keys', key: 'k' })
     expect(found).toMatchObject({ asked: 50, unasked: 10 })
     expect(found?.limiters.map(({ limiter }) => limiter)).toEqual(['api-00', 'api-59'])
+  })
+
+  test('a search asks once for each limiter, and records none of them as used', async () => {
+    const names = Array.from({ length: 20 }, (_, i) => `api-${i}`)
+    for (const name of names) await told.limit(name, '5/1m', [[now(), `50,50${NOT_REPORTED}`]])
+    const live = new LivePolicies(client, { defaults: Object.fromEntries(names.map(name => [name, '5/1m'])) })
+    closing.push(() => live.close())
+    const asked = new Asked(redis.client())
+    const noted = jest.spyOn(ObjectIndex.prototype, 'note')
+    const open = await start({ client: asked.client, live })
+    const search = () => open.view({ page: 'keys', key: '203.0.113.9' })
+    expect((await search()).found?.asked).toBe(20)
+    later()
+    await search()
+    later()
+    const [calls] = await asked.of(search)
+    later()
+    const [others] = await asked.of(() => open.view({ page: 'keys' }))
+    // Their states, their blocks of this key, and the key's own limits.
+    expect(calls - others).toBeLessThanOrEqual(20 + 1 + 1)
+    expect(noted).not.toHaveBeenCalled()
   })
 
   test('the dead letters of every queue are counted, however many queues there are', async () => {

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals'
 import { reporter } from '../../src/dashboard/index.js'
-import { MINUTE_MS, RecordKeys, STEP_MS, TEN_MINUTES_MS } from '../../src/dashboard/record-keys.js'
+import { MINUTE_MS, RecordKeys, STEP_MS, TEN_MINUTES_MS } from '../../src/dashboard/records.js'
 import type { Range, Series } from '../../src/dashboard/view.js'
 import { DelayQueue, parsePolicy, RateLimiter, RedisStore } from '../../src/index.js'
 import { limitFacts, limitId } from '../../src/redis/object-index.js'

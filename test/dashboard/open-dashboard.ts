@@ -3,7 +3,8 @@ import { createServer, request as httpRequest, type IncomingHttpHeaders, type Re
 import type { AddressInfo } from 'node:net'
 import type { DashboardOptions } from '../../src/dashboard/index.js'
 import { dashboard } from '../../src/dashboard/index.js'
-import type { Act, Ask, Done, Failure, View } from '../../src/dashboard/view.js'
+import type { View } from '../../src/dashboard/server/page-views.js'
+import type { Act, Ask, Done, Failure } from '../../src/dashboard/view.js'
 
 export interface Reply {
   readonly status: number

@@ -1,4 +1,4 @@
-import { MINUTE_MS, RecordKeys, stepOf, TEN_MINUTES_MS } from '../../src/dashboard/record-keys.js'
+import { MINUTE_MS, RecordKeys, stepOf, TEN_MINUTES_MS } from '../../src/dashboard/records.js'
 import { portOf } from '../../src/redis/clients.js'
 import { runScript } from '../../src/redis/script.js'
 import { dashboardReport } from '../../src/redis/scripts.js'

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { createClient, createCluster } from 'redis'
 import { PolicyError, StoreError } from '../../src/core/errors.js'
-import type { LiveChange } from '../../src/live/change.js'
+import type { LiveChange } from '../../src/live/live-limit.js'
 import { LivePolicies, type LivePoliciesOptions } from '../../src/live/live-policies.js'
 import { LiveRecords } from '../../src/live/live-records.js'
 import type { RedisClient } from '../../src/redis/client.js'

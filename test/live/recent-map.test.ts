@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals'
-import { RecentMap } from '../../src/live/recent-map.js'
+import { RecentMap } from '../../src/live/own-limits.js'
 
 test('keeps the most recently used entries, at least half of its size and never more than its size', () => {
   const map = new RecentMap<number>(100)

@@ -153,7 +153,7 @@ const LIVES: Record<string, (client: RedisClient) => Promise<void>> = {
     expect(late.for('api', 'alice')[0].quota).toBe(100)
     expect(await late.history()).toHaveLength(8)
     const records = new LiveRecords(client, 'test')
-    expect((await records.ownLimit('api', 'carol')).isSet).toBe(true)
+    expect((await records.ownLimits(['api'], 'carol'))[0].isSet).toBe(true)
     await eventually('its name is told', async () => (await records.names()).names.length === 1)
     await live.close()
     await late.close()

@@ -7,10 +7,9 @@ import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import { SpillwayError } from '../../core/errors.js'
 import { handlerOf } from '../../dashboard/server/handler.js'
-import { type Command, EXIT, type Option, readArguments, UsageError, write } from '../arguments.js'
+import { type Command, EXIT, type Option, readArguments, shownGiven, UsageError, write } from '../arguments.js'
 import { REDIS_HELP, REDIS_OPTIONS, readRedis, type SecureAddress, tlsOptionsOf } from '../redis-address.js'
 import { waitForRedis } from '../redis-connection.js'
-import { shownGiven } from '../shown-given.js'
 
 /** Like the middleware of a server: answers what it refuses, and lets the rest pass. */
 type Listener = (req: IncomingMessage, res: ServerResponse) => void

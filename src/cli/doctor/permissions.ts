@@ -9,7 +9,7 @@ import type { Charge } from '../../stores/store.js'
 import { lineAnswer } from '../../waiting/line-answer.js'
 import type { SecureAddress } from '../redis-address.js'
 import { Connection, type Patience, ReplyError } from '../redis-connection.js'
-import { type Finding, ok, problem, warning } from './finding.js'
+import { type Finding, ok, problem, warning } from './diagnosis.js'
 
 const SCRIPTS = 'scripts'
 /** A cluster node has only some of the keys: the doctor tries this many to find one of its keys. */
@@ -39,6 +39,7 @@ const OPERATIONS: readonly Operation[] = [
 /** Checks the permissions that limiters need by trying everything, with a key that expires within seconds. */
 export async function scriptFinding(connection: Connection, prefix: string, cluster: boolean): Promise<Finding> {
   const store = new RedisStore(clientOf(connection, cluster), { prefix })
+  store.onlyInspects = true
   const key = await ownKey(store)
   if (key === undefined) {
     return warning(SCRIPTS, 'not tried: this node has none of the tried keys', 'run the doctor on another node')

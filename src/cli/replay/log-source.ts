@@ -3,8 +3,8 @@ import { addAbortSignal, pipeline, type Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import type { Clock } from '../../core/clock.js'
 import { SpillwayError } from '../../core/errors.js'
-import { shownGiven } from '../shown-given.js'
-import { count } from '../table.js'
+import { shownGiven } from '../arguments.js'
+import { count, sizeOf } from '../table.js'
 
 const NEWLINE = 10
 const RETURN = 13
@@ -130,11 +130,6 @@ export class Progress {
     if (this.#visible) this.output.write(CLEAR_LINE)
     this.#visible = false
   }
-}
-
-function sizeOf(bytes: number): string {
-  if (bytes >= 1e9) return `${(bytes / 1e9).toFixed(1)} GB`
-  return bytes >= 1e6 ? `${(bytes / 1e6).toFixed(1)} MB` : `${count(Math.ceil(bytes / 1e3))} kB`
 }
 
 const BLOCK_BYTES = 256 * 1024

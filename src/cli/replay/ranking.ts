@@ -1,4 +1,7 @@
 import { SpillwayError } from '../../core/errors.js'
+import { atMost } from '../../dashboard/counts.js'
+import { type AccessLogLine, type KeyOfLine, keyOfLine, type Subject } from './access-log.js'
+import { type TimelineRow, TimeRows } from './timeline.js'
 
 /** A key and how often each policy refused it. */
 export interface RankedKey {
@@ -95,35 +98,144 @@ export interface Waits {
   /** Half of the refused requests wait no longer. */
   readonly median: number
   /** Nine in ten wait no longer. */
-  readonly ninth: number
+  readonly p90: number
   readonly longest: number
 }
 
 /** Counts waits in constant memory. */
 export class WaitCounts {
   readonly #counts = new Map<number, number>()
-  #total = 0
   #longest = 0
 
   add(ms: number): void {
     const about = Number.isFinite(ms) ? Number(ms.toPrecision(3)) : ms
     this.#counts.set(about, (this.#counts.get(about) ?? 0) + 1)
-    this.#total++
     if (ms > this.#longest) this.#longest = ms
   }
 
   /** undefined if no request was refused. */
   sum(): Waits | undefined {
-    if (this.#total === 0) return undefined
-    const sorted = [...this.#counts].sort(([a], [b]) => a - b)
-    const atMost = (share: number) => {
-      let left = Math.ceil(this.#total * share)
-      for (const [ms, count] of sorted) {
-        left -= count
-        if (left <= 0) return Math.min(ms, this.#longest)
-      }
-      return this.#longest
+    if (this.#counts.size === 0) return undefined
+    const within = (share: number) => Math.min(atMost(this.#counts, share) as number, this.#longest)
+    return { median: within(0.5), p90: within(0.9), longest: this.#longest }
+  }
+}
+
+/** The additional data of the HTML page. */
+export interface ReportDetails {
+  /** For each policy; undefined if it refused no request. */
+  readonly waits: ReadonlyArray<Waits | undefined>
+  /** The keys that the limits count by. */
+  readonly keys: SubjectDetails
+  /** Paths, or addresses if the limits count by path. */
+  readonly others: SubjectDetails
+}
+
+/** The subjects of one kind that are refused most. */
+export interface SubjectDetails {
+  readonly subject: Subject
+  /** How many there are, shown here or not. */
+  readonly count: number
+  readonly spanSeconds: number
+  /** Starts of the rows in which anything happened, seconds since the epoch. */
+  readonly rows: readonly number[]
+  readonly top: readonly RankedSubject[]
+}
+
+interface RankedSubject extends RankedKey {
+  /** Under each policy, ms; 0: never refused. */
+  readonly longestWaits: readonly number[]
+  readonly activity: readonly TimelineRow[]
+}
+
+/** The most other subjects that are counted separately; later ones are counted together. */
+const MOST_OTHERS = 1_000_000
+const ALL_OTHERS = '(all others)'
+/** The number of no key: a request that is not counted. */
+export const NO_KEY = -1
+
+/** Counts for the HTML page, beyond those of every report. */
+export class HtmlDetails {
+  readonly #waits: readonly WaitCounts[]
+  readonly #keys: Subjects
+  readonly #others: Subjects
+  readonly #otherOf: KeyOfLine
+  readonly #otherTable = new KeyTable(MOST_OTHERS + 1)
+  readonly #other: Subject
+
+  constructor(
+    readonly by: Subject,
+    ipv6Subnet: number | false,
+    policies: number,
+  ) {
+    this.#other = by === 'path' ? 'ip' : 'path'
+    this.#otherOf = keyOfLine(this.#other, ipv6Subnet)
+    this.#waits = Array.from({ length: policies }, () => new WaitCounts())
+    this.#keys = new Subjects(policies)
+    this.#others = new Subjects(policies)
+  }
+
+  /** The number of the line's path, or address. */
+  otherOf(line: AccessLogLine): number {
+    const other = this.#otherOf(line)
+    if (other === undefined) return NO_KEY
+    return this.#otherTable.idOf(
+      this.#otherTable.size < MOST_OTHERS ? other : (this.#otherTable.known(other) ?? ALL_OTHERS),
+    )
+  }
+
+  /** `waits`: under each policy in ms; 0: allowed. `refused`: whether it is more than that. */
+  add(second: number, id: number, other: number, waits: readonly number[], refused: readonly boolean[]): void {
+    for (let i = 0; i < waits.length; i++) if (refused[i]) this.#waits[i].add(waits[i])
+    if (id !== NO_KEY) this.#keys.add(id, second, waits, refused)
+    if (other !== NO_KEY) this.#others.add(other, second, waits, refused)
+  }
+
+  finish(keys: KeyTable, most: number): ReportDetails {
+    return {
+      waits: this.#waits.map(waits => waits.sum()),
+      keys: this.#keys.finish(this.by, keys, most),
+      others: this.#others.finish(this.#other, this.#otherTable, most),
     }
-    return { median: atMost(0.5), ninth: atMost(0.9), longest: this.#longest }
+  }
+}
+
+/** Counts of all subjects of one kind. */
+class Subjects {
+  readonly #requests: number[] = []
+  /** By policy, then by subject. */
+  readonly #denied: readonly number[][]
+  readonly #longest: readonly number[][]
+  readonly #activity: TimeRows
+
+  constructor(policies: number) {
+    this.#denied = Array.from({ length: policies }, () => [])
+    this.#longest = Array.from({ length: policies }, () => [])
+    this.#activity = new TimeRows(policies)
+  }
+
+  add(id: number, second: number, waits: readonly number[], refused: readonly boolean[]): void {
+    this.#requests[id] = (this.#requests[id] ?? 0) + 1
+    for (let i = 0; i < waits.length; i++) {
+      this.#denied[i][id] = (this.#denied[i][id] ?? 0) + (refused[i] ? 1 : 0)
+      this.#longest[i][id] = Math.max(this.#longest[i][id] ?? 0, waits[i])
+    }
+    this.#activity.add(id, second, refused)
+  }
+
+  finish(subject: Subject, keys: KeyTable, most: number): SubjectDetails {
+    this.#activity.finish()
+    const ranking = new Ranking<RankedKey & { readonly id: number }>(most)
+    for (let id = 0; id < this.#requests.length; id++) {
+      const denied = this.#denied.map(counts => counts[id])
+      ranking.add({ id, key: keys.keyOf(id), requests: this.#requests[id], denied })
+    }
+    const top = ranking.first().map(({ id, ...ranked }) => ({
+      ...ranked,
+      longestWaits: this.#longest.map(waits => waits[id]),
+      activity: this.#activity.of(id),
+    }))
+    const { spanSeconds, rows } = this.#activity
+    return { subject, count: this.#requests.length, spanSeconds, rows, top }
   }
 }

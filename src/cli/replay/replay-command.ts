@@ -1,16 +1,22 @@
 import { monotonicClock } from '../../core/clock.js'
 import { ALGORITHM_NAMES, parsePolicy } from '../../core/limit.js'
 import { IPV6_SUBNET } from '../../http/address/address.js'
-import { type Command, EXIT, type Option, readArguments, type Terminal, UsageError, write } from '../arguments.js'
-import { shownGiven } from '../shown-given.js'
+import {
+  type Command,
+  EXIT,
+  type Option,
+  readArguments,
+  shownGiven,
+  type Terminal,
+  UsageError,
+  write,
+} from '../arguments.js'
+import { SUBJECTS, type Subject } from './access-log.js'
 import { LineCutter, LogError, type LogSource, openLog, Progress } from './log-source.js'
-import { SUBJECTS, type Subject } from './page-data.js'
-import { checkPageFile, writePage } from './page-file.js'
 import { TooManyKeysError } from './ranking.js'
 import { Replay, type ReplayOptions } from './replay.js'
 import type { Report } from './report.js'
-import { reportAsHtml } from './report-html.js'
-import { reportAsJson } from './report-json.js'
+import { checkPageFile, reportAsHtml, reportAsJson, writePage } from './report-files.js'
 import { reportAsText, unreadable } from './report-text.js'
 
 const EXAMPLE = "spillway replay access.log --policy '10/1m' --by ip"

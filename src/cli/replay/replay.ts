@@ -3,14 +3,11 @@ import type { Verdict } from '../../core/decision.js'
 import type { Limit, Policy } from '../../core/limit.js'
 import { MemoryStore } from '../../stores/memory/memory-store.js'
 import { ManualClock } from '../../testing.js'
-import { AccessLogLine } from './access-log.js'
-import { HtmlDetails } from './html-details.js'
-import { type KeyOfLine, keyOfLine } from './log-line-key.js'
+import { AccessLogLine, type KeyOfLine, keyOfLine, type Subject } from './access-log.js'
 import type { LineReader } from './log-source.js'
-import type { Subject } from './page-data.js'
-import { KeyTable, MOST_KEYS, Ranking } from './ranking.js'
+import { HtmlDetails, KeyTable, MOST_KEYS, NO_KEY, Ranking } from './ranking.js'
 import type { Report, TrialResult } from './report.js'
-import { Timeline, type TimelineRow } from './timeline.js'
+import { ALL, OF_ALL, TimeRows } from './timeline.js'
 
 /** One policy under trial: its own counts in its own store, given the same requests as the other policies. */
 class PolicyTrial {
@@ -160,7 +157,6 @@ export interface ReplayOptions {
 }
 
 const HELD_LINES = 2 ** 20
-const NO_KEY = -1
 const EXCERPT_BYTES = 200
 const TIMELINE_ROWS = 30
 const DETAILED_ROWS = 240
@@ -181,10 +177,11 @@ export class Replay implements LineReader {
   readonly #requestsById: number[] = []
   readonly #order: TimeOrder
   readonly #trials: readonly PolicyTrial[]
-  readonly #timeline: Timeline
+  readonly #timeline: TimeRows
   readonly #details: HtmlDetails | undefined
   /** Of the request that is judged, under each policy. */
   readonly #waits: number[]
+  readonly #refused: boolean[]
   #requests = 0
   #withoutKey = 0
   #withHost = 0
@@ -200,8 +197,9 @@ export class Replay implements LineReader {
     this.#keys = new KeyTable(options.mostKeys)
     this.#order = new TimeOrder(options.heldLines ?? HELD_LINES, (second, id, other) => this.#judge(second, id, other))
     this.#trials = options.policies.map(({ text, policy }) => new PolicyTrial(text, policy, this.#clock))
-    this.#timeline = new Timeline(this.#trials.length)
+    this.#timeline = new TimeRows(this.#trials.length, OF_ALL)
     this.#waits = new Array<number>(this.#trials.length).fill(0)
+    this.#refused = new Array<boolean>(this.#trials.length).fill(false)
     if (options.details !== undefined)
       this.#details = new HtmlDetails(options.by, options.ipv6Subnet, this.#trials.length)
   }
@@ -264,24 +262,21 @@ export class Replay implements LineReader {
     this.#requests++
     this.#from ??= second
     this.#to = second
-    const row = this.#timeline.rowAt(second)
-    row.requests++
     if (id === NO_KEY) {
       this.#withoutKey++
       this.#waits.fill(0)
-    } else this.#try(second, id, row)
-    this.#details?.add(second, id, other, this.#waits)
+    } else this.#try(second, id)
+    for (let i = 0; i < this.#waits.length; i++) this.#refused[i] = this.#waits[i] > 0
+    this.#timeline.add(ALL, second, this.#refused)
+    this.#details?.add(second, id, other, this.#waits, this.#refused)
   }
 
-  #try(second: number, id: number, row: TimelineRow): void {
+  #try(second: number, id: number): void {
     while (this.#requestsById.length <= id) this.#requestsById.push(0)
     this.#requestsById[id]++
     const key = this.#keys.keyOf(id)
     this.#clock.set(second * 1000)
-    for (let i = 0; i < this.#trials.length; i++) {
-      this.#waits[i] = this.#trials[i].waitOf(key, id)
-      if (this.#waits[i] > 0) row.denied[i]++
-    }
+    for (let i = 0; i < this.#trials.length; i++) this.#waits[i] = this.#trials[i].waitOf(key, id)
   }
 
   #resultOf(trial: PolicyTrial, top: number): TrialResult {

@@ -155,8 +155,9 @@ function trimmed(text: string): string {
   return text.includes('.') ? text.replace(/\.?0+$/, '') : text
 }
 
-function grouped(text: string): string {
+/** The digits of a number in threes: '1 204.5'. */
+export function grouped(text: string, separator = THIN): string {
   const [whole, part] = text.split('.')
-  const spaced = whole.replace(/\B(?=(\d{3})+$)/g, THIN)
-  return part === undefined ? spaced : `${spaced}.${part}`
+  const threes = whole.replace(/\B(?=(\d{3})+$)/g, separator)
+  return part === undefined ? threes : `${threes}.${part}`
 }

@@ -1,65 +1,75 @@
 import { when } from '../look/format.js'
-import type { Act, ChangesView, ChangeView } from '../view.js'
-import { ActButton, type Plan } from './acting.js'
-import { ColumnHeads } from './column-heads.js'
+import type { ChangesView } from '../server/page-views.js'
+import type { Act, ChangeView } from '../view.js'
+import { ActButton, type Plan } from './change-dialogs.js'
+import { Table } from './table.js'
 import { KeyLink, Moment, Nothing, Panel } from './widgets.js'
 
 export function ChangesPage({ view }: { view: ChangesView }) {
+  const { now } = view
   return (
     <Panel title="Changes" side="made here, and by LivePolicies">
       {view.changes.length === 0 ? (
         <Nothing>Nothing was changed yet.</Nothing>
       ) : (
-        <table class="changes">
-          <ColumnHeads
-            of={[['When'], ['Who', 'wide'], ['What', 'names'], ['Before', 'wide'], ['After', 'names']]}
-            acts
-          />
-          <tbody>
-            {view.changes.map(change => (
-              <Change key={change.id} change={change} now={view.now} />
-            ))}
-          </tbody>
-        </table>
+        <Table
+          of="changes"
+          rows={view.changes}
+          keyOf={({ id }) => id}
+          columns={[
+            {
+              title: 'When',
+              kind: 'nowrap',
+              cell: ({ at }) => <Moment at={at}>{when(at, now)}</Moment>,
+            },
+            {
+              title: 'Who',
+              kind: 'wide',
+              cell: ({ user }) => (user === undefined ? <span class="muted">not told</span> : <bdi>{user}</bdi>),
+            },
+            {
+              title: 'What',
+              kind: 'names',
+              cell: ({ what, subject, key }) => (
+                <>
+                  {what}:{' '}
+                  <strong>
+                    <bdi>{subject}</bdi>
+                  </strong>
+                  {key !== undefined && (
+                    <>
+                      {' '}
+                      for <KeyLink of={key} />
+                    </>
+                  )}
+                </>
+              ),
+            },
+            { title: 'Before', kind: 'wide', cell: ({ before }) => before ?? <span class="muted">–</span> },
+            { title: 'After', kind: 'names', cell: change => <After change={change} now={now} /> },
+          ]}
+          acts={change =>
+            change.undo !== undefined && (
+              <ActButton plan={() => undoPlan(change, change.undo as Act)}>Take back…</ActButton>
+            )
+          }
+        />
       )}
     </Panel>
   )
 }
 
-function Change({ change, now }: { change: ChangeView; now: number }) {
-  const { at, user, what, subject, key, before, after, until, undo } = change
+function After({ change: { after, until }, now }: { change: ChangeView; now: number }) {
   return (
-    <tr>
-      <td class="nowrap">
-        <Moment at={at}>{when(at, now)}</Moment>
-      </td>
-      <td class="wide">{user === undefined ? <span class="muted">not told</span> : <bdi>{user}</bdi>}</td>
-      <td>
-        {what}:{' '}
-        <strong>
-          <bdi>{subject}</bdi>
-        </strong>
-        {key !== undefined && (
-          <>
-            {' '}
-            for <KeyLink of={key} />
-          </>
-        )}
-      </td>
-      <td class="wide">{before ?? <span class="muted">–</span>}</td>
-      <td>
-        {after ?? (until === undefined ? <span class="muted">–</span> : '')}
-        {until !== undefined && (
-          <span class="muted">
-            {after !== undefined && ', '}until <Moment at={until}>{when(until, now)}</Moment>
-            {until < now && ' (over)'}
-          </span>
-        )}
-      </td>
-      <td class="number">
-        {undo !== undefined && <ActButton plan={() => undoPlan(change, undo)}>Take back…</ActButton>}
-      </td>
-    </tr>
+    <>
+      {after ?? (until === undefined ? <span class="muted">–</span> : '')}
+      {until !== undefined && (
+        <span class="muted">
+          {after !== undefined && ', '}until <Moment at={until}>{when(until, now)}</Moment>
+          {until < now && ' (over)'}
+        </span>
+      )}
+    </>
   )
 }
 

@@ -1,9 +1,10 @@
 /** The frame of every page: the head with its search, the status line and the bands. */
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { clock, latency, percent, plural, rate, span } from '../look/format.js'
-import type { AlertView, Frame } from '../view.js'
+import type { Frame } from '../server/page-views.js'
+import type { AlertView } from '../view.js'
 import { type Address, addressText, go, PAGES } from './address.js'
-import { type Polled, useSeconds } from './polling.js'
+import { type Polled, useSeconds } from './connection.js'
 import { KeyLink, Nothing, OwnName, Panel } from './widgets.js'
 
 /** Data that is older is marked as old. */

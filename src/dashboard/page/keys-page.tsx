@@ -1,9 +1,9 @@
 import { useContext } from 'preact/hooks'
 import { count, limitWords, plural, rate, span, when } from '../look/format.js'
-import type { KeyFound, KeyLimiterView, KeyRate, KeysView } from '../view.js'
-import { ActButton, ActingContext } from './acting.js'
-import { ColumnHeads } from './column-heads.js'
-import { blockPlan, clearPlan, limitPlan, resetPlan, unblockPlan } from './plans.js'
+import type { KeyFound, KeyLimiterView, KeysView } from '../server/page-views.js'
+import type { KeyRate } from '../view.js'
+import { ActButton, ActingContext, blockPlan, clearPlan, limitPlan, resetPlan, unblockPlan } from './change-dialogs.js'
+import { type Column, Table } from './table.js'
 import { type BarKind, Gauge, KeyLink, Moment, Nothing, OwnName, Panel } from './widgets.js'
 
 export function KeysPage({ view, sought }: { view: KeysView; sought: boolean }) {
@@ -108,34 +108,41 @@ function KeyLimiter({ of, found, now }: { of: KeyLimiterView; found: KeyFound; n
           .
         </p>
       )}
-      <table>
-        <ColumnHeads of={[['Limit'], ['Left'], ['Next request', 'number'], ['Whole again', 'number']]} />
-        <tbody>
-          {limits.map(limit => (
-            <tr key={limit.id}>
-              <td>
+      <Table
+        rows={limits}
+        keyOf={({ id }) => id}
+        columns={[
+          {
+            title: 'Limit',
+            cell: limit => (
+              <>
                 {limitWords(limit.facts)}
                 {limit.per !== undefined && <span class="muted">, {limit.per}</span>}
                 {limit.limit !== limiter && <OwnName of={limit.limit} />}
-              </td>
-              <td>
-                <Gauge
-                  share={limit.most > 0 ? limit.remaining / limit.most : 0}
-                  kind={limit.remaining === 0 ? 'of-refused' : ''}
-                >
-                  {count(limit.remaining)} of {count(limit.most)}
-                </Gauge>
-              </td>
-              <td class="number">
-                {limit.retryAfterMs > 0 ? <span class="refused">{inWords(limit.retryAfterMs)}</span> : 'now'}
-              </td>
-              <td class="number">
-                {limit.resetAfterMs > 0 ? inWords(limit.resetAfterMs) : <span class="muted">now</span>}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+              </>
+            ),
+          },
+          {
+            title: 'Left',
+            cell: ({ remaining, most }) => (
+              <Gauge share={most > 0 ? remaining / most : 0} kind={remaining === 0 ? 'of-refused' : ''}>
+                {count(remaining)} of {count(most)}
+              </Gauge>
+            ),
+          },
+          {
+            title: 'Next request',
+            kind: 'number',
+            cell: ({ retryAfterMs }) =>
+              retryAfterMs > 0 ? <span class="refused">{inWords(retryAfterMs)}</span> : 'now',
+          },
+          {
+            title: 'Whole again',
+            kind: 'number',
+            cell: ({ resetAfterMs }) => (resetAfterMs > 0 ? inWords(resetAfterMs) : <span class="muted">now</span>),
+          },
+        ]}
+      />
       <div class="body foot">
         <div class="actions">
           <ActButton plan={() => resetPlan(limiter, key, processes)}>Reset…</ActButton>
@@ -173,6 +180,15 @@ function inWords(ms: number): string {
   return ms >= Number.MAX_SAFE_INTEGER ? 'never' : `in ${span(ms)}`
 }
 
+type Who = Pick<KeyRate, 'key' | 'limiter'>
+
+const keyOfRow = ({ limiter, key }: Who) => `${limiter} ${key.ref}`
+
+const WHO: ReadonlyArray<Column<Who>> = [
+  { title: 'Key', kind: 'names', cell: ({ key }) => <KeyLink of={key} /> },
+  { title: 'Limiter', kind: 'names', cell: ({ limiter }) => <bdi>{limiter}</bdi> },
+]
+
 function Ranking({
   title,
   rows,
@@ -189,32 +205,15 @@ function Ranking({
       {rows.length === 0 ? (
         <Nothing>{empty}</Nothing>
       ) : (
-        <table>
-          <ColumnHeads
-            of={[
-              ['Key', 'names'],
-              ['Limiter', 'names'],
-              ['Per second', 'number'],
-              ['Share', 'wide share-bar'],
-            ]}
-          />
-          <tbody>
-            {rows.map(({ key, limiter, perSecond, share }) => (
-              <tr key={`${limiter} ${key.ref}`}>
-                <td>
-                  <KeyLink of={key} />
-                </td>
-                <td>
-                  <bdi>{limiter}</bdi>
-                </td>
-                <td class="number">{rate(perSecond)}</td>
-                <td class="wide share-bar">
-                  <Gauge share={share} kind={kind} />
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <Table
+          rows={rows}
+          keyOf={keyOfRow}
+          columns={[
+            ...WHO,
+            { title: 'Per second', kind: 'number', cell: ({ perSecond }) => rate(perSecond) },
+            { title: 'Share', kind: 'wide share-bar', cell: ({ share }) => <Gauge share={share} kind={kind} /> },
+          ]}
+        />
       )}
     </Panel>
   )
@@ -227,38 +226,28 @@ function Blocks({ view }: { view: KeysView }) {
       {view.blocks.length === 0 ? (
         <Nothing>Nobody is blocked.</Nothing>
       ) : (
-        <table>
-          <ColumnHeads
-            of={[
-              ['Key', 'names'],
-              ['Limiter', 'names'],
-              ['By', 'wide'],
-              ['Left', 'number'],
-            ]}
-            acts={may}
-          />
-          <tbody>
-            {view.blocks.map(({ key, limiter, until, by }) => (
-              <tr key={`${limiter} ${key.ref}`}>
-                <td>
-                  <KeyLink of={key} />
-                </td>
-                <td>
-                  <bdi>{limiter}</bdi>
-                </td>
-                <td class="wide">{by === undefined ? <span class="muted">the service</span> : <bdi>{by}</bdi>}</td>
-                <td class="number">
-                  <Moment at={until}>{span(Math.max(0, until - view.now))}</Moment>
-                </td>
-                {may && (
-                  <td class="number">
-                    <ActButton plan={() => unblockPlan(limiter, key, processes)}>Unblock…</ActButton>
-                  </td>
-                )}
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <Table
+          rows={view.blocks}
+          keyOf={keyOfRow}
+          columns={[
+            ...WHO,
+            {
+              title: 'By',
+              kind: 'wide',
+              cell: ({ by }) => (by === undefined ? <span class="muted">the service</span> : <bdi>{by}</bdi>),
+            },
+            {
+              title: 'Left',
+              kind: 'number',
+              cell: ({ until }) => <Moment at={until}>{span(Math.max(0, until - view.now))}</Moment>,
+            },
+          ]}
+          acts={
+            may
+              ? ({ limiter, key }) => <ActButton plan={() => unblockPlan(limiter, key, processes)}>Unblock…</ActButton>
+              : undefined
+          }
+        />
       )}
       {view.unlisted > 0 && (
         <p class="body muted">Not asked, because there are so many: {plural(view.unlisted, 'limiter')}.</p>

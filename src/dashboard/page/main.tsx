@@ -1,19 +1,63 @@
+/** The first page, shown before any process has reported. */
+
 import { options, render, type VNode } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { printable } from '../../core/printable.js'
-import type { Ask, View } from '../view.js'
-import { ActingContext, useActing } from './acting.js'
+import type { View } from '../server/page-views.js'
+import type { Ask } from '../view.js'
 import { type Address, addressText, PAGES, useAddress } from './address.js'
+import { ActingContext, useActing } from './change-dialogs.js'
 import { ChangesPage } from './changes-page.js'
-import { logIn } from './connection.js'
+import { logIn, usePolling } from './connection.js'
 import { Bands, Head, NothingOf, StatusLine, summaryOf } from './frame.js'
 import { KeysPage } from './keys-page.js'
 import { LimitsPage } from './limits-page.js'
-import { usePolling } from './polling.js'
 import { ProcessesPage } from './processes-page.js'
 import { QueuesPage } from './queues-page.js'
-import { Loading, Start } from './start.js'
 import { WaitingPage } from './waiting-page.js'
+import { Code, Panel } from './widgets.js'
+
+const CODE = `import { reporter } from 'spillway/dashboard'
+const observer = reporter({ client })
+app.use(rateLimit({ policy: '100/1m', store: new RedisStore(client), observer }))`
+
+function Start() {
+  return (
+    <Panel title="Nothing has reported yet">
+      <div class="body text">
+        <p>
+          This dashboard shows what your processes tell. Give each of them a reporter, over the same Redis and the same
+          prefix as the limiter's store:
+        </p>
+        <Code text={CODE} />
+        <p>
+          <code>client</code> is your client of ioredis or node-redis. The same <code>observer</code> goes to{' '}
+          <code>RateLimiter</code>, <code>SharedRateLimiter</code>, <code>Semaphore</code> and <code>DelayQueue</code>.
+          The first numbers are here two seconds after the first request.
+        </p>
+      </div>
+    </Panel>
+  )
+}
+
+/** Grey shapes of the final size, for the moment until the first numbers come. */
+function Loading() {
+  return (
+    <div class="loading" aria-hidden="true">
+      <div class="shape line" />
+      <div class="panel">
+        <header>
+          <div class="shape word" />
+        </header>
+        <div class="body">
+          {[1, 2, 3, 4, 5].map(row => (
+            <div key={row} class="shape row" />
+          ))}
+        </div>
+      </div>
+    </div>
+  )
+}
 
 const MOST_ROWS = 1000
 

@@ -1,6 +1,6 @@
 import { clock, plural, rate, span } from '../look/format.js'
-import type { ProcessesView, ProcessView } from '../view.js'
-import { ColumnHeads } from './column-heads.js'
+import type { ProcessesView, ProcessView } from '../server/page-views.js'
+import { Table } from './table.js'
 import { Ago, Gauge, Moment, Nothing, Panel } from './widgets.js'
 
 export function ProcessesPage({ view }: { view: ProcessesView }) {
@@ -36,46 +36,50 @@ function Service({ service, processes, now }: { service: string; processes: read
       title={service}
       side={`${plural(processes.length, 'process', 'processes')}${silent > 0 ? `, ${silent} silent` : ''}`}
     >
-      <table>
-        <ColumnHeads
-          of={[
-            ['Process', 'names'],
-            ['Version', 'wide'],
-            ['Runs since', 'wide'],
-            ['Heard of'],
-            ['Decisions/s', 'number'],
-            ['Share', 'wide share-bar'],
-          ]}
-        />
-        <tbody>
-          {sorted.map(({ id, host, pid, version, startedAt, heardAt, idle, silent, perSecond, share, breaker }) => (
-            <tr key={id} class={silent ? 'quiet' : ''}>
-              <td>
+      <Table
+        rows={sorted}
+        keyOf={({ id }) => id}
+        rowKind={({ silent }) => (silent ? 'quiet' : '')}
+        columns={[
+          {
+            title: 'Process',
+            kind: 'names',
+            cell: ({ host, pid, breaker }) => (
+              <>
                 <bdi class="name">{host}</bdi> <span class="muted">pid {pid}</span>
                 {breaker !== undefined && (
                   <span class="tag amber" title={breaker.reason}>
                     breaker open since {clock(breaker.since)}
                   </span>
                 )}
-              </td>
-              <td class="wide">{version === '' ? <span class="muted">–</span> : version}</td>
-              <td class="wide">
-                <Moment at={startedAt}>{span(Math.max(0, now - startedAt))}</Moment>
-              </td>
-              <td>
+              </>
+            ),
+          },
+          {
+            title: 'Version',
+            kind: 'wide',
+            cell: ({ version }) => (version === '' ? <span class="muted">–</span> : version),
+          },
+          {
+            title: 'Runs since',
+            kind: 'wide',
+            cell: ({ startedAt }) => <Moment at={startedAt}>{span(Math.max(0, now - startedAt))}</Moment>,
+          },
+          {
+            title: 'Heard of',
+            cell: ({ heardAt, silent, idle }) => (
+              <>
                 <span class={silent ? 'dot off' : 'dot'} aria-hidden="true" />
                 <Ago at={heardAt} now={now} />
                 {silent && <span class="muted">, silent</span>}
                 {idle && <span class="muted">, idle</span>}
-              </td>
-              <td class="number">{rate(perSecond)}</td>
-              <td class="wide share-bar">
-                <Gauge share={share} />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+              </>
+            ),
+          },
+          { title: 'Decisions/s', kind: 'number', cell: ({ perSecond }) => rate(perSecond) },
+          { title: 'Share', kind: 'wide share-bar', cell: ({ share }) => <Gauge share={share} /> },
+        ]}
+      />
     </Panel>
   )
 }

@@ -1,9 +1,10 @@
 import { clock, count, latency, plural, rate, span } from '../look/format.js'
-import type { DeadView, QueuesView } from '../view.js'
-import { ActButton, type Plan } from './acting.js'
-import { ColumnHeads } from './column-heads.js'
-import { More } from './summaries.js'
-import { Ago, Nothing, Panel } from './widgets.js'
+import type { DeadView, QueuesView } from '../server/page-views.js'
+import type { QueueRow } from '../view.js'
+import { addressText } from './address.js'
+import { ActButton, type Plan } from './change-dialogs.js'
+import { Table } from './table.js'
+import { Ago, More, Nothing, Panel } from './widgets.js'
 
 export function QueuesPage({ view }: { view: QueuesView }) {
   if (view.queues.length === 0) {
@@ -23,6 +24,56 @@ export function QueuesPage({ view }: { view: QueuesView }) {
       ))}
       <More count={view.moreQueues} of="queue" />
     </>
+  )
+}
+
+/** The queues on the first page. */
+export function QueueSummary({ queues, more }: { queues: readonly QueueRow[]; more: number }) {
+  const href = addressText({ page: 'queues' })
+  return (
+    <Panel title="Queues" side={<a href={href}>all</a>}>
+      <Table
+        rows={queues}
+        keyOf={({ name }) => name}
+        columns={[
+          {
+            title: 'Queue',
+            kind: 'names',
+            cell: queue => (
+              <>
+                <a class="name plain" href={href}>
+                  <bdi>{queue.name}</bdi>
+                </a>
+                {queue.unread === undefined && queue.paused && <span class="tag amber">paused</span>}
+                {queue.unread !== undefined && <span class="tag amber">{queue.unread}</span>}
+              </>
+            ),
+          },
+          {
+            title: 'Waiting',
+            kind: 'number',
+            cell: queue =>
+              queue.unread === undefined ? count(queue.ready + queue.delayed) : <span class="muted">–</span>,
+          },
+          {
+            title: 'Late, p99',
+            kind: 'number wide',
+            cell: ({ late99 }) => (late99 === undefined ? <span class="muted">–</span> : latency(late99)),
+          },
+          {
+            title: 'Dead',
+            kind: 'number',
+            cell: queue =>
+              queue.unread === undefined ? (
+                <span class={queue.dead > 0 ? 'refused' : 'muted'}>{count(queue.dead)}</span>
+              ) : (
+                <span class="muted">–</span>
+              ),
+          },
+        ]}
+      />
+      <More count={more} of="queue" />
+    </Panel>
   )
 }
 
@@ -102,57 +153,48 @@ function Letters({
 }) {
   return (
     <>
-      <table class="letters">
-        <ColumnHeads
-          of={[
-            ['Dead letter', 'names'],
-            ['Attempts', 'number wide'],
-            ['Died', 'number'],
-          ]}
-          acts
-        />
-        <tbody>
-          {letters.map(({ id, reason, attempts, diedAt, length, payload }) => (
-            <tr key={id}>
-              <td>
-                <details>
-                  <summary>
-                    <bdi>{reason === '' ? 'no reason was given' : reason}</bdi>
-                  </summary>
-                  <p class="muted">
-                    id{' '}
-                    <code class="key">
-                      <bdi>{id}</bdi>
-                    </code>
-                    , died at {clock(diedAt, true)}
-                  </p>
-                  {payload !== undefined && (
-                    <pre>
-                      <code>{payload}</code>
-                    </pre>
-                  )}
-                  {length > (payload?.length ?? 0) && (
-                    <p class="muted">
-                      {payload === undefined
-                        ? `${plural(length, 'character')}, shown only with the option keys: 'plain'.`
-                        : `${plural(length - payload.length, 'more character')}.`}
-                    </p>
-                  )}
-                </details>
-              </td>
-              <td class="number wide">{count(attempts)}</td>
-              <td class="number">
-                <Ago at={diedAt} now={now} />
-              </td>
-              <td class="number">
-                <ActButton plan={() => redrivePlan(name, 1, id)}>Redrive…</ActButton>
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <Table
+        of="letters"
+        rows={letters}
+        keyOf={({ id }) => id}
+        columns={[
+          { title: 'Dead letter', kind: 'names', cell: letter => <Letter of={letter} /> },
+          { title: 'Attempts', kind: 'number wide', cell: ({ attempts }) => count(attempts) },
+          { title: 'Died', kind: 'number', cell: ({ diedAt }) => <Ago at={diedAt} now={now} /> },
+        ]}
+        acts={({ id }) => <ActButton plan={() => redrivePlan(name, 1, id)}>Redrive…</ActButton>}
+      />
       {more > 0 && <p class="body muted">and {plural(more, 'more dead letter')}</p>}
     </>
+  )
+}
+
+function Letter({ of: { id, reason, diedAt, length, payload } }: { of: DeadView }) {
+  return (
+    <details>
+      <summary>
+        <bdi>{reason === '' ? 'no reason was given' : reason}</bdi>
+      </summary>
+      <p class="muted">
+        id{' '}
+        <code class="key">
+          <bdi>{id}</bdi>
+        </code>
+        , died at {clock(diedAt, true)}
+      </p>
+      {payload !== undefined && (
+        <pre>
+          <code>{payload}</code>
+        </pre>
+      )}
+      {length > (payload?.length ?? 0) && (
+        <p class="muted">
+          {payload === undefined
+            ? `${plural(length, 'character')}, shown only with the option keys: 'plain'.`
+            : `${plural(length - payload.length, 'more character')}.`}
+        </p>
+      )}
+    </details>
   )
 }
 

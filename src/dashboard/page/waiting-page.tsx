@@ -1,10 +1,11 @@
-import { parseDuration } from '../../core/duration.js'
+import { formatDuration, parseDuration } from '../../core/duration.js'
 import { boundsWords, count, plural, span, windowWords } from '../look/format.js'
-import type { HolderView, SharedRow, WaitingView } from '../view.js'
-import { ActButton, type Plan } from './acting.js'
-import { ColumnHeads } from './column-heads.js'
-import { More, SharedName, Use } from './summaries.js'
-import { Ago, Nothing, Panel } from './widgets.js'
+import type { WaitingView } from '../server/page-views.js'
+import type { HolderView, SharedRow } from '../view.js'
+import { addressText } from './address.js'
+import { ActButton, type Plan } from './change-dialogs.js'
+import { type Column, Table } from './table.js'
+import { Ago, Gauge, More, Nothing, Panel } from './widgets.js'
 
 export function WaitingPage({ view }: { view: WaitingView }) {
   if (view.shared.length === 0) {
@@ -24,6 +25,69 @@ export function WaitingPage({ view }: { view: WaitingView }) {
       ))}
       <More count={view.moreShared} of="object" />
     </>
+  )
+}
+
+/** What processes wait for, on the first page. */
+export function SharedSummary({ shared, more }: { shared: readonly SharedRow[]; more: number }) {
+  return (
+    <Panel title="Semaphores and rates" side={<a href={addressText({ page: 'waiting' })}>all</a>}>
+      <Table
+        rows={shared}
+        keyOf={({ kind, name }) => `${kind} ${name}`}
+        columns={[
+          { title: 'Name', kind: 'names', cell: row => <SharedName of={row} /> },
+          { title: 'In use', cell: row => <Use of={row} /> },
+          {
+            title: 'Waiting',
+            kind: 'number',
+            cell: ({ waiting, unread }) =>
+              waiting > 0 ? count(waiting) : <span class="muted">{unread === undefined ? '0' : '–'}</span>,
+          },
+        ]}
+      />
+      <More count={more} of="object" />
+    </Panel>
+  )
+}
+
+const KINDS = { rate: 'rate', semaphore: '', concurrency: 'places', limiter: 'limiter' } as const
+
+function SharedName({ of }: { of: SharedRow }) {
+  return (
+    <>
+      <strong>
+        <bdi>{of.name}</bdi>
+      </strong>
+      {KINDS[of.kind] !== '' && <span class="muted"> {KINDS[of.kind]}</span>}
+      {of.steered !== undefined && <span class="muted">, steered by followLoad</span>}
+    </>
+  )
+}
+
+/** '6 of 8' with a bar; '92 of 100 per second' of a rate. */
+function Use({ of }: { of: SharedRow }) {
+  const { kind, inUse, of: most, intervalMs, mode } = of
+  if (of.unread !== undefined) return <span class="amber">{of.unread}</span>
+  if (kind === 'limiter') return <span class="muted">waiting lines of processes</span>
+  if (most === undefined) {
+    if (inUse !== undefined) return <span>{plural(inUse, 'request')} inside</span>
+    return <span class="muted">{kind === 'rate' ? 'no rate is set' : 'no permits are set'}</span>
+  }
+  const per = intervalMs === undefined ? '' : intervalMs === 1000 ? '/s' : ` per ${windowWords(intervalMs)}`
+  if (inUse === undefined)
+    return (
+      <span>
+        {count(most)}
+        {per}
+        {mode === 'per-client' && ', each process apart'}
+      </span>
+    )
+  return (
+    <Gauge share={most > 0 ? inUse / most : inUse > 0 ? 1 : 0}>
+      {count(inUse)} of {count(most)}
+      {per}
+    </Gauge>
   )
 }
 
@@ -79,42 +143,38 @@ function Holders({
   now: number
 }) {
   const areLeases = holders.some(({ id }) => id !== undefined)
+  const lease: Column<HolderView> = {
+    title: 'Lease',
+    kind: 'wide',
+    cell: ({ id }) => id !== undefined && <code class="key">{id.slice(0, 8)}</code>,
+  }
+  const ends: Column<HolderView> = {
+    title: 'Ends without a renewal',
+    kind: 'number wide',
+    cell: ({ expiresAt }) => expiresAt !== undefined && `in ${span(Math.max(0, expiresAt - now))}`,
+  }
+  const columns: Column<HolderView>[] = [
+    { title: 'Held by', cell: ({ by }) => <Holder by={by} /> },
+    { title: 'Permits', kind: 'number wide', cell: ({ permits }) => count(permits) },
+    {
+      title: 'Held since',
+      kind: 'number',
+      cell: ({ since }) => (since === undefined ? <span class="muted">not known</span> : <Ago at={since} now={now} />),
+    },
+  ]
   return (
     <>
-      <table>
-        <ColumnHeads
-          of={[
-            ...(areLeases ? [['Lease', 'wide'] as const] : []),
-            ['Held by'],
-            ['Permits', 'number wide'],
-            ['Held since', 'number'],
-            ...(areLeases ? [['Ends without a renewal', 'number wide'] as const] : []),
-          ]}
-          acts={areLeases}
-        />
-        <tbody>
-          {holders.map(({ id, permits, since, expiresAt, by }, i) => (
-            <tr key={id ?? i}>
-              {areLeases && <td class="wide">{id !== undefined && <code class="key">{id.slice(0, 8)}</code>}</td>}
-              <td>
-                <Holder by={by} />
-              </td>
-              <td class="number wide">{count(permits)}</td>
-              <td class="number">
-                {since === undefined ? <span class="muted">not known</span> : <Ago at={since} now={now} />}
-              </td>
-              {areLeases && (
-                <>
-                  <td class="number wide">{expiresAt !== undefined && `in ${span(Math.max(0, expiresAt - now))}`}</td>
-                  <td class="number">
-                    {id !== undefined && <ActButton plan={() => releasePlan(name, id, permits)}>Release…</ActButton>}
-                  </td>
-                </>
-              )}
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <Table
+        rows={holders}
+        keyOf={({ id }, i) => id ?? i}
+        columns={areLeases ? [lease, ...columns, ends] : columns}
+        acts={
+          areLeases
+            ? ({ id, permits }) =>
+                id !== undefined && <ActButton plan={() => releasePlan(name, id, permits)}>Release…</ActButton>
+            : undefined
+        }
+      />
       {more > 0 && <p class="body muted">and {plural(more, areLeases ? 'more lease' : 'more holder')}</p>}
     </>
   )
@@ -165,12 +225,7 @@ function ratePlan(name: string, rate: number, intervalMs: number, steered: Share
       {
         name: 'interval',
         label: 'In',
-        value:
-          intervalMs % 60_000 === 0
-            ? `${intervalMs / 60_000}m`
-            : intervalMs % 1000 === 0
-              ? `${intervalMs / 1000}s`
-              : `${intervalMs}ms`,
+        value: formatDuration(intervalMs),
         hint: 'Like 1s, 5m or 1h',
       },
     ],

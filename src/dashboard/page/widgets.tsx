@@ -1,7 +1,7 @@
 /** Small parts that several pages use. */
 import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import { isDate, moment, percent, span } from '../look/format.js'
+import { isDate, moment, percent, plural, span } from '../look/format.js'
 import type { KeyView } from '../view.js'
 import { addressText } from './address.js'
 
@@ -26,7 +26,7 @@ export function OwnName({ of }: { of: string }) {
 }
 
 /** A share of a whole as a bar; the numbers stand beside it. */
-export function Bar({ share, kind = '' }: { share: number; kind?: BarKind }) {
+function Bar({ share, kind = '' }: { share: number; kind?: BarKind }) {
   return (
     <span class={`bar ${kind}`} aria-hidden="true">
       <i style={{ width: percentage(share) }} />
@@ -83,6 +83,11 @@ export function Panel({
       {children}
     </section>
   )
+}
+
+/** What a page leaves out. */
+export function More({ count, of }: { count: number; of: string }) {
+  return count > 0 ? <p class="body muted">and {plural(count, `more ${of}`)}</p> : null
 }
 
 /** What to say where there is nothing. */

@@ -1,13 +1,37 @@
+import { readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { type Duration, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import { checkOptions, type OptionNames } from '../../core/options.js'
 import type { RedisClient } from '../../redis/client.js'
 import { portOf } from '../../redis/clients.js'
 import { keyRoot } from '../../redis/keys.js'
-import { ownService } from './service.js'
+
+/** The name and version in the nearest package.json above the program that runs, else above the folder it was started in. */
+function ownService(): { name: string; version: string } {
+  const [, program] = process.argv
+  const starts = [...(program === undefined ? [] : [dirname(program)]), process.cwd()]
+  for (const start of starts) {
+    for (let folder = start; ; folder = dirname(folder)) {
+      const found = packageIn(folder)
+      if (found !== undefined) return found
+      if (dirname(folder) === folder) break
+    }
+  }
+  return { name: 'service', version: '' }
+}
+
+function packageIn(folder: string): { name: string; version: string } | undefined {
+  try {
+    const { name, version } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Record<string, unknown>
+    return typeof name === 'string' ? { name, version: typeof version === 'string' ? version : '' } : undefined
+  } catch {
+    return undefined
+  }
+}
 
 /** The part of `alerts(…)` of spillway/alerts that is reported. */
-export interface FiringAlerts {
+interface FiringAlerts {
   /** What fires now. */
   readonly firing: ReadonlyArray<{
     readonly rule: { readonly name: string; readonly when: string }

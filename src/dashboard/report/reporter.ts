@@ -3,11 +3,9 @@ import { hostname } from 'node:os'
 import type { Decision } from '../../core/decision.js'
 import type { Observer } from '../../core/observer.js'
 import { objectId } from '../../redis/object-index.js'
-import { objectFacts, useNotes } from '../index-entry.js'
-import type { ProcessRecord } from '../process-record.js'
-import { DecisionSums } from './decision-sums.js'
+import { objectFacts, type ProcessRecord, useNotes } from '../records.js'
+import { DecisionSums, RecentActivity } from './activity.js'
 import { parseReporterOptions, type ReporterOptions } from './options.js'
-import { RecentActivity } from './recent-activity.js'
 import { type ObjectNotes, ReportSender } from './sender.js'
 
 export type { ReporterOptions } from './options.js'
@@ -30,7 +28,7 @@ export function reporter(options: ReporterOptions): Observer & ReportEnd {
 }
 
 /** The additional method of a reporter. */
-export interface ReportEnd {
+interface ReportEnd {
   /** Sends what has not been sent, and stops reporting. */
   close(): Promise<void>
 }

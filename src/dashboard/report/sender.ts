@@ -5,11 +5,19 @@ import { portOf } from '../../redis/clients.js'
 import { MOST_NOTES, NOTE_LIFE_MS, type ObjectFacts } from '../../redis/object-index.js'
 import { runScript } from '../../redis/script.js'
 import { dashboardLeave, dashboardReport } from '../../redis/scripts.js'
-import { type Counts, countsText } from '../outcome-counts.js'
-import { detailsText, type ProcessDetails } from '../process-details.js'
-import type { ProcessRecord } from '../process-record.js'
-import { MINUTE_MS, RecordKeys, STEP_MS, STEPS, stepOf, TEN_MINUTES_MS } from '../record-keys.js'
-import { addRows } from './decision-sums.js'
+import { type Counts, countsText } from '../counts.js'
+import {
+  detailsText,
+  MINUTE_MS,
+  type ProcessDetails,
+  type ProcessRecord,
+  RecordKeys,
+  STEP_MS,
+  STEPS,
+  stepOf,
+  TEN_MINUTES_MS,
+} from '../records.js'
+import { addRows } from './activity.js'
 
 export type ObjectNotes = ReadonlyArray<readonly [id: string, facts: ObjectFacts]>
 

@@ -1,14 +1,11 @@
 import { formatDuration, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
-import { type Change, changeId } from '../../live/change.js'
-import { livePolicy, policyText } from '../../live/live-policy.js'
+import { type Change, changeId, livePolicy, policyText } from '../../live/live-limit.js'
 import { boundsWords, plural, span, windowWords } from '../look/format.js'
 import { moment } from '../shapes.js'
 import type { Act, Done } from '../view.js'
-import type { NotedChange, PlainAct } from './changes.js'
-import type { DashboardState } from './dashboard-state.js'
-import type { KnownLimiter } from './limiters.js'
-import { wordsOf } from './live-limits.js'
+import type { DashboardState, NotedChange, PlainAct } from './dashboard-state.js'
+import { type KnownLimiter, wordsOf } from './limiters.js'
 import { hidden } from './page-views.js'
 
 /** The result of a change, and its entry in the history. */
@@ -27,15 +24,15 @@ export async function carryOut(state: DashboardState, given: unknown, user: stri
   state.checkRedis()
   // What is on its way may have been read before the change, also one that fails halfway.
   const { text, change } = await outcomeOf(state, act, user).finally(() => state.forget())
-  const noted = await state.changes.note({ ...change, act, ...(user !== undefined && { user }) }).then(
+  const noted = await state.changes.note({ ...change, act, user }).then(
     () => '',
     (error: Error) => ` The history does not have it: ${error.message}.`,
   )
   const { undo, until } = change
   return {
     text: text + noted,
-    ...(until !== undefined && { until }),
-    ...(undo !== undefined && { undo: hidden(state, undo) }),
+    until,
+    undo: undo && hidden(state, undo),
   }
 }
 
@@ -105,13 +102,13 @@ async function ofKey(
     act: 'restore-block',
     limiter: subject,
     key,
-    ...(before !== undefined && { before }),
-    ...(left !== undefined && { left }),
+    before,
+    left,
   }
   if (left === undefined) {
     return {
       text: `${subject} does not block ${name} any more.`,
-      change: { what: 'Block ended', subject, key, ...(before !== undefined && { undo }) },
+      change: { what: 'Block ended', subject, key, undo: before === undefined ? undefined : undo },
     }
   }
   return {
@@ -143,7 +140,8 @@ async function ofLimit(
   const ofKey = key === undefined ? {} : { key }
   await live.refresh(true)
   const who = key === undefined ? limiter : `${limiter} for ${state.show(key).text}`
-  const words = async () => (key && (await live.ownView(limiter, key))?.words) || wordsOf(live.policy(limiter) ?? [])
+  const words = async () =>
+    (key && (await live.ownViews([limiter], key)).get(limiter)?.words) || wordsOf(live.policy(limiter) ?? [])
   const [stateBefore, before] = [await live.state(limiter, key), await words()]
   const made = await changeLimit(state, act, { limiter, who, by: user, ...ofKey })
   await live.refresh(true)
@@ -161,7 +159,7 @@ async function ofLimit(
       after,
       live: made.map(changeId),
       undo,
-      ...(until !== undefined && { until }),
+      until,
       ...ofKey,
     },
   }

@@ -1,10 +1,8 @@
 import { getOrMake } from '../../core/get-or-make.js'
 import { type AlertCondition, CONDITIONS, describeAlert } from '../../observing/alerts/conditions.js'
-import type { LimitEntry } from '../index-entry.js'
+import { ALLOWED, REFUSED } from '../counts.js'
 import { count, latency, percent, plural } from '../look/format.js'
-import { ALLOWED, REFUSED } from '../outcome-counts.js'
-import type { FiringAlert } from '../process-record.js'
-import { STEP_MS, STEPS, stepOf } from '../record-keys.js'
+import { type FiringAlert, type LimitEntry, STEP_MS, STEPS, stepOf } from '../records.js'
 import type { AlertView, KeyView } from '../view.js'
 import type { Reading } from './reading.js'
 import type { Reports } from './reports.js'
@@ -211,7 +209,7 @@ function firing(
       ...wordsOf(alert, show),
       subject: alert.subject,
       since: alert.since,
-      ...(limit !== undefined && { limit: limit.id }),
+      limit: limit?.id,
     }
   })
 }

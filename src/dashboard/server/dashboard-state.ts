@@ -1,17 +1,77 @@
 import { StoreError } from '../../core/errors.js'
-import type { RedisClient } from '../../redis/client.js'
-import type { AlertView, KeyLimiterView, KeyView, QueueRow } from '../view.js'
+import type { ClientPort, RedisClient } from '../../redis/client.js'
+import { portOf } from '../../redis/clients.js'
+import { runScript } from '../../redis/script.js'
+import { dashboardChanges, dashboardNoteChange } from '../../redis/scripts.js'
+import { listOf, moment, objectOf, parsed, type Shape, text } from '../shapes.js'
+import type { Act, AlertView, KeyView, QueueRow } from '../view.js'
 import { alertsOf } from './alerts.js'
-import { ChangeHistory } from './changes.js'
 import { History } from './history.js'
-import { HolderNames } from './holder-names.js'
-import { type KeyStyle, KeyViews } from './key-views.js'
-import { type Blocks, type KnownLimiter, Limiters } from './limiters.js'
-import { LiveLimits, type LiveMeans } from './live-limits.js'
+import { type Blocks, type KeyLook, type KnownLimiter, Limiters, LiveLimits, type LiveMeans } from './limiters.js'
+import { type KeyStyle, KeyViews } from './options.js'
 import { Reading } from './reading.js'
+import { type IsWanted, SharedAnswer, SharedAnswers } from './redis-calls.js'
 import { Reports } from './reports.js'
-import { type IsWanted, SharedAnswer, SharedAnswers } from './shared-answer.js'
-import { type ReadRow, SharedObjects } from './shared-objects.js'
+import { HolderNames, type ReadRow, SharedObjects } from './shared-objects.js'
+
+/** An act with its key as it is. */
+export type PlainAct = Act & { readonly key?: string; readonly ref?: undefined }
+
+/** A change by the dashboard, as stored in Redis. */
+export interface NotedChange {
+  readonly user?: string
+  readonly what: string
+  readonly subject: string
+  readonly key?: string
+  readonly before?: string
+  readonly after?: string
+  readonly until?: number
+  readonly act: PlainAct
+  /** The changes of live limits that it made: `changeId` of each. */
+  readonly live?: readonly string[]
+  readonly undo?: PlainAct
+}
+
+/** The history of changes by the dashboard: the newest 200, for 90 days. */
+class ChangeHistory {
+  readonly #port: ClientPort
+
+  constructor(
+    client: RedisClient,
+    readonly key: string,
+  ) {
+    this.#port = portOf(client, 'dashboard')
+  }
+
+  async note(change: NotedChange): Promise<void> {
+    await runScript(this.#port, dashboardNoteChange, [this.key], [JSON.stringify(change)])
+  }
+
+  async list(): Promise<Array<NotedChange & { readonly at: number }>> {
+    const lines = (await runScript(this.#port, dashboardChanges, [this.key], [])) as unknown[]
+    return lines.flatMap(line => {
+      const change = readChange(String(line))
+      return change === undefined ? [] : [change]
+    })
+  }
+}
+
+/** What an act does is checked when it is carried out. */
+const ACT: Shape<PlainAct> = given => objectOf({ act: text })(given) && (given as PlainAct)
+const CHANGE: Shape<NotedChange> = objectOf<
+  Pick<NotedChange, 'what' | 'subject' | 'act'>,
+  Required<Omit<NotedChange, 'what' | 'subject' | 'act'>>
+>(
+  { what: text, subject: text, act: ACT },
+  { user: text, key: text, before: text, after: text, until: moment, live: listOf(text), undo: ACT },
+)
+
+/** Undefined for an invalid change. */
+function readChange(line: string): (NotedChange & { readonly at: number }) | undefined {
+  const [, at, json] = /^(\d+) (.*)$/s.exec(line) ?? []
+  const [notedAt, change] = [moment(Number(at)), parsed(json, CHANGE)]
+  return notedAt === undefined || change === undefined ? undefined : { ...change, at: notedAt }
+}
 
 /** Pages ask every two seconds: those of several viewers share what was read since the first of them asked. */
 const FRESH_MS = 900
@@ -39,7 +99,7 @@ export class DashboardState {
   readonly queueRows = new SharedAnswers<QueueRow>(MOST_KEPT, FRESH_MS)
   readonly sharedRows = new SharedAnswers<ReadRow>(MOST_KEPT, FRESH_MS)
   readonly letters = new SharedAnswers<Awaited<ReturnType<SharedObjects['letters']>>>(MOST_KEPT, FRESH_MS)
-  readonly found = new SharedAnswers<Array<PromiseSettledResult<KeyLimiterView | undefined>>>(MOST_KEPT, FRESH_MS)
+  readonly found = new SharedAnswers<KeyLook[]>(MOST_KEPT, FRESH_MS)
   /** How many dead letters each queue has, as last read. */
   deadLetters: ReadonlyMap<string, number> = new Map()
   #reading: Reading | undefined

@@ -1,17 +1,70 @@
+import { createHash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { gzip } from 'node:zlib'
+import { gzip, gzipSync } from 'node:zlib'
 import { PolicyError, SpillwayError } from '../../core/errors.js'
 import { emitWarning } from '../../core/warnings.js'
+import { pageFiles } from '../page-files.js'
+import { listOf, objectOf, oneOf, text, whole } from '../shapes.js'
 import type { Ask, Failure } from '../view.js'
 import { Doorkeeper, forgeryComplaint, isRefused } from './access.js'
 import { carryOut } from './actions.js'
 import { DashboardState } from './dashboard-state.js'
-import { type PageFile, pageFile } from './files.js'
 import { rangeIn } from './history.js'
-import type { LiveMeans } from './live-limits.js'
+import type { LiveMeans } from './limiters.js'
 import { type DashboardOptions, parseDashboardOptions } from './options.js'
 import { viewOf } from './page-views.js'
-import { Unwanted } from './shared-answer.js'
+import { Unwanted } from './redis-calls.js'
+
+/** A file of the page. */
+interface PageFile {
+  readonly type: string
+  readonly body: Buffer
+  readonly gzipped: Buffer
+  readonly etag: string
+}
+
+const ICON =
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" fill="none" stroke="#4d7ff0" stroke-width="2.4" stroke-linecap="round">' +
+  '<path d="M2 6h6c3 0 4 2 5 5s2 7 5 7h4"/><path d="M2 12h3c3 0 4 2 5 4s2 2 3 2" opacity=".55"/></svg>'
+
+const PAGE = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<title>spillway</title>
+<link rel="icon" href="icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="page.css">
+<script src="page.js" defer></script>
+</head>
+<body><div id="app"></div><noscript>This page needs JavaScript.</noscript></body>
+</html>
+`
+
+const FILES: Readonly<Record<string, () => PageFile>> = {
+  '': once('text/html; charset=utf-8', () => PAGE),
+  'page.js': once('text/javascript; charset=utf-8', () => pageFiles().dashboard.script),
+  'page.css': once('text/css; charset=utf-8', () => pageFiles().dashboard.style),
+  'icon.svg': once('image/svg+xml', () => ICON),
+}
+
+/** The file of this name, '' for the page; undefined if there is none. */
+function pageFile(name: string): PageFile | undefined {
+  return Object.hasOwn(FILES, name) ? FILES[name]() : undefined
+}
+
+function once(type: string, text: () => string): () => PageFile {
+  let file: PageFile | undefined
+  return () => {
+    if (file === undefined) {
+      const body = Buffer.from(text())
+      const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 20)}"`
+      file = { type, body, gzipped: gzipSync(body, { level: 9 }), etag }
+    }
+    return file
+  }
+}
 
 /** What a request wants: a file, a view, a change, or the address with a slash at its end. */
 type Route = { readonly file: string } | 'view' | 'act' | 'slash'
@@ -19,7 +72,20 @@ type Route = { readonly file: string } | 'view' | 'act' | 'slash'
 /** (req, res, next?) for Express and `node:http`; for Koa by `ctx.req` and `ctx.res`. */
 export type DashboardHandler = (req: IncomingMessage, res: ServerResponse, next?: (error?: unknown) => void) => void
 
-const PAGES = new Set(['limits', 'keys', 'waiting', 'queues', 'changes', 'processes'])
+const OPEN = listOf(text)
+const MOST_OPEN = 20
+/** What is none of the page's questions is left out. */
+const ASK = objectOf<Pick<Ask, 'page'>, Required<Omit<Ask, 'page'>>>(
+  { page: oneOf('limits', 'keys', 'waiting', 'queues', 'changes', 'processes') },
+  {
+    open: given => (Array.isArray(given) ? OPEN(given)?.slice(0, MOST_OPEN) : undefined),
+    rows: whole,
+    range: rangeIn,
+    service: text,
+    key: text,
+    ref: text,
+  },
+)
 const SMALL = 1000
 type Fields = Readonly<Record<string, string | number>>
 const FIELDS: Fields = {
@@ -130,18 +196,9 @@ function requestIn(req: IncomingMessage): object {
 }
 
 function askIn(req: IncomingMessage): Ask {
-  const { page, open, rows, range, service, key, ref } = requestIn(req) as Partial<Ask>
-  if (typeof page !== 'string' || !PAGES.has(page))
-    throw new PolicyError('page: expected one of the pages, like "limits"')
-  return {
-    page,
-    ...(Array.isArray(open) && { open: open.filter(id => typeof id === 'string').slice(0, 20) }),
-    ...(Number.isSafeInteger(rows) && { rows }),
-    ...(rangeIn(range) !== undefined && { range: rangeIn(range) }),
-    ...(typeof service === 'string' && { service }),
-    ...(typeof key === 'string' && { key }),
-    ...(typeof ref === 'string' && { ref }),
-  }
+  const ask = ASK(requestIn(req))
+  if (ask === undefined) throw new PolicyError('page: expected one of the pages, like "limits"')
+  return ask
 }
 
 function sendFile(req: IncomingMessage, res: ServerResponse, { type, body, gzipped, etag }: PageFile): void {

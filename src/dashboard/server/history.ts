@@ -2,11 +2,10 @@ import { Deadline } from '../../core/clock.js'
 import { getOrMake } from '../../core/get-or-make.js'
 import type { RedisClient } from '../../redis/client.js'
 import { hashReader } from '../../redis/replies.js'
-import { ALLOWED, eachRow, REFUSED } from '../outcome-counts.js'
-import { MINUTE_MS, type RecordKeys, STEP_MS, STEPS, stepOf, TEN_MINUTES_MS } from '../record-keys.js'
+import { ALLOWED, eachRow, REFUSED } from '../counts.js'
+import { MINUTE_MS, type RecordKeys, STEP_MS, STEPS, stepOf, TEN_MINUTES_MS } from '../records.js'
 import type { Range, Series } from '../view.js'
-import type { Reports } from './reports.js'
-import { rounded } from './traffic.js'
+import { type Reports, rounded } from './reports.js'
 
 /** The steps in which a chart may be drawn, and how many of them are kept in Redis. */
 const FINE = { stepMs: STEP_MS, steps: STEPS }

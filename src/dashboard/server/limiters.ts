@@ -1,9 +1,12 @@
-import { StoreError } from '../../core/errors.js'
+import { PolicyError, shown } from '../../core/errors.js'
 import { getOrMake } from '../../core/get-or-make.js'
-import { type Limit, optionsOf, type Policy } from '../../core/limit.js'
+import { mostOf, optionsOf, type Policy, type PolicyInput } from '../../core/limit.js'
 import { maskedAddress, readAddress } from '../../http/address/address.js'
+import { limiterKey } from '../../limiter/key.js'
 import { RateLimiter } from '../../limiter/rate-limiter.js'
-import { policyText } from '../../live/live-policy.js'
+import { type Change, type LimitState, liveChange, livePolicy, policyText } from '../../live/live-limit.js'
+import type { LivePolicies } from '../../live/live-policies.js'
+import { type ChangeEnd, LiveRecords, type NamedLimit, type Position } from '../../live/live-records.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { portOf } from '../../redis/clients.js'
 import { keySegment } from '../../redis/keys.js'
@@ -11,11 +14,172 @@ import { runScript } from '../../redis/script.js'
 import { dashboardBlocked, dashboardBlocks } from '../../redis/scripts.js'
 import { ChargeKeys } from '../../stores/redis/charge-keys.js'
 import { RedisStore } from '../../stores/redis/redis-store.js'
-import type { LimitEntry } from '../index-entry.js'
-import type { KeyLimiterView } from '../view.js'
-import { callByNode } from './calls-by-node.js'
-import type { LiveLimits } from './live-limits.js'
-import { type IsWanted, Unwanted } from './shared-answer.js'
+import { promiseWords } from '../look/format.js'
+import type { LimitEntry } from '../records.js'
+import type { LiveView } from '../view.js'
+import { callByNode, type IsWanted, SharedAnswer, Unwanted } from './redis-calls.js'
+
+/** Whether something has changed is asked again after so long; names and defaults that processes have registered are read after so long. */
+const FRESH_MS = 900
+const NAMES_MS = 10_000
+const MOST_HISTORY = 200
+
+/** Whether limits can be changed: for the `LivePolicies` of this process, for all that Redis knows (the command), or not at all. */
+export type LiveMeans = LivePolicies | 'redis' | undefined
+
+/** The live limits of the limiters: their present state and their changes. A limiter's live limit has the same name. */
+export class LiveLimits {
+  readonly #records: LiveRecords
+  #names = new Map<string, NamedLimit>()
+  #history: Change[] = []
+  #position: Position = { nowMs: 0, epoch: '', seq: -1 }
+  #readAt = Number.NEGATIVE_INFINITY
+  readonly #news = new SharedAnswer(() => this.#read(), FRESH_MS)
+  readonly #defaults = new WeakMap<NamedLimit, Policy>()
+
+  constructor(
+    client: RedisClient,
+    prefix: string,
+    readonly means: LiveMeans,
+  ) {
+    this.#records = new LiveRecords(client, 'dashboard', prefix)
+  }
+
+  /** Reads what has changed in Redis, unless it was just read. */
+  async refresh(force = false): Promise<void> {
+    if (force) this.#news.forget()
+    await this.#news.get()
+  }
+
+  /** All limits are read only when one was changed, or the names were read a while ago. */
+  async #read(): Promise<void> {
+    if (performance.now() - this.#readAt < NAMES_MS) {
+      const { epoch, seq } = this.#position
+      const now = await this.#records.since(this.#position)
+      this.#position = now
+      if (now.epoch === epoch && now.seq === seq) return
+    }
+    const [found, history] = await Promise.all([
+      this.#records.names(this.#names),
+      this.#records.history(undefined, MOST_HISTORY),
+    ])
+    this.#names = new Map(found.names.map(named => [named.name, named]))
+    this.#position = found
+    this.#history = history
+    this.#readAt = performance.now()
+  }
+
+  /** Why no limit can be changed here; undefined: it can. */
+  get refusal(): string | undefined {
+    if (this.means === undefined) return 'Limits cannot be changed here: dashboard() was given no `live`.'
+    return undefined
+  }
+
+  /** Whether a limiter has a live limit. */
+  has(limiter: string): boolean {
+    return this.#names.has(limiter)
+  }
+
+  get names(): readonly string[] {
+    return [...this.#names.keys()]
+  }
+
+  /** The newest changes, newest first. */
+  get history(): readonly Change[] {
+    return this.#history
+  }
+
+  /** The policy for all keys without their own limit. */
+  policy(limiter: string): Policy | undefined {
+    const named = this.#names.get(limiter)
+    if (named === undefined) return undefined
+    return named.limit.at(() => this.#position.nowMs)?.policy ?? this.#byDefault(named)
+  }
+
+  /** The live limit of a limiter while it holds; undefined: none. */
+  view(limiter: string): LiveView | undefined {
+    const named = this.#names.get(limiter)
+    const live = named?.limit.at(() => this.#position.nowMs)
+    if (named === undefined || live === undefined) return undefined
+    return this.#viewOf(limiter, undefined, live, this.#byDefault(named))
+  }
+
+  /** The live limits that a key has of its own under some limiters. */
+  async ownViews(limiters: readonly string[], key: string): Promise<ReadonlyMap<string, LiveView>> {
+    const names = limiters.filter(name => this.has(name))
+    const limits = names.length === 0 ? [] : await this.#records.ownLimits(names, key)
+    const views = new Map<string, LiveView>()
+    for (const [i, name] of names.entries()) {
+      const live = limits[i].at(() => this.#position.nowMs)
+      if (live !== undefined) views.set(name, this.#viewOf(name, key, live, this.policy(name) ?? []))
+    }
+    return views
+  }
+
+  /** The policy of a limiter as its author wrote it, with all its limits; of what is in force for all keys. */
+  given(limiter: string): PolicyInput | undefined {
+    const named = this.#names.get(limiter)
+    return named && (named.limit.at(() => this.#position.nowMs)?.given ?? named.default)
+  }
+
+  /** What is set for a limiter or one of its keys, to put it back later. */
+  async state(limiter: string, key: string | undefined): Promise<LimitState> {
+    const limit =
+      key === undefined ? this.#names.get(limiter)?.limit : (await this.#records.ownLimits([limiter], key))[0]
+    return limit?.stateAt(this.#position.nowMs) ?? {}
+  }
+
+  /** The newest change of a limiter or one of its keys, by whomever; undefined: there is none among the newest. */
+  newest(limiter: string, key: string | undefined): Change | undefined {
+    return this.#history.find(change => change.name === limiter && change.key === key)
+  }
+
+  /** Sets (or with null clears) a limit. Throws `PolicyError` for an invalid limit, and if there is nothing to change. */
+  async change(
+    limiter: string,
+    policy: PolicyInput | null,
+    options: { readonly key?: string; readonly end?: ChangeEnd; readonly by?: string },
+  ): Promise<Change> {
+    const { key, end, by } = options
+    if (this.means === undefined) throw new PolicyError(this.refusal ?? '')
+    if (!this.has(limiter)) {
+      throw new PolicyError(
+        `limiter ${shown(limiter)}: has no live limit, expected one of ${this.names.map(shown).join(', ')}`,
+      )
+    }
+    if (policy !== null) livePolicy(limiter, policy)
+    return this.#records.change({ name: limiter, key, policy: policy ?? undefined, by }, end)
+  }
+
+  #byDefault(named: NamedLimit): Policy {
+    return getOrMake(this.#defaults, named, () => livePolicy(named.name, named.default).policy)
+  }
+
+  #viewOf(
+    limiter: string,
+    key: string | undefined,
+    live: { readonly given: PolicyInput; readonly policy: Policy },
+    byDefault: Policy,
+  ): LiveView {
+    const last = this.#history.find(
+      change => change.name === limiter && change.key === key && change.given !== undefined,
+    )
+    const { by, until, at } = last === undefined ? {} : liveChange(last)
+    return {
+      policy: policyText(live.given),
+      words: wordsOf(live.policy),
+      default: wordsOf(byDefault),
+      until: until?.getTime(),
+      by,
+      at: at?.getTime(),
+    }
+  }
+}
+
+/** A policy as it is promised: '100 in any minute and 1 000 in any hour'. */
+export function wordsOf(policy: Policy): string {
+  return policy.map(promiseWords).join(' and ')
+}
 
 const DEADLINE = '1s'
 /** Lists of blocks that are read: on a cluster a limit has as many as its store has tags. */
@@ -38,11 +202,14 @@ export interface Blocks {
   readonly unread: number
 }
 
-export interface Block {
+interface Block {
   readonly limiter: string
   readonly key: string
   readonly until: number
 }
+
+/** What is known of a key under one limiter; undefined: nothing. */
+export type KeyLook = Awaited<ReturnType<Limiters['look']>>[number]
 
 /** The limiters by name: the state of their keys, and changes. Every method rejects with `StoreError` when Redis fails. */
 export class Limiters {
@@ -65,51 +232,44 @@ export class Limiters {
   }
 
   /** The state of a key under some limiters at a moment of the server's clock: undefined where there is none, rejected where it cannot be read. */
-  async look(
-    limiters: readonly KnownLimiter[],
-    key: string,
-    now: number,
-  ): Promise<Array<PromiseSettledResult<KeyLimiterView | undefined>>> {
-    const ends = this.#blockEnds(limiters, key)
-    return Promise.allSettled(limiters.map(limiter => this.#look(limiter, key, now, ends)))
+  async look(limiters: readonly KnownLimiter[], key: string, now: number) {
+    const names = limiters.map(({ name }) => name)
+    const shared = Promise.all([this.live.ownViews(names, key), this.#blockEnds(limiters, key)])
+    return Promise.allSettled(limiters.map(limiter => this.#look(limiter, key, now, shared)))
   }
 
   async #look(
     limiter: KnownLimiter,
     key: string,
     now: number,
-    ends: Promise<ReadonlyMap<KnownLimiter, number>>,
-  ): Promise<KeyLimiterView | undefined> {
-    const made = this.#limiter(limiter)
-    const [standing, asked, live, blocked] = await Promise.all([
-      made.peek(key, 0),
-      made.peek(key, 1),
-      this.live.ownView(limiter.name, key),
-      ends,
+    shared: Promise<readonly [own: ReadonlyMap<string, LiveView>, ends: ReadonlyMap<KnownLimiter, number>]>,
+  ) {
+    const [[standing, asked], [own, ends]] = await Promise.all([
+      this.#limiter(limiter).standing(limiterKey(key), [0, 1]),
+      shared,
     ])
-    const end = blocked.get(limiter) ?? 0
+    const live = own.get(limiter.name)
+    const end = ends.get(limiter) ?? 0
     const blockedUntil = end > now ? end : undefined
-    if (standing.degraded || asked.degraded) throw new StoreError('Redis did not answer')
-    const used = standing.verdicts.some(
-      ({ remaining, limit, resetAfterMs }) => remaining < most(limit) || resetAfterMs > 0,
-    )
+    const used = standing.some(({ remaining, limit, resetAfterMs }) => remaining < mostOf(limit) || resetAfterMs > 0)
     if (!used && blockedUntil === undefined && live === undefined) return undefined
     const given = this.live.given(limiter.name)
     return {
       limiter: limiter.name,
       changeable: given !== undefined && this.live.refusal === undefined,
+      /** All limits of the limiter that are in force for keys without their own, as their author wrote them. */
       policy: policyText(given ?? this.#policy(limiter).map(optionsOf)),
-      ...(blockedUntil !== undefined && { blockedUntil }),
-      ...(live !== undefined && { live }),
-      limits: standing.verdicts.map(({ limit, remaining, resetAfterMs }, i) => ({
+      blockedUntil,
+      live,
+      limits: standing.map(({ limit, remaining, resetAfterMs }, i) => ({
         id: limiter.entries.find(entry => entry.limit.name === limit.name)?.id ?? limit.name,
         limit: limit.name,
         facts: limit,
-        ...perOf(limiter, limit),
+        per: limiter.entries.find(entry => entry.limit.name === limit.name)?.per,
         remaining,
-        most: most(limit),
+        most: mostOf(limit),
         resetAfterMs: finite(resetAfterMs),
-        retryAfterMs: finite(asked.verdicts[i]?.retryAfterMs ?? 0),
+        retryAfterMs: finite(asked[i]?.retryAfterMs ?? 0),
       })),
     }
   }
@@ -234,11 +394,11 @@ export class Limiters {
   }
 
   #store(tags: number | undefined): RedisStore {
-    return getOrMake(
-      this.#stores,
-      tags,
-      () => new RedisStore(this.client, { prefix: this.prefix, ...(tags !== undefined && { tags }) }),
-    )
+    return getOrMake(this.#stores, tags, () => {
+      const store = new RedisStore(this.client, { prefix: this.prefix, ...(tags !== undefined && { tags }) })
+      store.onlyInspects = true
+      return store
+    })
   }
 }
 
@@ -262,15 +422,6 @@ function tagsOf({ entries }: KnownLimiter): number {
   return entries[0]?.tags ?? 64
 }
 
-function most({ quota, burst }: Limit): number {
-  return quota === 0 ? 0 : burst
-}
-
 function finite(ms: number): number {
   return Number.isFinite(ms) ? ms : Number.MAX_SAFE_INTEGER
-}
-
-function perOf({ entries }: KnownLimiter, limit: Limit): { per?: string } {
-  const per = entries.find(entry => entry.limit.name === limit.name)?.per
-  return per === undefined ? {} : { per }
 }

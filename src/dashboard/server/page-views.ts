@@ -1,35 +1,214 @@
 import { StoreError } from '../../core/errors.js'
-import { changeId, liveChange } from '../../live/change.js'
+import { countedSpan } from '../../core/limit.js'
+import { changeId, liveChange, policyText } from '../../live/live-limit.js'
 import { replyWords } from '../../redis/replies.js'
-import { percentile } from '../histogram.js'
-import type { LevelRow } from '../process-details.js'
-import type {
-  Act,
-  Ask,
-  ChangesView,
-  ChangeView,
-  DeadView,
-  Frame,
-  LimitsView,
-  ProcessesView,
-  QueueRow,
-  SharedRow,
-  UnreadRow,
-  View,
-} from '../view.js'
-import type { PlainAct } from './changes.js'
-import type { DashboardState, Noted } from './dashboard-state.js'
-import { keysContent } from './keys-view.js'
-import { limitsView } from './limits-view.js'
-import { type IsWanted, Unwanted } from './shared-answer.js'
-import type { ReadRow } from './shared-objects.js'
+import { COUNTED, FALLBACK, percentile, SHADOW } from '../counts.js'
+import type { LevelRow, LimitEntry } from '../records.js'
+import type { Act, Ask, ChangeView, QueueRow, Series, SharedRow, UnreadRow } from '../view.js'
+import type { DashboardState, Noted, PlainAct } from './dashboard-state.js'
+import { addressIn, type KeyLook } from './limiters.js'
+import type { Rated, Reading } from './reading.js'
+import { type IsWanted, Unwanted } from './redis-calls.js'
+import { shareOf } from './reports.js'
+import type { DeadView, ReadRow } from './shared-objects.js'
+
+const ROWS = 50
+const MOST_ROWS = 1000
+
+/** The common beginning of all views. */
+export type Frame = ReturnType<typeof frameOf>
+export type View = Awaited<ReturnType<typeof viewOf>>
+export type LimitsView = Extract<View, { page: 'limits' }>
+export type LimitRow = ReturnType<typeof rowOf>
+export type KeysView = Extract<View, { page: 'keys' }>
+export type KeyFound = ReturnType<typeof foundView>
+export type KeyLimiterView = KeyFound['limiters'][number]
+export type WaitingView = Extract<View, { page: 'waiting' }>
+export type QueuesView = Extract<View, { page: 'queues' }>
+export type ChangesView = Extract<View, { page: 'changes' }>
+export type ProcessesView = Extract<View, { page: 'processes' }>
+export type ProcessView = ProcessesView['processes'][number]
+export type { DeadView }
+
+type Objects = Awaited<ReturnType<typeof queueRows>> & Awaited<ReturnType<typeof sharedRows>>
+
+/** The first page: the limits of all services or of one, those first that refuse the largest share, then the busiest. */
+function limitsView(
+  state: DashboardState,
+  frame: Frame,
+  { range = '15m', service, ...ask }: Ask,
+  objects: Objects,
+  chartOf: (limit: string) => Series,
+) {
+  const { reading } = state
+  const isUsed = reading.usedBy(service)
+  const rated = isUsed === undefined ? reading.rated : reading.rated.filter(({ entry }) => isUsed('limit', entry.name))
+  const most = Math.min(MOST_ROWS, Math.max(ROWS, ask.rows ?? ROWS))
+  const wanted = new Set(ask.open)
+  const chosen = rated.filter(({ entry }, i) => i < most || wanted.has(entry.id))
+  const openAtFirst = ask.open === undefined ? chosen[0]?.entry.id : undefined
+  return {
+    ...frame,
+    page: 'limits' as const,
+    range,
+    total: rated.length,
+    ...objects,
+    rows: chosen.map(row => {
+      const { id } = row.entry
+      return rowOf(state, reading, row, wanted.has(id) || id === openAtFirst, chartOf(id))
+    }),
+  }
+}
+
+function rowOf(state: DashboardState, reading: Reading, rated: Rated, isOpen: boolean, series: Series) {
+  const { id, name, limit, per, store } = rated.entry
+  // The quota that an entry tells may be that of a single key, or of a moment ago.
+  const policy = state.live.policy(name)
+  const current = policy?.find(other => other.name === limit.name && countedSpan(other) === countedSpan(limit))
+  const given = store === 'redis' ? state.live.given(name) : undefined
+  return {
+    id,
+    limiter: name,
+    limit: limit.name,
+    facts: current ?? limit,
+    per,
+    allowed: rated.allowed,
+    refused: rated.refused,
+    /** Refused in shadow mode: let through. */
+    shadow: rated.shadow,
+    share: rated.share,
+    live: state.live.view(name),
+    changeable: given !== undefined,
+    /** All limits of its limiter that are in force, as their author wrote them; if they can be changed. */
+    policy: given && policyText(given),
+    /** The limiter has other limits by now. */
+    replaced: policy !== undefined && current === undefined ? true : undefined,
+    series,
+    open: isOpen ? openOf(state, reading, rated.entry) : undefined,
+  }
+}
+
+function openOf(state: DashboardState, reading: Reading, { id, name }: LimitEntry) {
+  const { counts } = state.reports.recent(id, 6)
+  const sources: Record<string, number> = {}
+  for (let place = SHADOW + 1; place <= FALLBACK; place++) {
+    const share = shareOf(counts, place)
+    if (share > 0) sources[COUNTED[place]] = share
+  }
+  // Reports name the keys of a limiter, not of each of its limits.
+  const { allowed, refused } = reading.ratesOf(name)
+  const broken = state.reports.alive.flatMap(({ record }) => (record.breaker === undefined ? [] : [record.breaker]))
+  return {
+    mostRefused: reading.callers.most('refused', key => state.show(key), name, refused),
+    mostAsking: reading.callers.most('asked', key => state.show(key), name, allowed + refused),
+    /** Who decided, as shares. */
+    sources,
+    ...(broken.length > 0 && {
+      breaker: {
+        processes: broken.length,
+        since: Math.min(...broken.map(breaker => breaker.since)),
+        reason: broken[0].reason,
+      },
+    }),
+  }
+}
+
+/** Blocked keys on the page. */
+const MOST_BLOCKS = 50
+/** Limiters that are asked for a key. */
+const MOST_LOOKS = 50
+
+/** The page of keys: one that is sought, those that ask most and are refused most, and those that are blocked. */
+async function keysContent(state: DashboardState, ask: Ask, isWanted: IsWanted) {
+  const { reading, reports } = state
+  const isUsed = reading.usedBy(ask.service)
+  const isMeant = isUsed && ((limiter: string) => isUsed('limit', limiter))
+  const known = isMeant === undefined ? reading.known : reading.known.filter(({ name }) => isMeant(name))
+  const alive = reports.failing === undefined
+  const [noted, { blocks, unread }, search] = alive
+    ? await Promise.all([state.noted.get(), state.blocks(ask.service, isWanted), searched(state, ask, isWanted)])
+    : [[], { blocks: [], unread: 0 }, undefined]
+  // Others may have blocked it later: the block of a note ends when the note says.
+  const blockedBy = (limiter: string, blocked: string, until: number | undefined) =>
+    noted.find(
+      ({ subject, key, until: noted }) =>
+        subject === limiter &&
+        key === blocked &&
+        noted !== undefined &&
+        until !== undefined &&
+        Math.abs(noted - until) < 1000,
+    )?.user
+  return (frame: Frame) => ({
+    ...frame,
+    page: 'keys' as const,
+    mostRefused: reading.callers.most('refused', key => state.show(key), isMeant),
+    mostAsking: reading.callers.most('asked', key => state.show(key), isMeant),
+    limiters: known.map(({ name }) => name).sort(),
+    blocks: blocks.slice(0, MOST_BLOCKS).map(({ limiter, key, until }) => {
+      return { limiter, key: state.show(key), until, by: blockedBy(limiter, key, until) }
+    }),
+    /** Limiters whose blocks were not read, because there are too many. */
+    unlisted: unread,
+    found: search && foundView(state, ask, search, blockedBy),
+  })
+}
+
+interface Search {
+  readonly key: string
+  readonly as: string | undefined
+  readonly looks: readonly KeyLook[]
+  readonly unasked: number
+}
+
+/** Looks for a key; undefined if none is asked for, or none is known by its ref. */
+async function searched(state: DashboardState, ask: Ask, isWanted: IsWanted): Promise<Search | undefined> {
+  const key = ask.ref !== undefined ? await state.keyOf(ask.ref, isWanted) : ask.key
+  if (key === undefined || key === '') return undefined
+  const as = addressIn(key)
+  const sought = as ?? key
+  const { callers } = state.reading
+  const all = state.sharedLimiters(ask.service)
+  const naming = all.length <= MOST_LOOKS ? all : all.filter(({ name }) => callers.has(name, sought))
+  const others = all.length <= MOST_LOOKS ? [] : all.filter(({ name }) => !callers.has(name, sought))
+  const limiters = [...naming, ...others].slice(0, MOST_LOOKS)
+  const look = () => state.limiters.look(limiters, sought, state.reports.now)
+  const looks = await state.found.get(JSON.stringify([sought, ask.service]), look, isWanted)
+  return { key, as, looks, unasked: all.length - limiters.length }
+}
+
+function foundView(
+  state: DashboardState,
+  ask: Ask,
+  { key, as, looks, unasked }: Search,
+  blockedBy: (limiter: string, key: string, until: number | undefined) => string | undefined,
+) {
+  const sought = as ?? key
+  const limiters = looks.flatMap(look => {
+    const known = look.status === 'fulfilled' ? look.value : undefined
+    if (known === undefined) return []
+    return [{ ...known, blockedBy: blockedBy(known.limiter, sought, known.blockedUntil) }]
+  })
+  return {
+    // A user who typed the key knows it; keys that were shown masked stay masked.
+    key: ask.ref === undefined ? { ...state.show(sought), text: key } : state.show(sought),
+    /** The key as counted, if it differs: an address in its usual notation. */
+    as,
+    limiters,
+    /** How many limiters were asked: those first whose reports name the key, then the worst. */
+    asked: looks.length,
+    /** How many were not asked, because there are too many. */
+    unasked,
+    /** How many of them could not be read: another version's, or slow. */
+    unread: looks.filter(({ status }) => status === 'rejected').length,
+  }
+}
 
 /** Objects of a kind on a page of their own, and on the first page. */
 const MOST_OBJECTS = 50
 const FEW_OBJECTS = 8
 const MOST_CHANGES = 200
-const NO_QUEUES = { queues: [], moreQueues: 0 }
-const NO_SHARED = { shared: [], moreShared: 0 }
+const NO_QUEUES = { queues: [] as QueueRow[], moreQueues: 0 }
+const NO_SHARED = { shared: [] as SharedRow[], moreShared: 0 }
 
 /** Who looks. */
 export interface Viewer {
@@ -40,7 +219,7 @@ export interface Viewer {
 /**
  * The content of a page. If Redis fails, the last known state, marked as old. Rejects with `Unwanted` when `isWanted` says that the viewer has gone.
  */
-export async function viewOf(state: DashboardState, ask: Ask, viewer: Viewer, isWanted: IsWanted): Promise<View> {
+export async function viewOf(state: DashboardState, ask: Ask, viewer: Viewer, isWanted: IsWanted) {
   // What the page needs of objects is asked with the reports, in one round trip, as far as they are known by now.
   if (state.isReadable) {
     state.dead.get().catch(() => {})
@@ -55,61 +234,67 @@ export async function viewOf(state: DashboardState, ask: Ask, viewer: Viewer, is
 }
 
 /** Reads what a page shows beside the reports; returns what makes its view. */
-async function contentOf(state: DashboardState, ask: Ask, isWanted: IsWanted): Promise<(frame: Frame) => View> {
+async function contentOf(state: DashboardState, ask: Ask, isWanted: IsWanted) {
   const alive = state.reports.failing === undefined
   switch (ask.page) {
     case 'keys':
       return keysContent(state, ask, isWanted)
     case 'waiting': {
       const shared = alive ? await sharedRows(state, MOST_OBJECTS, true, ask.service) : NO_SHARED
-      return frame => ({ ...frame, page: 'waiting', ...shared })
+      return (frame: Frame) => ({ ...frame, page: 'waiting' as const, ...shared })
     }
     case 'queues': {
       const rows = alive ? await queueRows(state, MOST_OBJECTS, ask.service) : NO_QUEUES
       const letters = await Promise.all(rows.queues.map(row => lettersOf(state, row)))
       const queues = rows.queues.map((row, i) => ({ ...row, letters: letters[i] }))
-      return frame => ({ ...frame, page: 'queues', ...rows, queues })
+      return (frame: Frame) => ({ ...frame, page: 'queues' as const, ...rows, queues })
     }
     case 'changes': {
       const noted = alive ? await state.noted.get() : undefined
-      return frame => (noted ? changesView(state, frame, noted) : { ...frame, page: 'changes', changes: [] })
+      return (frame: Frame) => ({
+        ...frame,
+        page: 'changes' as const,
+        changes: noted ? changesOf(state, frame, noted) : [],
+      })
     }
     case 'processes':
-      return frame => processesView(state, frame, ask)
+      return (frame: Frame) => processesView(state, frame, ask)
     default: {
       const [queues, shared, chartOf] = await Promise.all([
         alive ? queueRows(state, FEW_OBJECTS, ask.service) : NO_QUEUES,
         alive ? sharedRows(state, FEW_OBJECTS, false, ask.service) : NO_SHARED,
         state.history.charts(ask.range ?? '15m'),
       ])
-      return frame => limitsView(state, frame, ask, { ...queues, ...shared }, chartOf)
+      return (frame: Frame) => limitsView(state, frame, ask, { ...queues, ...shared }, chartOf)
     }
   }
 }
 
-function frameOf(state: DashboardState, { access, user }: Viewer): Frame {
+function frameOf(state: DashboardState, { access, user }: Viewer) {
   const { reports, live, reading } = state
   return {
+    /** Now, by the Redis server. */
     now: reports.now,
+    /** When the shown data was read. */
     readAt: reports.readAt,
-    ...(reports.failing !== undefined && { failing: reports.failing }),
+    /** Set if Redis does not answer: since when, and its error. */
+    failing: reports.failing,
     access,
-    ...(user !== undefined && { user }),
+    user,
     // Alerts are of all services, whichever is shown.
     status: reading.status,
     alerts: state.alerts,
+    /** All that have reported. */
     services: reading.services,
-    ...(live.refusal !== undefined && { noLive: live.refusal }),
+    /** Why limits cannot be changed here; undefined: they can. */
+    noLive: live.refusal,
+    /** False: no process has reported, and no object is known. */
     installed: reports.processes.length > 0 || reports.entries.size > 0,
   }
 }
 
 /** As many queues as a page shows: those with dead letters before others, in the order of the alphabet. */
-async function queueRows(
-  state: DashboardState,
-  most: number,
-  service: string | undefined,
-): Promise<Pick<LimitsView, 'queues' | 'moreQueues'>> {
+async function queueRows(state: DashboardState, most: number, service: string | undefined) {
   const { reading, deadLetters } = state
   const names = reading.names('queue', service)
   const chosen = [...names].sort((a, b) => Number(isDead(b)) - Number(isDead(a))).slice(0, most)
@@ -130,12 +315,7 @@ async function queueRows(
   }
 }
 
-async function sharedRows(
-  state: DashboardState,
-  most: number,
-  withHolders: boolean,
-  service: string | undefined,
-): Promise<Pick<LimitsView, 'shared' | 'moreShared'>> {
+async function sharedRows(state: DashboardState, most: number, withHolders: boolean, service: string | undefined) {
   const { reading, objects, holderNames } = state
   const [semaphores, rates] = [reading.names('semaphore', service), reading.names('rate', service)]
   const levels = reading.levels(service)
@@ -165,7 +345,7 @@ async function sharedRows(
     ...rates.slice(0, most).map(name => rowOf('rate', name)),
   ])
   const inProcesses = levels.filter(({ object }) => object === 'concurrency' || object === 'limiter')
-  const shared = [
+  const shared: SharedRow[] = [
     ...rows,
     ...inProcesses.slice(0, most).map(level => ({
       kind: level.object as 'concurrency' | 'limiter',
@@ -193,7 +373,7 @@ async function lettersOf(state: DashboardState, row: QueueRow): Promise<DeadView
   return state.letters.get(name, () => state.objects.letters(name, isPlain)).catch(() => [])
 }
 
-function changesView(state: DashboardState, frame: Frame, noted: Noted): ChangesView {
+function changesOf(state: DashboardState, frame: Frame, noted: Noted): ChangeView[] {
   // A limit that was changed here is in both histories.
   const here = new Set(noted.flatMap(({ live }) => live ?? []))
   // Of one ms: by the numbers of the changes of live limits.
@@ -204,8 +384,8 @@ function changesView(state: DashboardState, frame: Frame, noted: Noted): Changes
     return {
       id,
       ...change,
-      ...(key !== undefined && { key: state.show(key) }),
-      ...(undo !== undefined && frame.access === 'write' && { undo: hidden(state, undo) }),
+      key: key === undefined ? undefined : state.show(key),
+      undo: undo !== undefined && frame.access === 'write' ? hidden(state, undo) : undefined,
     }
   })
   const live = state.live.history
@@ -217,17 +397,16 @@ function changesView(state: DashboardState, frame: Frame, noted: Noted): Changes
       return {
         id,
         at: at.getTime(),
-        ...(by !== undefined && { user: by }),
+        user: by,
         what: policy === null ? 'Live limit cleared' : 'Live limit set',
         subject: name,
-        ...(key !== undefined && { key: state.show(key) }),
+        key: key === undefined ? undefined : state.show(key),
         ...(policy !== null && { after: policy }),
-        ...(until !== undefined && { until: until.getTime() }),
+        until: until?.getTime(),
       }
     })
   const seqOf = ({ id }: ChangeView) => seqs.get(id) ?? 0
-  const changes = [...own, ...live].sort((a, b) => b.at - a.at || seqOf(b) - seqOf(a)).slice(0, MOST_CHANGES)
-  return { ...frame, page: 'changes', changes }
+  return [...own, ...live].sort((a, b) => b.at - a.at || seqOf(b) - seqOf(a)).slice(0, MOST_CHANGES)
 }
 
 /** An act whose key stands behind a ref. */
@@ -236,12 +415,12 @@ export function hidden(state: DashboardState, act: PlainAct): Act {
   return (key === undefined ? rest : { ...rest, ref: state.show(key).ref }) as Act
 }
 
-function processesView({ reports }: DashboardState, frame: Frame, { service: wanted }: Ask): ProcessesView {
+function processesView({ reports }: DashboardState, frame: Frame, { service: wanted }: Ask) {
   const { processes } = reports
   const sum = processes.reduce((sum, process) => sum + (reports.isSilent(process) ? 0 : process.record.perSecond), 0)
   return {
     ...frame,
-    page: 'processes',
+    page: 'processes' as const,
     processes: processes
       .filter(({ record }) => wanted === undefined || record.service === wanted)
       .map(process => {
@@ -258,11 +437,13 @@ function processesView({ reports }: DashboardState, frame: Frame, { service: wan
           pid,
           startedAt,
           heardAt,
+          /** It has said that nothing happens. */
           idle: record.idle === true,
+          /** It was not heard of when it should have been. */
           silent,
           perSecond,
           share,
-          ...(breaker && { breaker }),
+          breaker,
         }
       }),
   }

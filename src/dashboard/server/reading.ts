@@ -1,25 +1,189 @@
 import type { Bounds } from '../../adaptive/follow-load.js'
 import { getOrMake } from '../../core/get-or-make.js'
-import { EVERYTHING, type LimitEntry, type ObjectKind, type UsedKind } from '../index-entry.js'
-import { ALLOWED, FALLBACK, REFUSED } from '../outcome-counts.js'
-import type { LevelRow } from '../process-details.js'
-import type { Frame } from '../view.js'
+import { ALLOWED, FALLBACK, type Histogram, REFUSED } from '../counts.js'
+import {
+  EVERYTHING,
+  type KeyRow,
+  type LevelRow,
+  type LimitEntry,
+  type ObjectKind,
+  type ProcessDetails,
+  type UsedKind,
+} from '../records.js'
+import type { KeyRate, KeyView } from '../view.js'
 import { type KnownLimiter, knownLimiters } from './limiters.js'
-import type { Reports } from './reports.js'
-import { histogramsOf, levelsOf } from './sums-of-details.js'
-import { TopCallers } from './top-callers.js'
-import { ratesOf, shareOf } from './traffic.js'
+import { type Reports, ratesOf, shareOf } from './reports.js'
+
+type Details = ReadonlyMap<string, ProcessDetails>
+
+/** The recent deliveries of all processes, by queue. */
+function histogramsOf(details: Details) {
+  const queues = new Map<string, { lateness: Histogram; deliveries: number; attempts: number }>()
+  for (const { deliveries } of details.values()) {
+    for (const row of deliveries) {
+      const sum = queues.get(row.queue) ?? { lateness: new Map(), deliveries: 0, attempts: 0 }
+      for (const [bucket, count] of row.lateness) sum.lateness.set(bucket, (sum.lateness.get(bucket) ?? 0) + count)
+      sum.deliveries += row.deliveries
+      sum.attempts += row.attempts
+      queues.set(row.queue, sum)
+    }
+  }
+  return queues
+}
+
+/** The current levels of all processes together, or of those that are meant. */
+function levelsOf(details: Details, isMeant: (process: string) => boolean = () => true): LevelRow[] {
+  const sums = new Map<string, LevelRow>()
+  for (const [process, { levels }] of details) {
+    if (!isMeant(process)) continue
+    for (const row of levels) {
+      const id = `${row.object} ${row.name}`
+      const known = sums.get(id)
+      sums.set(
+        id,
+        known === undefined
+          ? row
+          : { ...row, inUse: plus(known.inUse, row.inUse), waiting: plus(known.waiting, row.waiting) },
+      )
+    }
+  }
+  return [...sums.values()]
+}
+
+function plus(a: number | undefined, b: number | undefined): number | undefined {
+  return a === undefined && b === undefined ? undefined : (a ?? 0) + (b ?? 0)
+}
+
+const MOST = 10
+
+type By = 'asked' | 'refused'
+/** Whether a limiter is shown. */
+type IsMeant = (limiter: string) => boolean
+
+interface Caller {
+  readonly limiter: string
+  readonly key: string
+  asked: number
+  refused: number
+}
+
+/** The first of a limiter's keys, and what all of them do. */
+interface Ranked {
+  readonly sum: number
+  readonly top: readonly Caller[]
+}
+
+/** The busiest and the most refused keys: the reports of all processes, added up. */
+class TopCallers {
+  readonly #byLimiter = new Map<string, Map<string, Caller>>()
+  readonly #ranked = new Map<string, Ranked>()
+  readonly #refs = new Map<string, string>()
+  readonly #unseen = this.#keys()
+
+  constructor(details: ReadonlyMap<string, ProcessDetails>) {
+    for (const { keys } of details.values()) for (const [limiter, rows] of keys) this.#add(limiter, rows)
+  }
+
+  /**
+   * `of`: a limiter, or which limiters are meant; undefined: all. Shares are of the sum of all these keys, or of `total` if that is more.
+   */
+  most(by: By, show: (key: string) => KeyView, of?: string | IsMeant, total = 0): KeyRate[] {
+    const { sum, top } = this.#ranking(by, of)
+    const most = Math.max(total, sum)
+    return top.map(({ key, limiter, ...caller }) => ({
+      key: show(key),
+      limiter,
+      perSecond: caller[by],
+      share: most > 0 ? caller[by] / most : 0,
+    }))
+  }
+
+  /** The first of `most`; it is not shown yet. */
+  loudest(by: By, limiter: string, total: number): { key: string; share: number } | undefined {
+    let sum = 0
+    let first: Caller | undefined
+    for (const caller of this.#byLimiter.get(limiter)?.values() ?? []) {
+      sum += caller[by]
+      if (caller[by] > (first?.[by] ?? 0)) first = caller
+    }
+    return first && { key: first.key, share: first[by] / Math.max(total, sum) }
+  }
+
+  #ranking(by: By, of: string | IsMeant | undefined): Ranked {
+    // What is meant may be another set each time.
+    if (typeof of === 'function') return rank(by, this.#of(of))
+    const all = of === undefined ? this.#byLimiter.values() : [this.#byLimiter.get(of) ?? new Map()]
+    return getOrMake(this.#ranked, `${by} ${of ?? ''}`, () => rank(by, all))
+  }
+
+  *#of(isMeant: IsMeant): Generator<ReadonlyMap<string, Caller>, void> {
+    for (const [limiter, callers] of this.#byLimiter) if (isMeant(limiter)) yield callers
+  }
+
+  /** The number of known keys of a limiter. */
+  count(limiter: string): number {
+    return this.#byLimiter.get(limiter)?.size ?? 0
+  }
+
+  /** The key that a ref stands for. What has been looked at once is remembered. */
+  keyOf(ref: string, refOf: (key: string) => string): string | undefined {
+    for (let known = this.#refs.get(ref); ; ) {
+      if (known !== undefined) return known
+      const next = this.#unseen.next()
+      if (next.done) return undefined
+      const found = refOf(next.value)
+      this.#refs.set(found, next.value)
+      if (found === ref) known = next.value
+    }
+  }
+
+  /** Whether a limiter's reports name a key. */
+  has(limiter: string, key: string): boolean {
+    return this.#byLimiter.get(limiter)?.has(key) === true
+  }
+
+  *#keys(): Generator<string, void> {
+    for (const callers of this.#byLimiter.values()) yield* callers.keys()
+  }
+
+  #add(limiter: string, rows: readonly KeyRow[]): void {
+    const callers = getOrMake(this.#byLimiter, limiter, () => new Map())
+    for (const [key, asked, refused] of rows) {
+      const known = callers.get(key)
+      if (known === undefined) callers.set(key, { limiter, key, asked, refused })
+      else {
+        known.asked += asked
+        known.refused += refused
+      }
+    }
+  }
+}
+
+function rank(by: By, all: Iterable<ReadonlyMap<string, Caller>>): Ranked {
+  let sum = 0
+  let top: Caller[] = []
+  let least = 0.005
+  for (const callers of all) {
+    for (const caller of callers.values()) {
+      sum += caller[by]
+      if (caller[by] < least) continue
+      top.push(caller)
+      if (top.length < 4 * MOST) continue
+      top = top.sort((a, b) => b[by] - a[by]).slice(0, MOST)
+      least = top[MOST - 1][by]
+    }
+  }
+  return { sum, top: top.sort((a, b) => b[by] - a[by]).slice(0, MOST) }
+}
 
 /** Less refused than this share is no trouble. */
 const WORST_SHARE = 0.005
 
 /** A limit with its present rates. */
-export interface Rated extends ReturnType<typeof ratesOf> {
-  readonly entry: LimitEntry
-}
+export type Rated = ReturnType<typeof ratesOf>
 
 /** What a limiter refuses and allows per second, over all its limits. */
-export interface LimiterRates {
+interface LimiterRates {
   readonly allowed: number
   readonly refused: number
 }
@@ -32,6 +196,8 @@ type OfDetails = Readonly<{
 
 type OfEntries = Readonly<{
   limits: readonly LimitEntry[]
+  /** Those of which others have the same name. */
+  replaced: ReadonlySet<LimitEntry>
   limiters: ReadonlyMap<string, KnownLimiter>
   names: Readonly<Record<ObjectKind, readonly string[]>>
   /** Service → what it uses: kind and name. */
@@ -48,7 +214,7 @@ export class Reading {
   #rated: readonly Rated[] | undefined
   #limiters: ReadonlyMap<string, LimiterRates> | undefined
   #known: readonly KnownLimiter[] | undefined
-  #status: Frame['status'] | undefined
+  #status: ReturnType<typeof statusOf> | undefined
   #services: readonly string[] | undefined
   #ofDetails: OfDetails | undefined
   #ofEntries: OfEntries | undefined
@@ -110,10 +276,12 @@ export class Reading {
 
   /** The limits in force, those first that refuse the largest share, then the busiest. */
   get rated(): readonly Rated[] {
-    this.#rated ??= this.limits
-      .map((entry): Rated => ({ entry, ...ratesOf(this.reports, entry.id) }))
-      .filter(this.#isCurrent())
-      .sort(byTrouble)
+    if (this.#rated === undefined) {
+      const { limits, replaced } = this.#indexed()
+      // One that another has replaced is left out when it was not used for 15 minutes.
+      const current = limits.filter(entry => !replaced.has(entry) || this.reports.wasUsed(entry.id))
+      this.#rated = current.map((entry): Rated => ratesOf(this.reports, entry)).sort(byTrouble)
+    }
     return this.#rated
   }
 
@@ -142,7 +310,7 @@ export class Reading {
     return this.#limiters.get(limiter) ?? { allowed: 0, refused: 0 }
   }
 
-  get status(): Frame['status'] {
+  get status(): ReturnType<typeof statusOf> {
     this.#status ??= statusOf(this.reports, this.services.length)
     return this.#status
   }
@@ -174,28 +342,33 @@ export class Reading {
       }
       for (const all of Object.values(names)) all.sort()
       const limiters = new Map(knownLimiters(limits).map(limiter => [limiter.name, limiter]))
-      this.#ofEntries = { limits, limiters, names, uses, bounds }
+      this.#ofEntries = { limits, replaced: ambiguous(limits), limiters, names, uses, bounds }
     }
     return this.#ofEntries
   }
-
-  /** Leaves out a limit that another window or algorithm has replaced, when it was not used for 15 minutes. */
-  #isCurrent(): (row: Rated) => boolean {
-    const known = new Map<string, number>()
-    const idOf = ({ name, limit }: LimitEntry) => `${name} ${limit.name}`
-    for (const entry of this.limits) known.set(idOf(entry), (known.get(idOf(entry)) ?? 0) + 1)
-    return ({ entry }) => (known.get(idOf(entry)) ?? 0) < 2 || this.reports.wasUsed(entry.id)
-  }
 }
 
-function statusOf(reports: Reports, services: number): Frame['status'] {
+/** The limits of which there are several under one name: another window or algorithm has replaced one of them. */
+function ambiguous(limits: readonly LimitEntry[]): ReadonlySet<LimitEntry> {
+  const first = new Map<string, LimitEntry>()
+  const found = new Set<LimitEntry>()
+  for (const entry of limits) {
+    const known = getOrMake(first, `${entry.name} ${entry.limit.name}`, () => entry)
+    if (known !== entry) found.add(known).add(entry)
+  }
+  return found
+}
+
+function statusOf(reports: Reports, services: number) {
   const { counts, seconds } = reports.recent(EVERYTHING, 2)
   const decided = counts[ALLOWED] + counts[REFUSED]
   const { processes, alive } = reports
   const answers = alive.flatMap(({ record }) => (record.answerMs === undefined ? [] : [record.answerMs]))
   return {
     services,
+    /** Heard of lately. */
     processes: alive.length,
+    /** Not heard of lately: idle, or gone. */
     silent: processes.length - alive.length,
     ...(answers.length > 0 && { answerMs: answers.reduce((sum, ms) => sum + ms, 0) / answers.length }),
     perSecond: decided / seconds,

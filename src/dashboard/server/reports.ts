@@ -5,11 +5,21 @@ import { portOf } from '../../redis/clients.js'
 import { hashReader, notConnected, replyWords } from '../../redis/replies.js'
 import { runScript } from '../../redis/script.js'
 import { dashboardRead } from '../../redis/scripts.js'
-import { type Entry, readEntry } from '../index-entry.js'
-import { addCounts, type Counts, eachRow, noCounts } from '../outcome-counts.js'
-import { type LevelRow, type ProcessDetails, readDetails } from '../process-details.js'
-import { type ProcessRecord, readProcessRecord } from '../process-record.js'
-import { RecordKeys, STEP_MS, STEPS, stepOf } from '../record-keys.js'
+import { ALLOWED, addCounts, type Counts, eachRow, noCounts, REFUSED, SHADOW } from '../counts.js'
+import {
+  type Entry,
+  type LevelRow,
+  type LimitEntry,
+  type ProcessDetails,
+  type ProcessRecord,
+  RecordKeys,
+  readDetails,
+  readEntry,
+  readProcessRecord,
+  STEP_MS,
+  STEPS,
+  stepOf,
+} from '../records.js'
 
 /** Two pages that ask at once share one reading. */
 const FRESH_MS = 900
@@ -367,4 +377,32 @@ function readSums(text: string): Array<readonly [id: string, counts: Counts]> {
   const rows: Array<readonly [string, Counts]> = []
   eachRow(text, (id, counts) => rows.push([id, counts]))
   return rows
+}
+
+/** The present rates of a limit, allowed and refused per second: over the current step and the one before. */
+export function ratesOf(reports: Reports, entry: LimitEntry) {
+  const { counts, seconds } = reports.recent(entry.id, 2)
+  const decided = counts[ALLOWED] + counts[REFUSED]
+  return {
+    entry,
+    shadow: rounded(counts[SHADOW] / seconds),
+    allowed: rounded(counts[ALLOWED] / seconds),
+    refused: rounded(counts[REFUSED] / seconds),
+    share: decided > 0 ? counts[REFUSED] / decided : 0,
+  }
+}
+
+/** The share of decisions from the source with this index. */
+export function shareOf(counts: Counts, place: number): number {
+  let all = 0
+  for (let i = 3; i < counts.length; i++) all += counts[i]
+  return all > 0 ? counts[place] / all : 0
+}
+
+/** Three digits. `toPrecision` takes ten times as long, and a page has thousands of rates. */
+export function rounded(value: number): number {
+  if (value === 0) return 0
+  const places = 2 - Math.floor(Math.log10(value))
+  const scale = 10 ** Math.abs(places)
+  return places >= 0 ? Math.round(value * scale) / scale : Math.round(value / scale) * scale
 }

@@ -2,7 +2,7 @@ import { type Duration, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import { checkOptions, type OptionNames } from '../../core/options.js'
 import { emitWarning } from '../../core/warnings.js'
-import type { Alert } from './alert-state.js'
+import type { Alert } from './alert-rule.js'
 import { CONDITIONS, describeAlert } from './conditions.js'
 
 /** Options of `webhook`. */

@@ -124,6 +124,8 @@ export class RedisStore implements Store {
   readonly connectDeadlineMs: number
   /** The node of a cluster that has the charge's slot, as far as the client knows. undefined: there is one server. */
   readonly serverOf?: (charge: Charge) => string
+  /** @internal Whoever only looks at limits of others does not record that they are used. */
+  onlyInspects = false
   readonly #port: ClientPort
   readonly #keys: ChargeKeys
   readonly #consumes: Batcher
@@ -151,9 +153,9 @@ export class RedisStore implements Store {
     this.#sharesResets = sharesResets(client, shareResets)
     const index = ObjectIndex.of(this.#port, prefix)
     const more = { store: 'redis', ...(this.#port.cluster && { tags }) } as const
-    this.#keys = new ChargeKeys(keySegment(prefix), this.#port, tags, (limiter, limit) =>
-      index.note(limitId(limiter, limit), limitFacts(limiter, limit, more), limit),
-    )
+    this.#keys = new ChargeKeys(keySegment(prefix), this.#port, tags, (limiter, limit) => {
+      if (!this.onlyInspects) index.note(limitId(limiter, limit), limitFacts(limiter, limit, more), limit)
+    })
     if (this.#port.cluster) this.serverOf = charge => this.#keys.serverOf(this.#keys.tagOf(charge))
     // A given clock is checked for steps where it is read.
     // Looked up once, because the global is a getter: for a decision from a lease it would take a tenth of the time of reading the clock.

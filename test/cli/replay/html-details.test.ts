@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals'
 import { WaitCounts } from '../../../src/cli/replay/ranking.js'
-import { ActivitySeries, hasManyGaps } from '../../../src/cli/replay/timeline.js'
+import { hasManyGaps, TimeRows } from '../../../src/cli/replay/timeline.js'
 import { logLine, TEN_O_CLOCK } from '../log-line.js'
 import { replayed } from '../replayed.js'
 
@@ -12,13 +12,13 @@ test('waits: median, nine in ten, and the longest', () => {
   const waits = new WaitCounts()
   expect(waits.sum()).toBeUndefined()
   for (let ms = 1; ms <= 100; ms++) waits.add(ms)
-  expect(waits.sum()).toEqual({ median: 50, ninth: 90, longest: 100 })
+  expect(waits.sum()).toEqual({ median: 50, p90: 90, longest: 100 })
   waits.add(123_456)
   expect(waits.sum()).toMatchObject({ longest: 123_456 })
   for (let i = 0; i < 1000; i++) waits.add(Number.POSITIVE_INFINITY)
   expect(waits.sum()).toEqual({
     median: Number.POSITIVE_INFINITY,
-    ninth: Number.POSITIVE_INFINITY,
+    p90: Number.POSITIVE_INFINITY,
     longest: Number.POSITIVE_INFINITY,
   })
 })
@@ -32,9 +32,9 @@ test('refusals are reported for each client and each path, with their longest wa
   ]
   const { details } = replayed(lines, { policies: ['1/1m', '2/1m', '0/1m'], details: 5 })
   expect(details?.waits).toEqual([
-    { median: 40_000, ninth: 60_000, longest: 60_000 },
-    { median: 40_000, ninth: 40_000, longest: 40_000 },
-    { median: Number.POSITIVE_INFINITY, ninth: Number.POSITIVE_INFINITY, longest: Number.POSITIVE_INFINITY },
+    { median: 40_000, p90: 60_000, longest: 60_000 },
+    { median: 40_000, p90: 40_000, longest: 40_000 },
+    { median: Number.POSITIVE_INFINITY, p90: Number.POSITIVE_INFINITY, longest: Number.POSITIVE_INFINITY },
   ])
   const at = TEN_O_CLOCK
   expect(details?.keys).toMatchObject({ subject: 'ip', count: 2, spanSeconds: 1, rows: [at, at + 20, at + 30] })
@@ -81,7 +81,7 @@ test('without details nothing else is counted', () => {
 })
 
 test('activity keeps its sums while its span grows with the time that it covers', () => {
-  const activity = new ActivitySeries(2)
+  const activity = new TimeRows(2)
   const sums = [0, 0, 0].map(() => [0, 0, 0])
   for (let second = 0; second < 1_000_000; second += 37) {
     const id = second % 3

@@ -1,7 +1,9 @@
 import { expect, test } from '@jest/globals'
-import type { PageData } from '../../../src/cli/replay/page-data.js'
-import { reportAsHtml } from '../../../src/cli/replay/report-html.js'
+import { chartOf } from '../../../src/cli/replay/page/series.js'
+import { noteLines, type PageReport } from '../../../src/cli/replay/report.js'
+import { reportAsHtml } from '../../../src/cli/replay/report-files.js'
 import { reportAsText } from '../../../src/cli/replay/report-text.js'
+import { count, share } from '../../../src/cli/table.js'
 import { randomFrom } from '../../support/random.js'
 import { logLine, TEN_O_CLOCK } from '../log-line.js'
 import { type Replayed, replayed } from '../replayed.js'
@@ -22,7 +24,7 @@ function pageOf(options: Replayed, given: Buffer | readonly string[] = log) {
   const html = reportAsHtml(report, '/var/log/<access>.log')
   const json = /<script type="application\/json" id="data">(.*?)<\/script>/s.exec(html)?.[1] ?? ''
   const text = reportAsText(report, { log: 'access.log', columns: 200, unicode: false })
-  return { html, text, data: JSON.parse(json) as PageData }
+  return { html, text, data: JSON.parse(json) as PageReport }
 }
 
 /** The numbers of the lines of a text, without the commas in thousands. */
@@ -38,24 +40,28 @@ test('the numbers are those of the text report: policies, keys, timeline', () =>
     .split('\n\n')
     .map(section => section.split('\n'))
   expect(numbersOf(summary)[0].slice(0, 2)).toEqual([data.requests, data.keys])
-  expect(summary.slice(1)).toEqual(data.notes)
-  const shares = data.policies.map(({ share }) => Number(share.replace(' %', '')))
+  expect(summary.slice(1)).toEqual(noteLines(data, count))
   expect(numbersOf(policies.slice(1))).toEqual(
-    data.policies.map(({ allowed, denied, deniedKeys }, i) => [allowed, denied, shares[i], deniedKeys, data.keys]),
+    data.trials.map(({ denied, deniedKeys }) => {
+      const percent = Number(share(denied, data.requests).replace(' %', ''))
+      return [data.requests - denied, denied, percent, deniedKeys, data.keys]
+    }),
   )
   expect(keys.slice(2).map(line => line.trim().split(/\s+/))).toEqual(
-    data.tables[0].rows.slice(0, 10).map(({ key, denied, requests }) => [...denied, requests].map(String).concat(key)),
+    data.details.keys.top
+      .slice(0, 10)
+      .map(({ key, denied, requests }) => [...denied, requests].map(String).concat(key)),
   )
-  expect(timeline.slice(2).filter(line => !line.startsWith('...'))).toHaveLength(data.rows.rows.length)
-  for (const [i, { denied }] of data.policies.entries()) {
+  expect(timeline.slice(2).filter(line => !line.startsWith('...'))).toHaveLength(data.timeline.rows.length)
+  for (const [i, { denied }] of data.trials.entries()) {
     const sum = (values: ReadonlyArray<number | null>) =>
       values.reduce<number>((total, value) => total + (value ?? 0), 0)
-    expect(sum(data.rows.rows.map(row => row.denied[i]))).toBe(denied)
-    expect(sum(data.chart.denied[i])).toBe(denied)
+    expect(sum(data.timeline.rows.map(row => row.denied[i]))).toBe(denied)
+    expect(sum(chartOf(data).denied[i])).toBe(denied)
     // All clients are among the fifty of the page here.
-    expect(sum(data.tables[0].rows.map(row => row.denied[i]))).toBe(denied)
-    expect(sum(data.tables[0].rows.flatMap(row => row.activity.map(column => column[2 + i])))).toBe(denied)
-    expect(sum(data.tables[1].rows.map(row => row.denied[i]))).toBe(denied)
+    expect(sum(data.details.keys.top.map(row => row.denied[i]))).toBe(denied)
+    expect(sum(data.details.keys.top.flatMap(row => row.activity.map(({ denied }) => denied[i])))).toBe(denied)
+    expect(sum(data.details.others.top.map(row => row.denied[i]))).toBe(denied)
   }
 })
 
@@ -66,7 +72,7 @@ test('one file: its content security policy forbids every request, and contents 
     /http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'sha256-[^']+'; style-src 'sha256-[^']+'; img-src data:;/,
   )
   expect(html).not.toContain('</script><img')
-  expect(data.tables[0].rows[0].key).toBe('/</script><img/src=x>')
+  expect(data.details.keys.top[0].key).toBe('/</script><img/src=x>')
   expect(html).toContain('<title>&lt;access>.log: what would have been refused</title>')
   expect(html).not.toMatch(/(src|href)="(?!data:)/)
   expect(data.log).toBe('<access>.log')
@@ -74,16 +80,17 @@ test('one file: its content security policy forbids every request, and contents 
 
 test('a request that never fits is reported as such, and a log without requests has a page too', () => {
   const { data } = pageOf({ policies: ['0/1m', '1000/1m'] })
-  expect(data.policies.map(({ waits }) => waits?.longest)).toEqual([-1, undefined])
+  expect(data.details.waits.map(waits => waits?.longest)).toEqual([-1, undefined])
   const empty = pageOf({}, ['nothing'])
-  expect(empty.data).toMatchObject({ requests: 0, from: null, chart: { at: [] } })
-  expect(empty.data.notes).toHaveLength(1)
+  expect([empty.data.requests, empty.data.from, chartOf(empty.data).at]).toEqual([0, undefined, []])
+  expect(noteLines(empty.data, count)).toHaveLength(1)
 })
 
 test('a long gap becomes a break, a short one is filled', () => {
   const line = (second: number) => logLine({ at: TEN_O_CLOCK + second })
   const { data } = pageOf({}, [line(0), line(3), line(1000)])
   const at = TEN_O_CLOCK
-  expect(data.chart.at).toEqual([at, at + 1, at + 2, at + 3, at + 4, null, at + 999, at + 1000])
-  expect(data.chart.requests).toEqual([1, 0, 0, 1, 0, null, 0, 1])
+  const chart = chartOf(data)
+  expect(chart.at).toEqual([at, at + 1, at + 2, at + 3, at + 4, null, at + 999, at + 1000])
+  expect(chart.requests).toEqual([1, 0, 0, 1, 0, null, 0, 1])
 })

@@ -1,14 +1,10 @@
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { Timeline } from '../../../src/cli/replay/timeline.js'
+import { ALL, OF_ALL, TimeRows } from '../../../src/cli/replay/timeline.js'
 
-function timelineOf(seconds: readonly number[]): Timeline {
-  const timeline = new Timeline(2)
-  for (const second of seconds) {
-    const row = timeline.rowAt(second)
-    row.requests++
-    row.denied[second % 2]++
-  }
+function timelineOf(seconds: readonly number[]): TimeRows {
+  const timeline = new TimeRows(2, OF_ALL)
+  for (const second of seconds) timeline.add(ALL, second, [second % 2 === 0, second % 2 === 1])
   return timeline
 }
 

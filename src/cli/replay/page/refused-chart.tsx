@@ -2,22 +2,27 @@
 
 import { count, shortWindow, windowWords } from '../../../dashboard/look/format.js'
 import { areaPath, indexAt, largest, linePath, niceTop, whereAbove } from '../../../dashboard/look/geometry.js'
-import { Plot } from '../../../dashboard/page/plot.js'
-import type { PageData } from '../page-data.js'
-import { lineOf, Swatch } from './swatch.js'
-import { letterOf, utc } from './words.js'
+import { Plot } from '../../../dashboard/page/chart.js'
+import { letterOf, type PageReport } from '../report.js'
+import type { Chart } from './series.js'
+import { lineOf, Swatch, utc } from './words.js'
 
 const WIDTH = 600
 const HEIGHT = 100
 const DAY = 86_400
 
-export function RefusedChart({ data }: { data: PageData }) {
-  const { chart, policies } = data
+interface Props {
+  readonly data: PageReport
+  readonly chart: Chart
+}
+
+export function RefusedChart({ data, chart }: Props) {
+  const { trials } = data
   const { at, denied, spanSeconds, requests } = chart
   const most = largest(...denied)
   const frame = { width: WIDTH, height: HEIGHT, top: niceTop(most) }
   const last = at.length - 1
-  const named = (i: number) => (policies.length > 1 ? ` by ${letterOf(i, policies.length)}` : '')
+  const named = (i: number) => (trials.length > 1 ? ` by ${letterOf(i, trials.length)}` : '')
   const read = (i: number) => {
     const moment = at[i]
     if (moment === null) return 'nothing for a long time'
@@ -48,15 +53,15 @@ export function RefusedChart({ data }: { data: PageData }) {
           <Plot
             axes={axes}
             label={`Refused requests per ${windowWords(spanSeconds * 1000)}`}
-            sentence={sentenceOf(data)}
+            sentence={sentenceOf(data, chart)}
             pageStep={10}
             valueText={read}
-            reading={i => <Reading data={data} index={i} />}
+            reading={i => <Reading data={data} chart={chart} index={i} />}
           >
             {denied.length === 1 && <path class="refused-area" d={areaPath(whereAbove(denied[0], denied[0]), frame)} />}
             {denied.map((values, i) => (
               <path
-                key={policies[i].text}
+                key={trials[i].text}
                 class={`refused-line ${lineOf(i).shade}`}
                 stroke-dasharray={lineOf(i).dashes}
                 d={linePath(whereAbove(values, values), frame)}
@@ -69,8 +74,8 @@ export function RefusedChart({ data }: { data: PageData }) {
   )
 }
 
-function Reading({ data, index }: { data: PageData; index: number }) {
-  const { chart, policies } = data
+function Reading({ data, chart, index }: Props & { index: number }) {
+  const { trials } = data
   const { at, denied, spanSeconds, requests } = chart
   const moment = at[index]
   if (moment === null) return <span>nothing for a long time</span>
@@ -80,12 +85,12 @@ function Reading({ data, index }: { data: PageData; index: number }) {
         {utc(moment, spanSeconds)}, {shortWindow(spanSeconds * 1000)}
       </span>
       {denied.flatMap((values, i) => [
-        <span key={`${policies[i].text} value`} class="refused">
+        <span key={`${trials[i].text} value`} class="refused">
           {count(values[index] ?? 0)}
         </span>,
-        <span key={policies[i].text}>
-          refused{policies.length > 1 && ` by ${letterOf(i, policies.length)} `}
-          {policies.length > 1 && <Swatch index={i} />}
+        <span key={trials[i].text}>
+          refused{trials.length > 1 && ` by ${letterOf(i, trials.length)} `}
+          {trials.length > 1 && <Swatch index={i} />}
         </span>,
       ])}
       <span>{count(requests[index] ?? 0)}</span>
@@ -94,11 +99,11 @@ function Reading({ data, index }: { data: PageData; index: number }) {
   )
 }
 
-function sentenceOf({ chart, policies }: PageData): string {
+function sentenceOf({ trials }: PageReport, chart: Chart): string {
   const { at, denied, spanSeconds } = chart
   const each = denied.map((values, i) => {
     const most = largest(values)
-    const letter = letterOf(i, policies.length)
+    const letter = letterOf(i, trials.length)
     const who = letter === '' ? 'The policy' : `Policy ${letter}`
     if (most === 0) return `${who} refuses nothing.`
     const when = at[values.indexOf(most)]

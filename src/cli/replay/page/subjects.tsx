@@ -1,9 +1,13 @@
 /** Who, or which paths, would have been refused: a table that can be sorted, with a small chart in each row. */
 import { useState } from 'preact/hooks'
 import { count } from '../../../dashboard/look/format.js'
-import { SmallChart, type Traffic } from '../../../dashboard/page/chart.js'
-import type { PageData, PageSubject, PageTable } from '../page-data.js'
-import { letterOf, subjectWord, waitWords } from './words.js'
+import { SmallChart } from '../../../dashboard/page/chart.js'
+import type { SubjectDetails } from '../ranking.js'
+import { letterOf, type PageReport } from '../report.js'
+import { subjectChart, trafficOf } from './series.js'
+import { subjectWord, waitWords } from './words.js'
+
+type Row = SubjectDetails['top'][number]
 
 const FIRST = 10
 
@@ -13,8 +17,8 @@ interface Column {
   /** Before the title, where there is room. */
   readonly word?: string
   readonly narrow?: string
-  readonly value: (row: PageSubject) => number | string
-  readonly text?: (row: PageSubject) => string
+  readonly value: (row: Row) => number | string
+  readonly text?: (row: Row) => string
   readonly refused?: boolean
 }
 
@@ -24,13 +28,13 @@ interface Sorting {
 }
 
 export function Subjects(props: {
-  data: PageData
-  table: PageTable
+  data: PageReport
+  table: SubjectDetails
   shown: number
   setShown: (policy: number) => void
 }) {
   const { data, table, shown, setShown } = props
-  const { subject, rows } = table
+  const { subject, top: rows } = table
   const [sorting, setSorting] = useState<Sorting | undefined>(undefined)
   const [all, setAll] = useState(false)
   const refused = rows.some(row => row.denied.some(denied => denied > 0))
@@ -43,7 +47,7 @@ export function Subjects(props: {
     <section class="panel" aria-labelledby={id}>
       <header>
         <h2 id={id}>{refused ? `${capital(title)} refused most` : `Busiest ${title}`}</h2>
-        {data.policies.length > 1 ? (
+        {data.trials.length > 1 ? (
           <PolicyChoice data={data} table={table} shown={shown} setShown={setShown} />
         ) : (
           <span class="muted">
@@ -56,7 +60,7 @@ export function Subjects(props: {
           <tr>
             <Heading column={columns[0]} first sorting={sorting} sort={setSorting} />
             <th scope="col" class="wide">
-              Allowed and refused{data.policies.length > 1 && ` by ${letterOf(shown, data.policies.length)}`}
+              Allowed and refused{data.trials.length > 1 && ` by ${letterOf(shown, data.trials.length)}`}
             </th>
             {columns.slice(1).map(column => (
               <Heading key={column.id} column={column} first={false} sorting={sorting} sort={setSorting} />
@@ -71,7 +75,7 @@ export function Subjects(props: {
               </th>
               <td class="wide">
                 <SmallChart
-                  traffic={trafficOf(table, row, shown)}
+                  traffic={trafficOf(subjectChart(table, row.activity, data.trials.length), shown)}
                   sentence={`${count(row.requests)} requests, ${count(row.denied[shown])} of them refused`}
                 />
               </td>
@@ -97,12 +101,17 @@ export function Subjects(props: {
 }
 
 /** Chooses the policy of the charts and waits in the tables. */
-function PolicyChoice(props: { data: PageData; table: PageTable; shown: number; setShown: (policy: number) => void }) {
+function PolicyChoice(props: {
+  data: PageReport
+  table: SubjectDetails
+  shown: number
+  setShown: (policy: number) => void
+}) {
   const { data, table, shown, setShown } = props
   return (
     <fieldset class="choice">
       <legend class="muted">Charts and waits by</legend>
-      {data.policies.map((policy, i) => (
+      {data.trials.map((policy, i) => (
         <label key={policy.text} class={i === shown ? 'chosen' : ''} title={policy.text}>
           <input
             type="radio"
@@ -111,7 +120,7 @@ function PolicyChoice(props: { data: PageData; table: PageTable; shown: number; 
             checked={i === shown}
             onChange={() => setShown(i)}
           />
-          {letterOf(i, data.policies.length)}
+          {letterOf(i, data.trials.length)}
         </label>
       ))}
     </fieldset>
@@ -141,8 +150,8 @@ function Heading(props: { column: Column; first: boolean; sorting: Sorting | und
   )
 }
 
-function columnsOf(data: PageData, { subject }: PageTable, shown: number): Column[] {
-  const { policies } = data
+function columnsOf(data: PageReport, { subject }: SubjectDetails, shown: number): Column[] {
+  const policies = data.trials
   const name = subjectWord(subject, 1)
   return [
     { id: 'key', title: capital(name), value: row => row.key },
@@ -152,7 +161,7 @@ function columnsOf(data: PageData, { subject }: PageTable, shown: number): Colum
       word: policies.length > 1 ? 'Refused ' : undefined,
       title: letterOf(i, policies.length) || 'Refused',
       refused: true,
-      value: (row: PageSubject) => row.denied[i],
+      value: (row: Row) => row.denied[i],
     })),
     {
       id: 'wait',
@@ -164,7 +173,7 @@ function columnsOf(data: PageData, { subject }: PageTable, shown: number): Colum
   ]
 }
 
-function sortedBy(rows: readonly PageSubject[], columns: readonly Column[], sorting: Sorting | undefined) {
+function sortedBy(rows: readonly Row[], columns: readonly Column[], sorting: Sorting | undefined) {
   const column = columns.find(({ id }) => id === sorting?.id)
   if (column === undefined || sorting === undefined) return rows
   const sign = sorting.ascending ? 1 : -1
@@ -173,16 +182,6 @@ function sortedBy(rows: readonly PageSubject[], columns: readonly Column[], sort
     if (typeof left === 'string') return sign * left.localeCompare(String(right))
     return left === right ? 0 : sign * (left < Number(right) ? -1 : 1)
   })
-}
-
-function trafficOf({ at }: PageTable, { activity }: PageSubject, policy: number): Traffic {
-  const allowed = at.map((moment): number | null => (moment === null ? null : 0))
-  const refused = [...allowed]
-  for (const [column, requests, ...denied] of activity) {
-    allowed[column] = requests - denied[policy]
-    refused[column] = denied[policy]
-  }
-  return { at: at.map(second => (second ?? 0) * 1000), allowed, refused }
 }
 
 function capital(text: string): string {

@@ -1,16 +1,17 @@
 /** Changes: a dialogue that explains a change before it, and a line with its result. */
 
-import type { ComponentChildren } from 'preact'
-import { createContext } from 'preact'
+import { type ComponentChildren, createContext } from 'preact'
 import { useContext, useEffect, useRef, useState } from 'preact/hooks'
-import { plural, when } from '../look/format.js'
-import type { Act, Done } from '../view.js'
+import { parsePolicy } from '../../core/limit.js'
+import { livePolicy } from '../../live/live-limit.js'
+import { plural, promiseWords, when } from '../look/format.js'
+import type { Act, Done, KeyView, LiveView } from '../view.js'
 import { sendAct } from './connection.js'
 
 /** Fields of a dialogue by name. */
 type Values = Readonly<Record<string, string>>
 
-export interface Field {
+interface Field {
   readonly name: string
   readonly label: string
   readonly value: string
@@ -33,7 +34,7 @@ export interface Plan {
   readonly act: (values: Values) => Act
 }
 
-export interface Acting {
+interface Acting {
   /** False: the viewer may only look. */
   readonly may: boolean
   readonly noLive: string | undefined
@@ -62,24 +63,24 @@ export function ActButton({
   )
 }
 
-export const DURATIONS: Field['choices'] = [
+const DURATIONS: Field['choices'] = [
   ['10m', '10 minutes'],
   ['1h', '1 hour'],
   ['1d', '1 day'],
   ['7d', '7 days'],
 ]
-export const ENDS: Field['choices'] = [
+const ENDS: Field['choices'] = [
   ['', 'until it is changed again'],
   ...(DURATIONS ?? []).map(([value, label]) => [value, `for ${label}`] as const),
 ]
 
 /** '10 minutes' for '10m'. */
-export function durationLabel(value: string): string {
+function durationLabel(value: string): string {
   return DURATIONS?.find(([known]) => known === value)?.[1] ?? value
 }
 
 /** Who else follows. */
-export function followers(processes: number): string {
+function followers(processes: number): string {
   if (processes === 0) return 'Processes that run follow within a second.'
   return `${plural(processes, 'process follows', 'processes follow')} within a second.`
 }
@@ -208,4 +209,138 @@ function Dialogue({ plan, carryOut, close }: { plan: Plan; carryOut: (act: Act) 
       </form>
     </dialog>
   )
+}
+
+/** The changes that several pages offer, in words. */
+
+function Whom({ limiter, of }: { limiter: string; of: KeyView | undefined }) {
+  if (of === undefined) return <strong>{limiter}</strong>
+  return (
+    <>
+      <strong>{limiter}</strong> for{' '}
+      <code class="key">
+        <bdi>{of.text}</bdi>
+      </code>
+    </>
+  )
+}
+
+export function blockPlan(limiter: string, of: KeyView, processes: number): Plan {
+  return {
+    title: `Block a key under ${limiter}`,
+    verb: 'Block',
+    fields: [{ name: 'for', label: 'For how long', value: '1h', choices: DURATIONS }],
+    sentence: values => (
+      <>
+        <Whom limiter={limiter} of={of} />: blocked for {durationLabel(values.for)}. {followers(processes)}
+      </>
+    ),
+    act: values => ({ act: 'block', limiter, ref: of.ref, for: values.for }),
+  }
+}
+
+export function unblockPlan(limiter: string, of: KeyView, processes: number): Plan {
+  return {
+    title: `End the block under ${limiter}`,
+    verb: 'Unblock',
+    sentence: () => (
+      <>
+        <Whom limiter={limiter} of={of} />: not blocked any more; what it has spent stays spent. {followers(processes)}
+      </>
+    ),
+    act: () => ({ act: 'unblock', limiter, ref: of.ref }),
+  }
+}
+
+export function resetPlan(limiter: string, of: KeyView, processes: number): Plan {
+  return {
+    title: `Reset a key of ${limiter}`,
+    verb: 'Reset',
+    sentence: () => (
+      <>
+        <Whom limiter={limiter} of={of} />: has its whole quota again, at once. {followers(processes)} This cannot be
+        undone.
+      </>
+    ),
+    act: () => ({ act: 'reset', limiter, ref: of.ref }),
+  }
+}
+
+/** `policy`: all limits that hold now, as they are typed. */
+export function limitPlan(limiter: string, policy: string, processes: number, of?: KeyView): Plan {
+  const whose = of === undefined ? {} : { ref: of.ref }
+  return {
+    title: of === undefined ? `Change the limits of ${limiter}` : `Give a key its own limits under ${limiter}`,
+    verb: of === undefined ? 'Change the limits' : 'Give these limits',
+    fields: [
+      {
+        name: 'policy',
+        label: 'Limits',
+        value: policy,
+        hint: 'As in code: 100/1m, 20/1s token-bucket burst=40, or several with ;',
+      },
+      { name: 'for', label: 'How long it holds', value: of === undefined ? '' : '1d', choices: ENDS },
+    ],
+    problem: values => problemOf(values.policy),
+    sentence: values => {
+      const gone = vanished(limiter, policy, values.policy)
+      return (
+        <>
+          <Whom limiter={limiter} of={of} />: now {wordsOf(policy)}; then <strong>{wordsOf(values.policy)}</strong>
+          {values.for === '' ? ', until it is changed again' : `, for ${durationLabel(values.for)}`}.
+          {gone !== '' && (
+            <>
+              {' '}
+              <strong>No longer limited: {gone}.</strong>
+            </>
+          )}{' '}
+          {followers(processes)}
+        </>
+      )
+    },
+    act: values => ({
+      act: 'set-limit',
+      limiter,
+      policy: values.policy.trim(),
+      ...(of === undefined && { over: policy }),
+      ...(values.for !== '' && { for: values.for }),
+      ...whose,
+    }),
+  }
+}
+
+export function clearPlan(limiter: string, live: LiveView, processes: number, of?: KeyView): Plan {
+  return {
+    title: of === undefined ? `Take back the limit of ${limiter}` : `Take back a key's own limit under ${limiter}`,
+    verb: 'Take back',
+    sentence: () => (
+      <>
+        <Whom limiter={limiter} of={of} />: now {live.words}; then <strong>{live.default}</strong>.{' '}
+        {followers(processes)}
+      </>
+    ),
+    act: () => ({ act: 'clear-limit', limiter, ...(of !== undefined && { ref: of.ref }) }),
+  }
+}
+
+/** A policy in words. Only for one without `problemOf`. */
+function wordsOf(policy: string): string {
+  return parsePolicy(policy).map(promiseWords).join(' and ')
+}
+
+function problemOf(policy: string): string | undefined {
+  try {
+    if (policy.trim() === '') return 'Type a limit, like 100/1m.'
+    wordsOf(policy)
+    return undefined
+  } catch (error) {
+    return (error as Error).message
+  }
+}
+
+/** The limits of one policy that another has not, in words. */
+function vanished(limiter: string, before: string, after: string): string {
+  const kept = new Set(livePolicy(limiter, after).policy.map(({ name }) => name))
+  const gone = livePolicy(limiter, before).policy.filter(({ name }) => !kept.has(name))
+  return gone.map(promiseWords).join(' and ')
 }
