@@ -43,7 +43,6 @@ const FAULTS = ['/test/faults/']
 
 export default {
   reporters: ['default', '<rootDir>/scripts/tally-reporter.mjs'],
-  testSequencer: '<rootDir>/test/support/test-sequencer.cjs',
   // Tests wait for Redis or for a timer nearly half of the time: four workers keep two cores busy.
   maxWorkers: 4,
   // What a file leaves on the heap makes those after it slow: a worker that holds too much is replaced by a new one.
