@@ -277,21 +277,6 @@ describe.each([MEMORY, REDIS])('acquire on $name', ({ make, shared }) => {
         expect(here.order).toEqual(names.slice(0, i + 1))
       }
     })
-
-    test('an abort on one connection lets waiters on another move up', async () => {
-      const { limiter, another } = setUp(policy.replace('100ms', '1h'), {}, new ManualClock(START))
-      const other = another()
-      await limiter.consume('k', 2)
-      const control = new AbortController()
-      const first = limiter.acquire('k', { cost: 2, signal: control.signal })
-      await limiter.peek('k', 0)
-      const second = await new Served(other).ask('second', 2)
-      await listening(2)
-      control.abort(new Error('gone'))
-      await expect(first).rejects.toThrow('gone')
-      await limiter.reset('k')
-      expect(await second.end).toBe('granted')
-    })
   })
 
   test('a waiter that is not the first is refused at once if its turn comes too late', async () => {
@@ -338,12 +323,6 @@ describe.each([MEMORY, REDIS])('acquire on $name', ({ make, shared }) => {
     }
   })
 })
-
-/** Resolves when so many connections of the newest prefix hear of their turns. */
-async function listening(count: number): Promise<void> {
-  const channels = async () => (await client.pubsub('CHANNELS', `*acquire-${prefixes - 1}-*turns*`)) as string[]
-  await eventually(`${count} listen`, async () => (await channels()).length === count)
-}
 
 /** Resolves when so many wait for `k` under the newest prefix. */
 async function inLine(count: number): Promise<void> {
