@@ -374,7 +374,7 @@ function describeAnyAlgorithm(maker: StoreMaker, whole: Whole): void {
         )
       }))
 
-    test('a hundred limits for a hundred keys', () =>
+    whole.test('a hundred limits for a hundred keys', () =>
       onBench(async ({ store }) => {
         const policy = parsePolicy(
           Array.from({ length: 100 }, (_, i) => ({ quota: i + 1, window: '1m', algorithm: ALGORITHM_NAMES[i % 5] })),
@@ -389,7 +389,8 @@ function describeAnyAlgorithm(maker: StoreMaker, whole: Whole): void {
         )
         const expected = Array.from({ length: 100 }, (_, i) => i)
         for (const answer of verdicts) expect(answer.map(({ remaining }) => remaining)).toEqual(expected)
-      }))
+      }),
+    )
   })
 }
 
