@@ -332,6 +332,29 @@ async function inLine(count: number): Promise<void> {
   })
 }
 
+describe('a store of the user, which keeps no lines: waiters', () => {
+  test('whose turn would come after their timeout are refused at once, also those behind the first', async () => {
+    const store = new StubStore()
+    store.deny(60_000)
+    const limiter = new RateLimiter({ policy: '1/1h', store, denyCache: false })
+    const control = new AbortController()
+    const first = limiter.acquire('k', { signal: control.signal })
+    const tooFar = 'which is after the timeout'
+    await expect(limiter.acquire('k', { timeout: '1s' })).rejects.toThrow(tooFar)
+    // By now the first one knows how long it will be.
+    await expect(limiter.acquire('k', { timeout: '1s' })).rejects.toThrow(tooFar)
+    control.abort(new Error('enough'))
+    await expect(first).rejects.toThrow('enough')
+  })
+
+  test('are refused at the end of their timeout while the store is silent', async () => {
+    const store = new StubStore()
+    store.answer = () => new Promise(() => {})
+    const limiter = new RateLimiter({ policy: '1/1h', store, deadline: '1s', observer: {} })
+    await expect(limiter.acquire('k', { timeout: 30 })).rejects.toThrow('the turn did not come within 30 ms')
+  })
+})
+
 test('only the first in line asks a store of the user, and only when it may come back', async () => {
   const store = new StubStore()
   store.deny(100)
