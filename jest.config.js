@@ -32,6 +32,9 @@ const shared = {
 /** What opens pages in a real browser. */
 const BROWSER = ['/test/browser/']
 
+/** The contracts of clients, over the newest version of each. */
+const CLIENTS = ['/test/clients/']
+
 /** The contracts once more, for the versions of clients and frameworks before the newest. */
 const VERSIONS = ['/test/versions/']
 
@@ -41,9 +44,15 @@ const STORMS = ['/test/storms/']
 /** What breaks servers on purpose and measures how long it took. */
 const FAULTS = ['/test/faults/']
 
+/** What the documents and the examples say. */
+const DOCUMENTS = ['/test/check/', '/test/docs/']
+
 export default {
+  // For `npm run coverage`. What runs in processes of its own (the command line, the page, examples) does not count.
+  coverageProvider: 'v8',
+  collectCoverageFrom: ['src/**/*.ts', '!src/redis/scripts.ts', '!src/dashboard/page-files.ts'],
+  coverageReporters: ['text-summary', 'html', 'json'],
   reporters: ['default', '<rootDir>/scripts/tally-reporter.mjs'],
-  testSequencer: '<rootDir>/test/support/test-sequencer.cjs',
   // Tests wait for Redis or for a timer nearly half of the time: four workers keep two cores busy.
   maxWorkers: 4,
   // What a file leaves on the heap makes those after it slow: a worker that holds too much is replaced by a new one.
@@ -55,13 +64,23 @@ export default {
       ...shared,
       displayName: 'test',
       testMatch: ['<rootDir>/test/**/*.test.ts'],
-      testPathIgnorePatterns: ['/node_modules/', '/test/check/', ...BROWSER, ...FAULTS, ...STORMS, ...VERSIONS],
+      testPathIgnorePatterns: [
+        '/node_modules/',
+        ...DOCUMENTS,
+        ...BROWSER,
+        ...FAULTS,
+        ...STORMS,
+        ...CLIENTS,
+        ...VERSIONS,
+      ],
     },
+    // In a run of its own: two versions of GLIDE in one process mix up their messages.
+    { ...shared, displayName: 'clients', testMatch: CLIENTS.map(path => `<rootDir>${path}**/*.test.ts`) },
     { ...shared, displayName: 'versions', testMatch: VERSIONS.map(path => `<rootDir>${path}**/*.test.ts`) },
     { ...shared, displayName: 'storms', testMatch: STORMS.map(path => `<rootDir>${path}**/*.test.ts`) },
     // By the clock on the wall, with several processes: for a machine that does nothing else.
     { ...shared, displayName: 'faults', testMatch: FAULTS.map(path => `<rootDir>${path}**/*.test.ts`) },
     { ...shared, displayName: 'browser', testMatch: BROWSER.map(path => `<rootDir>${path}**/*.test.ts`) },
-    { ...shared, displayName: 'check', testMatch: ['<rootDir>/test/check/**/*.test.ts'] },
+    { ...shared, displayName: 'check', testMatch: DOCUMENTS.map(path => `<rootDir>${path}**/*.test.ts`) },
   ],
 }

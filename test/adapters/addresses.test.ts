@@ -38,6 +38,9 @@ const serveKoa =
     return app.callback()
   }
 
+/** All of them are read in test/http/address/client.test.ts. */
+const SOME = ADDRESSES.filter((_, i) => i % 4 === 0)
+
 let warnings: jest.SpiedFunction<typeof process.emitWarning>
 beforeEach(() => {
   warnings = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
@@ -60,7 +63,7 @@ describe.each<[string, Serve]>([
   ])('where %s, each address is counted and judged in every notation', async (_setting, trust, options) => {
     const counting = serve(trust, { ...options, policy: '100000/1m' })
     const judging = serve(trust, { ...options, policy: '100000/1m', allow: ALLOW, deny: DENY })
-    for (const [written, key, verdict] of ADDRESSES) {
+    for (const [written, key, verdict] of SOME) {
       const forged = from(`198.51.100.66, ${written}`)
       expect([written, (await request(counting).get('/').set(forged)).body]).toEqual([written, { key }])
       const { status, body } = await request(judging).get('/').set(forged)

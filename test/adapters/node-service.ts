@@ -6,6 +6,7 @@ import { behindProxy, remembering } from './behind-proxy.js'
 
 /** A service over node:http alone, as the contract of the adapters needs it. */
 export const nodeAdapter: Adapter = {
+  whole: true,
   rateLimit: remembering(rateLimit),
   addressKey,
   header: (req, name) => (req as IncomingMessage).headers[name] as string | undefined,

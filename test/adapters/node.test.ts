@@ -13,6 +13,7 @@ import { nodeAdapter } from './node-service.js'
 adapterContract('node:http', nodeAdapter)
 
 describeConcurrencyLimit('node:http', {
+  whole: true,
   concurrencyLimit,
   header: (req, name) => (req as IncomingMessage).headers[name] as string | undefined,
   told: res => [(res as ServerResponse).statusCode, (res as ServerResponse).getHeader('retry-after')?.toString()],

@@ -115,6 +115,21 @@ describe('messages of any emitter', () => {
     expect(heard).toEqual(['1', '2', '3', 'closed'])
   })
 
+  test('pause a socket that can while 64 of them wait for a store, and let it go on when they are judged', async () => {
+    const { socket, heard } = emitter({ limiter: new RateLimiter({ policy: '99/1m', store: slow(frozen()) }) })
+    const flow: string[] = []
+    const pause = () => flow.push(`paused after ${heard.length}`)
+    const resume = () => flow.push(`resumed after ${heard.length}`)
+    Object.assign(socket, { pause, resume })
+    // The first one is asked for; the others wait.
+    for (let i = 0; i < 64; i++) socket.emit('message', `${i}`)
+    expect(flow).toEqual([])
+    socket.emit('message', '64')
+    expect(flow).toEqual(['paused after 0'])
+    await eventually('it goes on', async () => flow.length > 1)
+    expect(flow).toEqual(['paused after 0', 'resumed after 65'])
+  })
+
   test('pass again when the limit has been ended', () => {
     const { socket, heard, end } = emitter({ policy: '1/1m', store: frozen() })
     socket.emit('message', '1')

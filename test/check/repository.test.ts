@@ -51,7 +51,7 @@ describe('the repository', () => {
 
   test('every example is run by a test', () => {
     const examples = readdirSync(join(root, 'examples')).filter(name => name.endsWith('.ts'))
-    const tests = textOf('test/examples.test.ts')
+    const tests = textOf('test/docs/examples.test.ts')
     expect(examples.length).toBeGreaterThan(0)
     expect(examples.filter(name => !tests.includes(name))).toEqual([])
   })

@@ -15,7 +15,7 @@ const fails = () => {
 }
 const rejects = async () => fails()
 
-describe('each option acts as with express-rate-limit, over Express 4 and 5', () => {
+describe('each option acts as with express-rate-limit', () => {
   test.each<[string, Partial<Options> | undefined]>([
     ['no options', undefined],
     ['an option that is undefined', { limit: undefined, windowMs: undefined, store: undefined, message: undefined }],

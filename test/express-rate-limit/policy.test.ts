@@ -72,10 +72,10 @@ describe('algorithm and policy', () => {
   })
 
   test('a leaky bucket holds requests back until they may leave', async () => {
-    const { world, app } = create({ limit: 2, windowMs: 100, algorithm: 'leaky-bucket' })
+    const { world, app } = create({ limit: 2, windowMs: 2000, algorithm: 'leaky-bucket' })
     const begun = performance.now()
     const answers = await Promise.all([world.get(app), world.get(app), world.get(app)])
-    expect(performance.now() - begun).toBeGreaterThanOrEqual(49)
+    expect(performance.now() - begun).toBeGreaterThanOrEqual(999)
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 429])
   })
 

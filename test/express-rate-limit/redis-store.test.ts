@@ -190,7 +190,7 @@ describe('behind a limiter', () => {
 
   test('another algorithm counts on the same Redis, and refusals spend nothing', async () => {
     const world = new World(OURS, express)
-    const store = new RedisStore({ client })
+    const store = new RedisStore({ client, deadline: '5s' })
     const limiter = world.limiter({ limit: 2, windowMs: 60_000, algorithm: 'sliding-window', store })
     const app = world.serve(limiter)
     expect(await world.statuses(4, app)).toEqual([200, 200, 429, 429])

@@ -4,6 +4,7 @@ import theirs, { MemoryStore as TheirStore } from 'express-rate-limit'
 import express4 from 'express4'
 import request from 'supertest'
 import ours, { MemoryStore as OurStore } from '../../src/express-rate-limit/index.js'
+import { wholeFor } from '../support/everywhere.js'
 
 /** The import of a service: the one line that a user changes. */
 export interface Module {
@@ -21,10 +22,13 @@ export const THEIRS: Module = {
 
 export const START = 1_700_000_000_400
 
-const FRAMEWORKS: ReadonlyArray<[name: string, create: () => Express]> = [
-  ['Express 4', express4],
-  ['Express 5', express],
-]
+const FRAMEWORKS = wholeFor(false).orFew<[name: string, create: () => Express]>(
+  [
+    ['Express 5', express],
+    ['Express 4', express4],
+  ],
+  1,
+)
 
 export interface Answer {
   status: number
@@ -109,7 +113,7 @@ const tell: RequestHandler = (req, res) => {
   res.json({ rateLimit, current: rateLimit?.current, other })
 }
 
-/** A scenario must have the same result with our module as with theirs, over each version of Express. */
+/** A scenario must have the same result with our module as with theirs. */
 export async function sameOnBoth(scenario: (world: World) => Promise<unknown> | unknown): Promise<unknown> {
   let last: unknown
   for (const [name, create] of FRAMEWORKS) {

@@ -10,6 +10,7 @@ import { ManualClock } from '../../src/testing.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
 import { START } from '../support/stories.js'
+import { StubStore } from '../support/stub-store.js'
 
 let redis: RedisServer
 let client: Redis
@@ -93,6 +94,9 @@ describe.each([MEMORY, REDIS])('acquire on $name', ({ make, shared }) => {
     ['sliding-window', '2/100ms'],
     ['token-bucket', '2/100ms token-bucket burst=2'],
     ['leaky-bucket', '2/100ms leaky-bucket burst=2'],
+    ['fixed-window', '2/100ms fixed-window'],
+    ['sliding-counter', '2/100ms sliding-counter'],
+    ['several limits', '2/100ms; 100/1h token-bucket'],
   ])('books under %s', (algorithm, policy) => {
     test('grants in the order of the requests, and no more than the policy allows', async () => {
       const { limiter } = setUp(policy)
@@ -251,14 +255,11 @@ describe.each([MEMORY, REDIS])('acquire on $name', ({ make, shared }) => {
       expect(await left(limiter)).toBe(2)
     })
 
-    if (!shared) return
+    // Under several limits each process has a line of its own.
+    if (!shared || algorithm === 'several limits') return
 
     test('is one line for all processes: requests over two connections are granted in their order', async () => {
-      const one = {
-        'sliding-window': '1/1h',
-        'token-bucket': '1/1h token-bucket burst=1',
-        'leaky-bucket': '1/1h leaky-bucket burst=1',
-      }[algorithm]!
+      const one = policy.replace('2/100ms', '1/1h').replace('burst=2', 'burst=1')
       const { limiter, another } = setUp(one)
       const here = new Served(limiter)
       const there = new Served(another(), here.order)
@@ -276,29 +277,52 @@ describe.each([MEMORY, REDIS])('acquire on $name', ({ make, shared }) => {
         expect(here.order).toEqual(names.slice(0, i + 1))
       }
     })
+  })
 
-    test('an abort on one connection lets waiters on another move up', async () => {
-      const { limiter, another } = setUp(policy.replace('100ms', '1h'), {}, new ManualClock(START))
-      const other = another()
-      await limiter.consume('k', 2)
-      const control = new AbortController()
-      const first = limiter.acquire('k', { cost: 2, signal: control.signal })
-      await limiter.peek('k', 0)
-      const second = await new Served(other).ask('second', 2)
-      await listening(2)
-      control.abort(new Error('gone'))
-      await expect(first).rejects.toThrow('gone')
+  test('a waiter that is not the first is refused at once if its turn comes too late', async () => {
+    const { limiter } = setUp('1/500ms fixed-window')
+    await limiter.consume('k')
+    const order: string[] = []
+    const first = limiter.acquire('k').then(() => order.push('first granted'))
+    // Its turn would come in a second.
+    const second = limiter.acquire('k', { timeout: '900ms' }).catch(error => order.push(error.code))
+    await Promise.all([first, second])
+    expect(order).toEqual(['SPILLWAY_TIMEOUT', 'first granted'])
+    // Nobody has spent the permit of the next window.
+    await new Promise(resolve => setTimeout(resolve, 500))
+    expect((await limiter.peek('k', 0)).remaining).toBe(1)
+  })
+
+  test('a grant to a waiter that has left is given back', async () => {
+    const { limiter } = setUp('3/1h fixed-window')
+    const control = new AbortController()
+    const first = limiter.acquire('k', { cost: 3, signal: control.signal })
+    control.abort(new Error('gone'))
+    if (!shared) {
+      // Granted before anybody could give up.
+      await first
       await limiter.reset('k')
-      expect(await second.end).toBe('granted')
-    })
+    } else await expect(first).rejects.toThrow('gone')
+    expect(await limiter.acquire('k', { cost: 3 })).toMatchObject({ allowed: true, remaining: 0 })
+  })
+
+  test('a cost that one of several limits never allows is an error at once, and spends nothing', async () => {
+    const { limiter } = setUp('5/1h fixed-window; 2/1h sliding-counter')
+    await expect(limiter.acquire('k', { cost: 3 })).rejects.toThrow(
+      'cost 3: limit "2-per-1h" never allows so much at once',
+    )
+    expect(await left(limiter)).toBe(2)
+  })
+
+  test('in shadow mode no request waits', async () => {
+    for (const policy of ['1/1h', '1/1h fixed-window']) {
+      const { limiter } = setUp(policy, { shadow: true })
+      await limiter.acquire('k')
+      expect(await limiter.acquire('k')).toMatchObject({ allowed: true, remaining: 0, verdicts: [{ allowed: false }] })
+      expect(await limiter.acquire('k', { cost: 5 })).toMatchObject({ allowed: true })
+    }
   })
 })
-
-/** Resolves when so many connections of the newest prefix hear of their turns. */
-async function listening(count: number): Promise<void> {
-  const channels = async () => (await client.pubsub('CHANNELS', `*acquire-${prefixes - 1}-*turns*`)) as string[]
-  await eventually(`${count} listen`, async () => (await channels()).length === count)
-}
 
 /** Resolves when so many wait for `k` under the newest prefix. */
 async function inLine(count: number): Promise<void> {
@@ -307,3 +331,40 @@ async function inLine(count: number): Promise<void> {
     return (await client.zcard(line)) === count
   })
 }
+
+describe('a store of the user, which keeps no lines: waiters', () => {
+  test('whose turn would come after their timeout are refused at once, also those behind the first', async () => {
+    const store = new StubStore()
+    store.deny(60_000)
+    const limiter = new RateLimiter({ policy: '1/1h', store, denyCache: false })
+    const control = new AbortController()
+    const first = limiter.acquire('k', { signal: control.signal })
+    const tooFar = 'which is after the timeout'
+    await expect(limiter.acquire('k', { timeout: '1s' })).rejects.toThrow(tooFar)
+    // By now the first one knows how long it will be.
+    await expect(limiter.acquire('k', { timeout: '1s' })).rejects.toThrow(tooFar)
+    control.abort(new Error('enough'))
+    await expect(first).rejects.toThrow('enough')
+  })
+
+  test('are refused at the end of their timeout while the store is silent', async () => {
+    const store = new StubStore()
+    store.answer = () => new Promise(() => {})
+    const limiter = new RateLimiter({ policy: '1/1h', store, deadline: '1s', observer: {} })
+    await expect(limiter.acquire('k', { timeout: 30 })).rejects.toThrow('the turn did not come within 30 ms')
+  })
+})
+
+test('only the first in line asks a store of the user, and only when it may come back', async () => {
+  const store = new StubStore()
+  store.deny(100)
+  const limiter = new RateLimiter({ policy: '1/1s fixed-window', store, denyCache: false })
+  const control = new AbortController()
+  const waiting = Array.from({ length: 100 }, () => limiter.acquire('k', { signal: control.signal }).catch(() => {}))
+  // The subject is how often the store is asked in a quarter of a second.
+  await new Promise(resolve => setTimeout(resolve, 250))
+  expect(store.calls.length).toBeGreaterThanOrEqual(2)
+  expect(store.calls.length).toBeLessThanOrEqual(3)
+  control.abort(new Error('enough'))
+  await Promise.all(waiting)
+})

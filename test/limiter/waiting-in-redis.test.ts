@@ -125,31 +125,6 @@ describe('a waiter', () => {
     20_000,
   )
 
-  test('moves up at once when another connection gives units back', async () => {
-    const limiter = limiterOf('1/1h')
-    await limiter.consume('k')
-    const waiting = limiter.acquire('k')
-    await inLine(1)
-    const startedAt = performance.now()
-    await limiterOf('1/1h', {}, redis.client()).refund('k')
-    expect(await waiting).toMatchObject({ allowed: true, remaining: 0 })
-    expect(performance.now() - startedAt).toBeLessThan(1000)
-    expect(await limiter.consume('k')).toMatchObject({ allowed: false })
-  })
-
-  test('waits no longer than promised when the message of its moving up is lost', async () => {
-    const listener = redis.client()
-    const limiter = limiterOf('1/400ms', {}, listener)
-    await limiter.consume('k')
-    const startedAt = performance.now()
-    const waiting = limiter.acquire('k')
-    await inLine(1)
-    await client.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
-    await limiterOf('1/400ms').refund('k')
-    await waiting
-    expect(performance.now() - startedAt).toBeLessThan(5000)
-  })
-
   test.each(KINDS)('leaves no key without a lifetime (%s)', async policy => {
     const limiter = limiterOf(policy)
     const control = new AbortController()
@@ -252,20 +227,6 @@ describe('a step of the clock while a line waits', () => {
       await limiter.close()
     },
   )
-})
-
-describe('close', () => {
-  test('rejects all waiters, and they have left the line when it resolves', async () => {
-    const limiter = limiterOf('1/1h', { deadline: 50 })
-    await limiter.acquire('k')
-    const waiting = Array.from({ length: 600 }, () => limiter.acquire('k').catch(error => error))
-    await inLine(600)
-    const flying = limiter.acquire('k').catch(error => error)
-    await limiter.close()
-    expect(await client.keys('*:line')).toEqual([])
-    for (const error of await Promise.all([...waiting, flying])) expect(error).toBeInstanceOf(StoreError)
-    expect(await limiterOf('2/1h').acquire('other', { timeout: 0 })).toMatchObject({ allowed: true })
-  })
 })
 
 describe('an ask', () => {

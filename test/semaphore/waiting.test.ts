@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { CostError, NotInitializedError, SpillwayError } from '../../src/core/errors.js'
+import { CostError, NotInitializedError } from '../../src/core/errors.js'
 import { semaphoreAsk } from '../../src/redis/scripts.js'
 import type { Lease } from '../../src/semaphore/lease.js'
 import { type AcquireOptions, Semaphore, type SemaphoreOptions } from '../../src/semaphore/semaphore.js'
@@ -52,76 +52,6 @@ async function ghosts(name: string, count: number, permits = 1): Promise<void> {
 }
 
 describe('waiters', () => {
-  test('ask about once a second where the user may not subscribe', async () => {
-    const admin = redis.client()
-    await admin.call('ACL', 'SETUSER', 'deaf', 'on', '>secret', '~*', '&*', '+@all', '-subscribe')
-    const name = fresh()
-    const holder = open(name, { permits: 1 })
-    const lease = await holder.acquire()
-    const deaf = new Semaphore(redis.client({ username: 'deaf', password: 'secret' }), name)
-    const { state, done } = taking(deaf)
-    await inLine(holder, 1)
-    // Long enough to be told that it may not subscribe.
-    await sleep(200)
-    const releasedAt = performance.now()
-    await lease.release()
-    await done
-    expect(performance.now() - releasedAt).toBeLessThan(2000)
-    await state.lease?.release()
-  })
-
-  test('are served in the order in which they came, over all processes', async () => {
-    const name = fresh()
-    const holder = open(name, { permits: 1 })
-    const first = await holder.acquire()
-    const processes = [open(name), open(name), open(name)]
-    const order: number[] = []
-    const all: Promise<void>[] = []
-    for (let i = 0; i < 9; i++) {
-      const waiting = processes[i % 3].use(async () => void order.push(i))
-      all.push(waiting)
-      await inLine(holder, i + 1)
-    }
-    await first.release()
-    await Promise.all(all)
-    expect(order).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8])
-    expect(await holder.availablePermits()).toBe(1)
-  })
-
-  test('for several permits get all or none, and are not starved by smaller requests', async () => {
-    const name = fresh()
-    const a = open(name, { permits: 3 })
-    const held = [await a.acquire(), await a.acquire(), await a.acquire()]
-    const three = taking(open(name), { permits: 3 })
-    await inLine(a, 1)
-    const one = taking(open(name))
-    await inLine(a, 2)
-    await held[0].release()
-    await held[1].release()
-    expect(await a.tryAcquire()).toBeNull()
-    expect([three.state, one.state]).toEqual([{}, {}])
-    await held[2].release()
-    await three.done
-    expect(one.state).toEqual({})
-    await three.state.lease?.release()
-    await one.done
-    expect(one.state.lease?.held).toBe(true)
-  })
-
-  test('are not overtaken by tryAcquire, although permits are free', async () => {
-    const name = fresh()
-    const a = open(name, { permits: 2 })
-    const held = await a.acquire()
-    const two = taking(open(name), { permits: 2 })
-    await inLine(a, 1)
-    expect(await a.availablePermits()).toBe(1)
-    expect(await a.tryAcquire()).toBeNull()
-    await held.release()
-    await two.done
-    await two.state.lease?.release()
-    expect(await a.tryAcquire()).not.toBeNull()
-  })
-
   test('are served when permits are added', async () => {
     const name = fresh()
     const a = open(name, { permits: 1 })
@@ -157,41 +87,6 @@ describe('waiters', () => {
     expect(next.state.lease!.expiresAt - 30_000).toBeGreaterThanOrEqual(held.expiresAt)
     expect(held.held).toBe(false)
     expect(held.signal.aborted).toBe(true)
-  })
-
-  test('reject with the reason of their signal, and leave the line', async () => {
-    const name = fresh()
-    const a = open(name, { permits: 1 })
-    const held = await a.acquire()
-    const abort = new AbortController()
-    const reason = new Error('enough')
-    const first = taking(open(name), { signal: abort.signal })
-    await inLine(a, 1)
-    const second = taking(open(name))
-    await inLine(a, 2)
-    abort.abort(reason)
-    await first.done
-    expect(first.state.error).toBe(reason)
-    await inLine(a, 1)
-    await held.release()
-    await second.done
-    expect(second.state.lease?.held).toBe(true)
-    await expect(a.acquire({ signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
-  })
-
-  test('reject on close, and leave the line', async () => {
-    const name = fresh()
-    const a = open(name, { permits: 1 })
-    const held = await a.acquire()
-    const b = open(name)
-    const waiting = taking(b)
-    await inLine(a, 1)
-    await b.close()
-    await waiting.done
-    expect(waiting.state.error).toBeInstanceOf(SpillwayError)
-    expect(await a.waiting()).toBe(0)
-    await expect(b.acquire()).rejects.toThrow(/was closed/)
-    expect(await held.release()).toBe(true)
   })
 
   test('of a deleted semaphore reject with NotInitializedError, or continue if the number of permits is known', async () => {
@@ -240,20 +135,6 @@ describe('a waiter whose process has died', () => {
 })
 
 describe('a lost message', () => {
-  test('after every listening connection was killed delays waiters, but does no other harm', async () => {
-    const name = fresh()
-    const a = open(name, { permits: 1 })
-    let held = await a.acquire()
-    for (let i = 0; i < 3; i++) {
-      const waiting = taking(open(name))
-      await inLine(a, 1)
-      await Promise.all([redis.client().call('CLIENT', 'KILL', 'TYPE', 'pubsub'), held.release()])
-      await waiting.done
-      held = waiting.state.lease as Lease
-      expect(held.held).toBe(true)
-    }
-  })
-
   test('that comes before the answer to the join is not lost', async () => {
     const name = fresh()
     const a = open(name, { permits: 1 })
@@ -282,18 +163,6 @@ describe('a lost message', () => {
     await waiting.done
     // Two answers late by 100 ms each; the safety check comes after 5 s.
     expect(performance.now() - releasedAt).toBeLessThan(800)
-  })
-
-  test('is replaced by asking if the client provides no connection to listen on', async () => {
-    const name = fresh()
-    const a = open(name, { permits: 1 })
-    const held = await a.acquire()
-    const client = Object.create(redis.client(), { duplicate: { value: undefined } })
-    const deaf = taking(new Semaphore(client, name))
-    await inLine(a, 1)
-    await held.release()
-    await deaf.done
-    expect(deaf.state.lease?.held).toBe(true)
   })
 
   test('with the whole line, as by FLUSHALL, does no harm: waiters create the line again', async () => {
@@ -327,33 +196,6 @@ describe('a lost message', () => {
     await eventually('lost', async () => held.signal.aborted)
     await server.stop()
   })
-})
-
-describe('an abort at the moment of the hand-over', () => {
-  test('leaks nothing, a thousand times', async () => {
-    const name = fresh()
-    const a = open(name, { permits: 3 })
-    await a.permits()
-    const lanes = Array.from({ length: 10 }, async (_, lane) => {
-      const b = open(name)
-      for (let i = 0; i < 100; i++) {
-        const abort = new AbortController()
-        const waiting = taking(b, { signal: abort.signal })
-        const moment = (lane * 37 + i * 17) % 40
-        if (moment < 10) await Promise.resolve()
-        // A signal is aborted at any moment around the grant.
-        else await sleep(moment / 20)
-        abort.abort()
-        await waiting.done
-        await waiting.state.lease?.release()
-      }
-      await b.close()
-    })
-    await Promise.all(lanes)
-    expect(await a.availablePermits()).toBe(3)
-    expect(await a.holders()).toEqual([])
-    expect(await a.waiting()).toBe(0)
-  }, 20_000)
 })
 
 describe('many who take turns', () => {

@@ -98,23 +98,6 @@ async function spent(rate: number, options: Partial<RateOptions> = {}) {
 }
 
 describe('waiters', () => {
-  test('are served in the order in which they came, over all connections', async () => {
-    const name = fresh()
-    const limiters = [open(name), open(name), open(name)]
-    await limiters[0].setRate({ rate: 1, interval: 60_000 })
-    await limiters[0].acquire()
-    const order: number[] = []
-    const all: Promise<unknown>[] = []
-    for (let i = 0; i < 12; i++) {
-      const asked = limiters[i % 3].acquire()
-      all.push(asked.then(() => order.push(i)))
-      await inLine(name, i + 1)
-    }
-    await limiters[0].setRate({ rate: 1, interval: 25 }, { keepState: true })
-    await Promise.all(all)
-    expect(order).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11])
-  })
-
   test('are served in the order of their requests, a thousand at once in one process', async () => {
     const limiter = open(fresh())
     await limiter.setRate({ rate: 100, interval: 25 })
@@ -126,26 +109,6 @@ describe('waiters', () => {
       }),
     )
     expect(order).toEqual(Array.from({ length: 1000 }, (_, i) => i))
-  })
-
-  test('for many permits are not starved by smaller requests, and tryAcquire overtakes none', async () => {
-    const { name, clock, limiter, other } = await spent(5)
-    await limiter.release(2)
-    const five = taking(other(), 5)
-    await inLine(name, 1)
-    expect(await limiter.tryAcquire()).toBe(false)
-    expect(await limiter.availablePermits()).toBe(0)
-    const one = taking(other())
-    await inLine(name, 2)
-    expect(await waitingIn(name)).toBe(2)
-    clock.advance(60_000)
-    expect(await limiter.tryAcquire()).toBe(false)
-    await five.done
-    expect(five.granted).toBe(true)
-    expect(one.granted).toBe(false)
-    await limiter.release(1)
-    await one.done
-    expect(one.granted).toBe(true)
   })
 
   test('do not delay a request for 0 permits, and it does not advance them', async () => {
@@ -214,42 +177,6 @@ describe('a timeout', () => {
 })
 
 describe('waiters further back move up', () => {
-  test('at once when a signal is aborted, which rejects with its reason and spends nothing', async () => {
-    const { name, clock, limiter, other } = await spent(2)
-    const abort = new AbortController()
-    const reason = new Error('enough')
-    const two = taking(limiter, 2, { signal: abort.signal })
-    await inLine(name, 1)
-    const behind = taking(other(), 1)
-    await inLine(name, 2)
-    expect(await waitingIn(name)).toBe(2)
-    clock.advance(59_990)
-    const abortedAt = performance.now()
-    abort.abort(reason)
-    await two.done
-    expect(two.error).toBe(reason)
-    expect(two.endedAt - abortedAt).toBeLessThan(20)
-    clock.advance(10)
-    await behind.done
-    expect(behind.endedAt - abortedAt).toBeLessThan(SOON_MS)
-    expect(await limiter.availablePermits()).toBe(1)
-  })
-
-  test('at once when permits are released', async () => {
-    const { name, limiter, other } = await spent(3)
-    const waiting = [taking(other(), 1)]
-    await inLine(name, 1)
-    waiting.push(taking(other(), 2))
-    await inLine(name, 2)
-    const releasedAt = performance.now()
-    await limiter.release(1)
-    await waiting[0].done
-    expect(waiting[0].endedAt - releasedAt).toBeLessThan(SOON_MS)
-    expect(waiting[1].granted).toBe(false)
-    await limiter.release(3)
-    await waiting[1].done
-  })
-
   test('at once when the rate is raised, as far as it goes', async () => {
     const { name, limiter, other } = await spent(1)
     const waiting: Waiting[] = []
@@ -301,36 +228,9 @@ describe('waiters further back move up', () => {
     expect(await waitingIn(name)).toBe(1)
     expect(second.error).toBeUndefined()
   })
-
-  test('when a process closes its limiter, whose waiters reject', async () => {
-    const { name, limiter, other } = await spent(1)
-    const closing = other()
-    const lost = [taking(closing), taking(closing)]
-    await inLine(name, 2)
-    const behind = taking(other())
-    await inLine(name, 3)
-    await closing.close()
-    expect(lost.map(({ error }) => error)).toEqual([expect.any(StoreError), expect.any(StoreError)])
-    expect(await waitingIn(name)).toBe(1)
-    await limiter.release(1)
-    await behind.done
-    expect(behind.granted).toBe(true)
-  })
 })
 
 describe('close', () => {
-  test('resolves when all waiters have left the line, also those with a request in flight', async () => {
-    const { name, limiter, other } = await spent(1)
-    const closing = other()
-    const lost = Array.from({ length: 700 }, () => taking(closing))
-    await closing.close()
-    expect(await waitingIn(name)).toBe(0)
-    await Promise.all(lost.map(({ done }) => done))
-    for (const { error } of lost) expect(error).toBeInstanceOf(StoreError)
-    await limiter.release(1)
-    expect(await limiter.availablePermits()).toBe(1)
-  })
-
   test('gives back a grant to a request in flight', async () => {
     const name = fresh()
     const limiter = open(name)
@@ -432,19 +332,6 @@ describe('a lost message', () => {
   afterAll(() => proxy.stop())
   const channels = async () => (await admin.pubsub('CHANNELS')) as string[]
   const deafen = () => admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
-
-  test('after every listening connection was killed is replaced by asking', async () => {
-    for (let i = 0; i < 3; i++) {
-      const { name, limiter, other } = await spent(1)
-      const waiting = [taking(other()), taking(other())]
-      await inLine(name, 2)
-      await deafen()
-      const setAt = performance.now()
-      await limiter.setRate({ rate: 3, interval: 60_000 }, { keepState: true })
-      await Promise.all(waiting.map(({ done }) => done))
-      expect(waiting[1].endedAt - setAt).toBeLessThan(1000)
-    }
-  })
 
   test('about a delete, a smaller rate or another mode still reaches every waiter', async () => {
     const ends: readonly (readonly [(limiter: SharedRateLimiter) => Promise<unknown>, unknown])[] = [

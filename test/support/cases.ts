@@ -1,11 +1,11 @@
 import { type Random, randomFrom } from './random.js'
 
-/** True if all random cases are played, as by `npm run test:random`; `npm test` plays the first fifth of them. */
+/** True if all random cases are played, as by `npm run test:random`; `npm test` plays the first tenth of them. */
 export const ALL_CASES = process.env.SPILLWAY_CASES === 'all'
 
 /** The number of random cases that this run plays, of all cases. */
 export function ofCases(all: number): number {
-  return ALL_CASES ? all : Math.ceil(all / 5)
+  return ALL_CASES ? all : Math.ceil(all / 10)
 }
 
 /** Enough to keep a connection busy; few, so that no case takes so long that Redis forgets keys of a clock that stands still. */

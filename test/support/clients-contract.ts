@@ -8,11 +8,8 @@ import { eventually } from './redis-process.js'
 import { RedisServer } from './redis-server.js'
 import { describeStore } from './store-contract.js'
 
-/**
- * The behaviour of a store and its waiters with every client, on one server and on a cluster. `elsewhere` names the clients that pass the contract of stores
- * in another file.
- */
-export function describeClients(kinds: Readonly<Record<string, ClientKind>>, elsewhere: RegExp): void {
+/** The behaviour of a store and its waiters with every client, on one server and on a cluster. */
+export function describeClients(kinds: Readonly<Record<string, ClientKind>>): void {
   let redis: RedisServer
   let cluster: RedisCluster
   beforeAll(async () => {
@@ -28,7 +25,7 @@ export function describeClients(kinds: Readonly<Record<string, ClientKind>>, els
     { name: `a cluster of ${name}`, make: () => kind.cluster(cluster) },
   ])
   let stores = 0
-  for (const { name, make } of forms.filter(({ name }) => !elsewhere.test(name))) {
+  for (const { name, make } of forms) {
     let client: RedisClient
     describeStore(`RedisStore over ${name}`, {
       make: clock => new RedisStore(client, { clock, prefix: `store ${stores++}` }),

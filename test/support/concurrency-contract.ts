@@ -12,6 +12,7 @@ import { Semaphore } from '../../src/semaphore/semaphore.js'
 import { MemoryStore } from '../../src/stores/memory/memory-store.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { ofCases } from './cases.js'
+import { wholeFor } from './everywhere.js'
 import { resetAtOnce } from './gone-clients.js'
 import { describePlaceEnds } from './place-ends.js'
 import { type RawClient, rawClient } from './raw-client.js'
@@ -22,6 +23,8 @@ type Options = ConcurrencyOptions<unknown, unknown>
 
 /** The parts that the tests of a framework provide. */
 export interface ConcurrencyAdapter {
+  /** true: over this one, all that src/http decides is tested, over Redis too. */
+  whole?: true
   concurrencyLimit(options: Options): ConcurrencyControls
   /** A service that passes each request through the limits and then to `handle`, whose text or stream it answers; errors are 500. */
   serve(
@@ -155,14 +158,17 @@ async function waitingIn(server: RedisServer): Promise<number> {
 
 /** The promises of `concurrencyLimit` for every framework, in one process and over Redis. */
 export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapter): void {
+  const whole = wholeFor(adapter.whole === true)
   let redis: RedisServer
   const running: Service[] = []
   const controls: ConcurrencyControls[] = []
   let names = 0
-  beforeAll(async () => {
-    redis = await RedisServer.start()
-  })
-  afterAll(() => redis.stop())
+  if (whole.runs) {
+    beforeAll(async () => {
+      redis = await RedisServer.start()
+    })
+    afterAll(() => redis.stop())
+  }
   afterEach(async () => {
     await Promise.all(running.splice(0).map(service => service.stop()))
     await Promise.all(controls.splice(0).map(control => control.close()))
@@ -179,13 +185,13 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
   }
   const user = (req: unknown) => adapter.header(req, 'x-user')
 
-  describe.each(['in one process', 'over Redis'])(`${name}: %s`, where => {
+  describe.each(whole.orFew(['in one process', 'over Redis'], 1))(`${name}: %s`, where => {
     const options = (own: Options): Options =>
       where === 'over Redis'
         ? { client: redis.client(), name: `${name}-${names++}`, deadline: '5s', ...own }
         : { store: new MemoryStore(), ...own }
 
-    test('with no permits refuses every request at once with its usual status, also with wait', async () => {
+    whole.test('with no permits refuses every request at once with its usual status, also with wait', async () => {
       for (const own of [{}, { key: user }, { key: user, wait: '20s' }, { wait: '20s' }]) {
         const service = await serve(limited(options({ permits: 0, ...own })))
         const { status, headers } = await service.ask({ 'x-user': 'ada' }).reply
@@ -243,24 +249,29 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       for (const { reply } of [...clients, network]) expect((await reply).status).toBe(200)
     })
 
-    test('refuses addresses on the deny list with 403, and lets those on the allow list pass without a place', async () => {
-      const lists = { proxies: 1, deny: ['203.0.113.0/24'], allow: ['10.0.0.0/8'] }
-      const service = await serve(limited(options({ permits: 0, ...lists })))
-      const statuses = []
-      for (const address of ['203.0.113.9', '10.1.2.3', '192.0.2.1']) {
-        statuses.push((await service.ask({ 'x-forwarded-for': address }, '/quick').reply).status)
-      }
-      expect(statuses).toEqual([403, 200, 503])
-      expect(service.done).toBe(1)
-    })
+    whole.test(
+      'refuses addresses on the deny list with 403, and lets those on the allow list pass without a place',
+      async () => {
+        const lists = { proxies: 1, deny: ['203.0.113.0/24'], allow: ['10.0.0.0/8'] }
+        const service = await serve(limited(options({ permits: 0, ...lists })))
+        const statuses = []
+        for (const address of ['203.0.113.9', '10.1.2.3', '192.0.2.1']) {
+          statuses.push((await service.ask({ 'x-forwarded-for': address }, '/quick').reply).status)
+        }
+        expect(statuses).toEqual([403, 200, 503])
+        expect(service.done).toBe(1)
+      },
+    )
 
-    test.each<[string, Omit<Options, 'permits'>]>([
-      ['no key', {}],
-      ['the address as its key', { key: 'address' }],
-      ['a key that is missing with the address', { key: () => undefined }],
-      ['skip', { skip: () => true }],
-      ['a deny list', { deny: ['127.0.0.0/8'] }],
-    ])('a client that has reset its connection reaches no handler and takes no place past %s', async (_, own) => {
+    test.each<[string, Omit<Options, 'permits'>]>(
+      whole.orFew([
+        ['no key', {}],
+        ['the address as its key', { key: 'address' }],
+        ['a key that is missing with the address', { key: () => undefined }],
+        ['skip', { skip: () => true }],
+        ['a deny list', { deny: ['127.0.0.0/8'] }],
+      ]),
+    )('a client that has reset its connection reaches no handler and takes no place past %s', async (_, own) => {
       const service = await serve(limited(options({ permits: 2, ...own })))
       resetAtOnce(service.port, 40)
       await service.allGone()
@@ -343,31 +354,35 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       await eventually('free', async () => (await service.ask({ 'x-user': 'ada' }, '/quick').reply).status === 200)
     })
 
-    test('with wait serves requests first come, first served, and refuses those for which the queue has no room', async () => {
-      let arrived = 0
-      const key = () => {
-        arrived++
-        return 'all'
-      }
-      const service = await serve(limited(options({ permits: 1, key, wait: '20s', queue: 2 })))
-      const replies = [service.ask()]
-      await service.holds(1)
-      const order: number[] = []
-      for (const i of [1, 2]) {
-        const asked = service.ask()
-        void asked.reply.then(() => order.push(i))
-        replies.push(asked)
-        await eventually('arrived', async () => arrived === i + 1)
-      }
-      expect((await service.ask().reply).status).toBe(429)
-      for (let i = 0; i < 3; i++) {
+    whole.test(
+      'with wait serves requests first come, first served, and refuses those for which the queue has no room',
+      async () => {
+        let arrived = 0
+        const key = () => {
+          arrived++
+          return 'all'
+        }
+        const service = await serve(limited(options({ permits: 1, key, wait: '20s', queue: 2 })))
+        const replies = [service.ask()]
         await service.holds(1)
-        service.finish()
-        expect((await replies[i].reply).status).toBe(200)
-      }
-      expect(order).toEqual([1, 2])
-      expect(service.most).toBe(1)
-    }, 20_000)
+        const order: number[] = []
+        for (const i of [1, 2]) {
+          const asked = service.ask()
+          void asked.reply.then(() => order.push(i))
+          replies.push(asked)
+          await eventually('arrived', async () => arrived === i + 1)
+        }
+        expect((await service.ask().reply).status).toBe(429)
+        for (let i = 0; i < 3; i++) {
+          await service.holds(1)
+          service.finish()
+          expect((await replies[i].reply).status).toBe(200)
+        }
+        expect(order).toEqual([1, 2])
+        expect(service.most).toBe(1)
+      },
+      20_000,
+    )
 
     test('mounted twice takes one place, waits for nobody, and warns once', async () => {
       const warned = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
@@ -391,7 +406,7 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       }
     })
 
-    test('two limits of different names have a place each', async () => {
+    whole.test('two limits of different names have a place each', async () => {
       const [first, second] = ['a', 'b'].map(name => limited(options({ permits: 1, name: `${name}-${names++}` })))
       const service = await serve(first, second)
       expect((await service.ask({}, '/quick').reply).status).toBe(200)
@@ -402,7 +417,7 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       expect((await other.reply).status).toBe(200)
     })
 
-    test('refuses at the end of wait', async () => {
+    whole.test('refuses at the end of wait', async () => {
       const service = await serve(limited(options({ permits: 1, wait: 50 })))
       const first = service.ask()
       await service.holds(1)
@@ -439,29 +454,33 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       expect((await next.reply).status).toBe(200)
     })
 
-    test('many requests that come and go leave every place free', async () => {
-      const service = await serve(limited(options({ permits: 3, key: () => 'all', wait: '20s', queue: 10_000 })))
-      const each = ofCases(50)
-      let served = 0
-      await Promise.all(
-        Array.from({ length: 20 }, async (_, lane) => {
-          for (let i = 0; i < each; i++) {
-            const { sent, reply } = service.ask({}, '/quick')
-            if ((lane + i) % 3 === 0) setTimeout(() => sent.destroy(), i % 5)
-            if ((await reply.catch(() => undefined))?.status === 200) served++
-          }
-        }),
-      )
-      expect(served).toBeGreaterThan(10 * each)
-      expect(service.most).toBeLessThanOrEqual(3)
-      const last = [service.ask(), service.ask(), service.ask()]
-      await service.holds(3)
-      for (const _ of last) service.finish()
-      for (const { reply } of last) expect((await reply).status).toBe(200)
-    }, 30_000)
+    whole.test(
+      'many requests that come and go leave every place free',
+      async () => {
+        const service = await serve(limited(options({ permits: 3, key: () => 'all', wait: '20s', queue: 10_000 })))
+        const each = ofCases(50)
+        let served = 0
+        await Promise.all(
+          Array.from({ length: 20 }, async (_, lane) => {
+            for (let i = 0; i < each; i++) {
+              const { sent, reply } = service.ask({}, '/quick')
+              if ((lane + i) % 3 === 0) setTimeout(() => sent.destroy(), i % 5)
+              if ((await reply.catch(() => undefined))?.status === 200) served++
+            }
+          }),
+        )
+        expect(served).toBeGreaterThan(10 * each)
+        expect(service.most).toBeLessThanOrEqual(3)
+        const last = [service.ask(), service.ask(), service.ask()]
+        await service.holds(3)
+        for (const _ of last) service.finish()
+        for (const { reply } of last) expect((await reply).status).toBe(200)
+      },
+      30_000,
+    )
   })
 
-  describe(`${name}: over Redis`, () => {
+  whole.describe(`${name}: over Redis`, () => {
     test('two processes share the places of a key', async () => {
       const shared = { permits: 1, key: () => 'all', name: `shared-${names++}`, deadline: '5s' }
       const store = new RedisStore(redis.client(), { prefix: 'app' })
@@ -587,7 +606,7 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
   describePlaceEnds(name, adapter)
 
   describe(`${name}: options`, () => {
-    test('that mean nothing are refused when the middleware is made', () => {
+    whole.test('that mean nothing are refused when the middleware is made', () => {
       const make = (options: unknown) => () => adapter.concurrencyLimit(options as Options)
       expect(make(undefined)).toThrow('concurrencyLimit: given undefined, expected options like { permits: 5 }')
       expect(make({})).toThrow('concurrencyLimit: permits undefined: expected an integer ≥ 0, like 5')
@@ -646,7 +665,7 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       expect((await broken.ask().reply).status).toBe(500)
     })
 
-    test('skip, message, statusCode and headers work', async () => {
+    whole.test('skip, message, statusCode and headers work', async () => {
       const skip = (req: unknown) => adapter.header(req, 'x-skip') === '1'
       const service = await serve(
         limited({ permits: 0, skip, message: { busy: true }, statusCode: 529, headers: false }),

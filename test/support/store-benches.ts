@@ -6,14 +6,14 @@ import { START } from './stories.js'
 export interface StoreMaker {
   /** A new store without anything in it, or with nothing under the keys of the others. */
   make(clock: ManualClock): Store
+  /** true: all that a store promises is tested on this one. */
+  whole?: true
   /**
    * All random cases: of each promise, default 11 500, of which at least 10 000 are denied for a time that ends; of each other
    * property, default 2000. `npm test` plays a part of them.
    */
   promises?: number
   properties?: number
-  /** Also every quota up to 1000, once on each kind of store; default: only if `promises` is not given. */
-  everyQuota?: boolean
   /** Before the first and after the last test. */
   start?(): Promise<unknown>
   stop?(): Promise<unknown>

@@ -1,42 +1,27 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import {
-  ALGORITHM_NAMES,
-  type AlgorithmName,
-  hasBurst,
-  type Limit,
-  parseLimit,
-  parsePolicy,
-} from '../../src/core/limit.js'
+import { ALGORITHM_NAMES, hasBurst, type Limit, parseLimit, parsePolicy } from '../../src/core/limit.js'
 import { BlockRule } from '../../src/stores/block-rule.js'
 import type { Charge, Store } from '../../src/stores/store.js'
 import { describeAlgorithm } from './algorithm-contract.js'
 import { forCases } from './cases.js'
+import { type Whole, wholeFor } from './everywhere.js'
 import { randomHistory, randomLimit, Subject } from './scenario.js'
 import { benchesOf, type StoreMaker } from './store-benches.js'
 import { START, STORIES } from './stories.js'
 import { capacityOf, expectSameVerdict, expectSameVerdicts, freshVerdict } from './verdicts.js'
 
-/** What belongs to one algorithm, or to none. */
-export type StorePart = AlgorithmName | 'any algorithm'
-
-/** What every store promises, or parts of it: the whole takes long where there are many random cases. */
-export function describeStore(
-  name: string,
-  maker: StoreMaker,
-  parts: readonly StorePart[] = [...ALGORITHM_NAMES, 'any algorithm'],
-): void {
+/** What every store promises; of a client that only carries the calls of `RedisStore`, what depends on it. */
+export function describeStore(name: string, maker: StoreMaker): void {
+  const whole = wholeFor(maker.whole === true)
   describe(name, () => {
     beforeAll(async () => void (await maker.start?.()), 60_000)
     afterAll(async () => void (await maker.stop?.()))
-
-    for (const part of parts) {
-      if (part === 'any algorithm') describeAnyAlgorithm(maker)
-      else describeAlgorithm(part, maker)
-    }
+    describeAnyAlgorithm(maker, whole)
+    if (whole.runs) for (const algorithm of ALGORITHM_NAMES) describeAlgorithm(algorithm, maker)
   })
 }
 
-function describeAnyAlgorithm(maker: StoreMaker): void {
+function describeAnyAlgorithm(maker: StoreMaker, whole: Whole): void {
   const { properties = 2000 } = maker
   const { onBench, onAnyBench } = benchesOf(maker)
 
@@ -60,7 +45,7 @@ function describeAnyAlgorithm(maker: StoreMaker): void {
   describe('several limits', () => {
     const random = (id: string, work: Parameters<typeof forCases>[2]) => forCases(Math.ceil(properties / 2), id, work)
 
-    test('are decided together: all spend or none does', () =>
+    whole.test('are decided together: all spend or none does', () =>
       random('all or none', (random, id) =>
         onAnyBench(async given => {
           const limits = Array.from({ length: random.integer(2, 6) }, (_, i) => ({
@@ -83,9 +68,10 @@ function describeAnyAlgorithm(maker: StoreMaker): void {
             expect(after.map(({ remaining }) => remaining)).toEqual(left)
           }
         }),
-      ))
+      ),
+    )
 
-    test('denied together are allowed together at the longest of their waits', () =>
+    whole.test('denied together are allowed together at the longest of their waits', () =>
       random('longest wait', (random, id) =>
         onAnyBench(async given => {
           const limits = ALGORITHM_NAMES.map((algorithm, i) => ({ ...randomLimit(algorithm, random), name: `${i}` }))
@@ -103,7 +89,8 @@ function describeAnyAlgorithm(maker: StoreMaker): void {
           given.clock.advance(1)
           expect((await given.store.peek(subjects, cost)).every(({ allowed }) => allowed)).toBe(true)
         }),
-      ))
+      ),
+    )
 
     test('may have keys of their own', () =>
       onBench(async ({ store }) => {
@@ -201,17 +188,18 @@ function describeAnyAlgorithm(maker: StoreMaker): void {
       }),
     )
 
-    test('not the counts of equal limits that were parsed twice', () =>
+    whole.test('not the counts of equal limits that were parsed twice', () =>
       onBench(async ({ store }) => {
         for (let i = 0; i < 3; i++)
           await store.consume([{ key: 'k', limit: parseLimit({ quota: 3, window: '1s' }) }], 1)
         const again = parseLimit({ quota: 3, window: 1000, name: '3-per-1s' })
         expect((await store.consume([{ key: 'k', limit: again }], 1))[0].allowed).toBe(false)
         expect((await store.consume([{ key: 'k', limit: again, limiter: 'default' }], 1))[0].allowed).toBe(false)
-      }))
+      }),
+    )
   })
 
-  describe('forgets and gives back', () => {
+  whole.describe('forgets and gives back', () => {
     const policy = parsePolicy(
       ALGORITHM_NAMES.map((algorithm, i) => ({ quota: 10 + i, window: '1m', algorithm, name: algorithm })),
     )
@@ -317,7 +305,7 @@ function describeAnyAlgorithm(maker: StoreMaker): void {
       }))
   })
 
-  describe('applies a changed quota at once, to earlier spending too', () => {
+  whole.describe('applies a changed quota at once, to earlier spending too', () => {
     const under = (quota: number, algorithm: Limit['algorithm']) =>
       parseLimit({ quota, window: '1m', algorithm, name: 'plan' })
 
@@ -386,7 +374,7 @@ function describeAnyAlgorithm(maker: StoreMaker): void {
         )
       }))
 
-    test('a hundred limits for a hundred keys', () =>
+    whole.test('a hundred limits for a hundred keys', () =>
       onBench(async ({ store }) => {
         const policy = parsePolicy(
           Array.from({ length: 100 }, (_, i) => ({ quota: i + 1, window: '1m', algorithm: ALGORITHM_NAMES[i % 5] })),
@@ -401,7 +389,8 @@ function describeAnyAlgorithm(maker: StoreMaker): void {
         )
         const expected = Array.from({ length: 100 }, (_, i) => i)
         for (const answer of verdicts) expect(answer.map(({ remaining }) => remaining)).toEqual(expected)
-      }))
+      }),
+    )
   })
 }
 

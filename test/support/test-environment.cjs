@@ -45,6 +45,13 @@ AsyncLocalStorage.prototype.enterWith = function (store) {
 }
 
 module.exports = class extends TestEnvironment {
+  /** @param {import('@jest/environment').JestEnvironmentConfig} config @param {import('@jest/environment').EnvironmentContext} context */
+  constructor(config, context) {
+    super(config, context)
+    // What ran is counted for each context, by the places of a source that stands alone.
+    if (config.globalConfig.collectCoverage) vm.compileFunction = compileFunction
+  }
+
   /** @override */
   async teardown() {
     await super.teardown()

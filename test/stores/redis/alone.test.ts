@@ -7,6 +7,7 @@ import { MemoryStore } from '../../../src/stores/memory/memory-store.js'
 import { RedisStore } from '../../../src/stores/redis/redis-store.js'
 import type { Charge } from '../../../src/stores/store.js'
 import { ManualClock } from '../../../src/testing.js'
+import { ofCases } from '../../support/cases.js'
 import { monitor } from '../../support/monitor.js'
 import { randomFrom } from '../../support/random.js'
 import { eventually } from '../../support/redis-process.js'
@@ -72,7 +73,7 @@ describe.each(ALGORITHM_NAMES)('a request that comes alone, by the clock of the 
       const limits = [2, 9, 70_000].map(quota => limitOf(quota, window, algorithm))
       const clock = new ManualClock(0)
       const own = new MemoryStore({ clock })
-      for (let i = 0; i < 250; i++) {
+      for (let i = 0; i < ofCases(1000); i++) {
         const limit = random.pick(limits)
         const charge = { key: 'k', limit }
         const cost = random.pick([1, 1, 1, 1, 1, 1, 2, 0])
@@ -96,7 +97,7 @@ describe.each(ALGORITHM_NAMES)('a request that comes alone, by the clock of the 
     const clock = new ManualClock(0)
     const own = new MemoryStore({ clock })
     const charge = { key: 'k', limit: limitOf(70_000, '1m', algorithm) }
-    for (let i = 0; i < 200; i++) {
+    for (let i = 0; i < ofCases(500); i++) {
       const many = random.integer(0, 2) === 0 ? 3 : 1
       const askedAt = Date.now()
       const answers = await Promise.all(Array.from({ length: many }, () => decided(store, charge, 1)))

@@ -13,7 +13,7 @@ interface Visitor {
 
 /** Costs that are known only after the response, and requests that wait. */
 export function afterwardsContract(world: World): void {
-  const { adapter, limited, serve, get, statuses, user } = world
+  const { whole, adapter, limited, serve, get, statuses, user } = world
   const servers: Server[] = []
   afterEach(() => {
     for (const server of servers.splice(0)) {
@@ -60,7 +60,7 @@ export function afterwardsContract(world: World): void {
   describe('settling', () => {
     const limiterOf = (options = {}) => limited({ policy: '10/1m', key: () => 'k', ...options })
 
-    test.each([
+    whole.test.each([
       ['less', 6, 2, 8],
       ['more', 2, 6, 4],
       ['more than fits', 2, 25, 0],
@@ -85,7 +85,7 @@ export function afterwardsContract(world: World): void {
       expect(seen).toEqual([['ann', 418]])
     })
 
-    test('is not called for requests that are refused or not limited', async () => {
+    whole.test('is not called for requests that are refused or not limited', async () => {
       let asked = 0
       const settle = () => {
         asked++
@@ -96,7 +96,7 @@ export function afterwardsContract(world: World): void {
       expect(asked).toBe(0)
     })
 
-    test.each([
+    whole.test.each([
       [
         'fails',
         () => {
@@ -118,7 +118,7 @@ export function afterwardsContract(world: World): void {
     })
   })
 
-  describe('counting only failed logins, with a cost of 0 that is settled afterwards,', () => {
+  whole.describe('counting only failed logins, with a cost of 0 that is settled afterwards,', () => {
     const login = () => limited({ policy: '3/1m', cost: 0, settle: (_, res) => (adapter.status(res) === 401 ? 1 : 0) })
     const answerAs = (req: unknown, res: unknown) => {
       if (user(req) === 'wrong') adapter.setStatus(res, 401)
@@ -170,7 +170,7 @@ export function afterwardsContract(world: World): void {
   })
 
   describe('a leaky bucket', () => {
-    test('passes requests on one after the other, evenly spaced', async () => {
+    whole.test('passes requests on one after the other, evenly spaced', async () => {
       const handledAt: number[] = []
       const handle = () => {
         handledAt.push(performance.now())

@@ -5,7 +5,7 @@ import { START, type World } from './world.js'
 
 /** Allowed and refused requests, and their responses. */
 export function answersContract(world: World): void {
-  const { adapter, limited, serve, get, statuses, user } = world
+  const { whole, adapter, limited, serve, get, statuses, user } = world
 
   describe('a limit', () => {
     test('allows requests up to the limit and refuses more, without calling the service', async () => {
@@ -14,7 +14,7 @@ export function answersContract(world: World): void {
       expect(world.handled).toBe(3)
     })
 
-    test('refuses until the promised moment, and allows from that moment on', async () => {
+    whole.test('refuses until the promised moment, and allows from that moment on', async () => {
       const app = serve(limited({ policy: '1/1m' }))
       await get(app)
       world.clock.advance(20_500)
@@ -27,12 +27,12 @@ export function answersContract(world: World): void {
       expect((await get(app)).status).toBe(200)
     })
 
-    test('is 5 per minute for an address without options', async () => {
+    whole.test('is 5 per minute for an address without options', async () => {
       const app = serve(adapter.rateLimit())
       expect(await statuses(app, 6)).toEqual([200, 200, 200, 200, 200, 429])
     })
 
-    test('can be given with the option names of express-rate-limit', async () => {
+    whole.test('can be given with the option names of express-rate-limit', async () => {
       const app = serve(limited({ windowMs: 1000, max: 2, keyGenerator: user, algorithm: 'fixed-window' }))
       expect(await statuses(app, 3, { 'x-user': 'ann' })).toEqual([200, 200, 429])
       expect((await get(app, { 'x-user': 'bob' })).status).toBe(200)
@@ -40,7 +40,7 @@ export function answersContract(world: World): void {
       expect((await get(app, { 'x-user': 'ann' })).status).toBe(200)
     })
 
-    test('of 0 refuses everything, with no time to come back', async () => {
+    whole.test('of 0 refuses everything, with no time to come back', async () => {
       const answer = await get(serve(limited({ policy: '0/1m' })))
       expect(answer.status).toBe(429)
       expect(answer.headers).not.toHaveProperty('retry-after')
@@ -87,7 +87,7 @@ export function answersContract(world: World): void {
       })
     })
 
-    test.each([
+    whole.test.each([
       [['draft-7'], { 'ratelimit-policy': '2;w=60', ratelimit: 'limit=2, remaining=1, reset=60' }],
       [
         ['draft-6'],
@@ -101,7 +101,7 @@ export function answersContract(world: World): void {
       )
     })
 
-    test('never contain the key, and neither does the body', async () => {
+    whole.test('never contain the key, and neither does the body', async () => {
       const app = serve(limited({ policy: '1/1m', key: user }))
       const answers = [
         await get(app, { 'x-user': 'secret-token' }),
@@ -113,7 +113,7 @@ export function answersContract(world: World): void {
       for (const { text } of answers.slice(1)) expect(text).not.toContain('secret')
     })
 
-    test('escape the name of a limit', async () => {
+    whole.test('escape the name of a limit', async () => {
       const answer = await get(serve(limited({ policy: { quota: 2, window: '1m', name: 'per "user" \\ plan' } })))
       expect(answer.headers.ratelimit).toBe('"per \\"user\\" \\\\ plan";r=1;t=60')
     })
@@ -168,7 +168,7 @@ export function answersContract(world: World): void {
     })
   })
 
-  describe('while the store fails', () => {
+  whole.describe('while the store fails', () => {
     const broken: Store = {
       consume: () => Promise.reject(new Error('down')),
       peek: () => Promise.reject(new Error('down')),

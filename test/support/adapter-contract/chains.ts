@@ -6,7 +6,7 @@ import type { World } from './world.js'
 
 /** A limiter together with others: its effect on later ones, and the effect of earlier ones on it. */
 export function chainsContract(world: World): void {
-  const { limited, serve, get, statuses, user } = world
+  const { whole, limited, serve, get, statuses, user } = world
 
   describe('the decision', () => {
     test('is available to the service', async () => {
@@ -16,7 +16,7 @@ export function chainsContract(world: World): void {
       expect(decision.verdicts.map(({ limit }) => limit.name)).toEqual(['2-per-1m', '100-per-1h'])
     })
 
-    test('in shadow mode never refuses, but reports what it would have done', async () => {
+    whole.test('in shadow mode never refuses, but reports what it would have done', async () => {
       const app = serve(limited({ policy: '1/1m', shadow: true }))
       await get(app)
       const { status, body, headers } = await get(app)
@@ -45,7 +45,7 @@ export function chainsContract(world: World): void {
       }
     })
 
-    test('of one rate have different names in the fields and in the refusal', async () => {
+    whole.test('of one rate have different names in the fields and in the refusal', async () => {
       const app = serve([
         limited({ policy: '3/1m', name: 'first', key: user }),
         limited({ policy: '3/1m', name: 'second', key: user, cost: 2 }),
@@ -58,7 +58,7 @@ export function chainsContract(world: World): void {
       expect(refused.headers.ratelimit).toBe('"3-per-1m";r=1;t=60, "3-per-1m-2";r=1;t=60')
     })
 
-    test('refuse when one of them refuses, with its numbers', async () => {
+    whole.test('refuse when one of them refuses, with its numbers', async () => {
       const app = serve(both('1/1h', '1/1m'))
       await get(app, { 'x-user': 'ann' })
       const first = await get(app, { 'x-user': 'ann' })
@@ -113,7 +113,7 @@ export function chainsContract(world: World): void {
     expect([status, body.message, world.handled]).toEqual([500, 'of the service', 1])
   })
 
-  test('the limiter behind the middleware can be used', async () => {
+  whole.test('the limiter behind the middleware can be used', async () => {
     const limiter = limited({ policy: '1/1m' })
     const app = serve(limiter)
     expect(await statuses(app, 2)).toEqual([200, 429])
@@ -122,7 +122,7 @@ export function chainsContract(world: World): void {
     expect(await statuses(app, 1)).toEqual([200])
   })
 
-  test('if the policy is a function, there is a limiter for each policy', async () => {
+  whole.test('if the policy is a function, there is a limiter for each policy', async () => {
     const limiter = limited({ policy: () => '1/1m' })
     const app = serve(limiter)
     expect(await statuses(app, 2)).toEqual([200, 429])
@@ -131,7 +131,7 @@ export function chainsContract(world: World): void {
     expect(await statuses(app, 1)).toEqual([200])
   })
 
-  test('a hundred requests at once: as many pass as the limit allows', async () => {
+  whole.test('a hundred requests at once: as many pass as the limit allows', async () => {
     const server = createServer(serve(limited({ policy: '40/1m' })))
     await new Promise<void>(resolve => server.listen(0, resolve))
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
@@ -141,7 +141,7 @@ export function chainsContract(world: World): void {
     await new Promise(resolve => server.close(resolve))
   })
 
-  test('options that mean nothing are refused when the middleware is made', () => {
+  whole.test('options that mean nothing are refused when the middleware is made', () => {
     expect(() => limited({ policy: '100/min' })).toThrow(/expected "<quota>\/<duration>"/)
     expect(() => limited({ cost: Number.NaN })).toThrow(/cost NaN/)
   })

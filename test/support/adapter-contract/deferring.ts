@@ -3,7 +3,7 @@ import type { Options, World } from './world.js'
 
 /** Deferral of requests over the limit. */
 export function deferringContract(world: World): void {
-  const { limited, serve, get, statuses, user } = world
+  const { whole, limited, serve, get, statuses, user } = world
 
   /** A queue that records its messages and accepts a given number of them. */
   function queueOf(room: number) {
@@ -34,7 +34,7 @@ export function deferringContract(world: World): void {
       expect(world.handled).toBe(1)
     })
 
-    test('gets an address at which its result can be asked for', async () => {
+    whole.test('gets an address at which its result can be asked for', async () => {
       const defer = { queue: queueOf(9), message: () => 'x', location: (id: string) => `/jobs/${id}` }
       const answer = await get(serve(limited({ policy: '0/1m;5/1h', cost: 1, defer })))
       // What can never fit is not done later either.
@@ -44,7 +44,7 @@ export function deferringContract(world: World): void {
       expect((await get(app)).headers.location).toBe('/jobs/id-1')
     })
 
-    test('is refused when the queue is full, fails, throws or does not answer', async () => {
+    whole.test('is refused when the queue is full, fails, throws or does not answer', async () => {
       const failing = { push: () => Promise.reject(new Error('no Redis')) }
       const throwing = {
         push: () => {
@@ -61,18 +61,21 @@ export function deferringContract(world: World): void {
       }
     })
 
-    test('leaves at the rate of the policy: each is due when the policy allows it behind those ahead', async () => {
-      const queue = queueOf(99)
-      const app = serve(limited({ policy: '3/1m', defer: { queue, message: () => 'x' } }))
-      expect(await statuses(app, 2)).toEqual([200, 200])
-      world.clock.advance(10_000)
-      expect(await statuses(app, 1)).toEqual([200])
-      world.clock.advance(10_000)
-      expect(await statuses(app, 7)).toEqual(new Array(7).fill(202))
-      expect(queue.pushed.map(({ delay }) => delay)).toEqual([40, 40, 50, 100, 100, 110, 160].map(s => s * 1000))
-    })
+    whole.test(
+      'leaves at the rate of the policy: each is due when the policy allows it behind those ahead',
+      async () => {
+        const queue = queueOf(99)
+        const app = serve(limited({ policy: '3/1m', defer: { queue, message: () => 'x' } }))
+        expect(await statuses(app, 2)).toEqual([200, 200])
+        world.clock.advance(10_000)
+        expect(await statuses(app, 1)).toEqual([200])
+        world.clock.advance(10_000)
+        expect(await statuses(app, 7)).toEqual(new Array(7).fill(202))
+        expect(queue.pushed.map(({ delay }) => delay)).toEqual([40, 40, 50, 100, 100, 110, 160].map(s => s * 1000))
+      },
+    )
 
-    test('is deferred behind the waiting messages of its key, although the limit would allow it', async () => {
+    whole.test('is deferred behind the waiting messages of its key, although the limit would allow it', async () => {
       const queue = queueOf(99)
       const app = serve(limited({ policy: '1/1m', defer: { queue, message: () => 'x' } }))
       expect(await statuses(app, 3)).toEqual([200, 202, 202])
@@ -88,7 +91,7 @@ export function deferringContract(world: World): void {
       expect(await statuses(app, 1, { 'x-user': 'nobody waits for this one' })).toEqual([202])
     })
 
-    test('is refused while maxPerKey messages of its key wait', async () => {
+    whole.test('is refused while maxPerKey messages of its key wait', async () => {
       const queue = queueOf(999)
       const defer = { queue, message: () => 'x', maxPerKey: 2 }
       const app = serve(limited({ policy: '1/1m', key: user, defer }))
@@ -101,14 +104,14 @@ export function deferringContract(world: World): void {
       expect(await statuses(app, 2, ann)).toEqual([202, 429])
     })
 
-    test('is refused by default while a hundred messages wait', async () => {
+    whole.test('is refused by default while a hundred messages wait', async () => {
       const app = serve(limited({ policy: '1/1m', defer: { queue: queueOf(999), message: () => 'x' } }))
       const all = await statuses(app, 102)
       expect(all.filter(status => status === 202)).toHaveLength(100)
       expect(all.at(-1)).toBe(429)
     })
 
-    test('frees the moment of a message that the queue did not accept', async () => {
+    whole.test('frees the moment of a message that the queue did not accept', async () => {
       const queue = queueOf(1)
       const app = serve(limited({ policy: '1/1m', defer: { queue, message: () => 'x' } }))
       expect(await statuses(app, 4)).toEqual([200, 202, 429, 429])
@@ -117,7 +120,7 @@ export function deferringContract(world: World): void {
       expect(queue.pushed).toEqual([{ payload: 'x', delay: 120_000 }])
     })
 
-    test('is not deferred while its key is blocked', async () => {
+    whole.test('is not deferred while its key is blocked', async () => {
       const defer = { queue: queueOf(9), message: () => 'x' }
       const app = serve(limited({ policy: '1/1m', block: { after: 2, for: '1h' }, defer }))
       expect(await statuses(app, 4)).toEqual([200, 202, 429, 429])
@@ -133,7 +136,7 @@ export function deferringContract(world: World): void {
       expect([answer.status, answer.body.message]).toEqual([500, 'no body'])
     })
 
-    test('is not put into an object that is no queue', () => {
+    whole.test('is not put into an object that is no queue', () => {
       for (const defer of [{}, 5, { queue: {}, message: () => 1 }, { queue: queueOf(1) }]) {
         expect(() => limited({ policy: '1/1m', defer } as unknown as Options)).toThrow('expected { queue, message }')
       }

@@ -8,7 +8,7 @@ import type { World } from './world.js'
 
 /** Requests whose client does not stay until the end: their cost follows from the result of the handler. */
 export function earlyEndsContract(world: World): void {
-  const { adapter, limited, serve } = world
+  const { whole, adapter, limited, serve } = world
   const closers: Array<() => void> = []
   afterEach(() => {
     jest.useRealTimers()
@@ -86,7 +86,7 @@ export function earlyEndsContract(world: World): void {
       expect(ends).toEqual([[401, ABORTED]])
     })
 
-    test('cannot try more passwords than one that stays', async () => {
+    whole.test('cannot try more passwords than one that stays', async () => {
       const limiter = login()
       const { handle, atWork, finish } = workers()
       const visit = await open(serve(limiter, { handle }))

@@ -1,15 +1,15 @@
-import { describe, expect, test } from '@jest/globals'
+import { expect, test } from '@jest/globals'
 import type { World } from './world.js'
 
 /** Mistakes in mounting a limiter that are found while requests come. */
 export function mistakesContract(world: World): void {
-  const { limited, serve, get, user } = world
+  const { whole, limited, serve, get, user } = world
   const KEYLESS = [
     expect.stringMatching(/^rateLimit: the first 100 requests all had no key, /),
     expect.objectContaining({ code: 'SPILLWAY_NO_KEY' }),
   ]
 
-  describe('a limiter whose requests have no key', () => {
+  whole.describe('a limiter whose requests have no key', () => {
     const limits = { policy: '9/1m', key: user }
 
     test('warns once, after a hundred: it probably stands before the authentication', async () => {

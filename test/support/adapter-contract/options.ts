@@ -1,15 +1,13 @@
-import { createServer, type RequestListener } from 'node:http'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import type { RequestListener } from 'node:http'
 import { describe, expect, test } from '@jest/globals'
 import request from 'supertest'
 import type { Options, World } from './world.js'
 
 /** The options key, cost and policy: their valid values, and the effect of errors. */
 export function optionsContract(world: World): void {
-  const { name, adapter, limited, serve, get, statuses, user } = world
+  const { whole, adapter, limited, serve, get, statuses, user } = world
 
-  test('a CORS preflight counts like any request, unless it is skipped', async () => {
+  whole.test('a CORS preflight counts like any request, unless it is skipped', async () => {
     const isPreflight = (req: unknown) => adapter.header(req, 'access-control-request-method') !== undefined
     const ask = (app: RequestListener) => request(app).options('/').set('access-control-request-method', 'POST')
     const counting = serve(limited({ policy: '2/1m', name: 'counting' }))
@@ -26,7 +24,7 @@ export function optionsContract(world: World): void {
       expect(await statuses(app, 2, { 'x-user': 'bob' })).toEqual([200, 429])
     })
 
-    test('of a request that is not limited is undefined', async () => {
+    whole.test('of a request that is not limited is undefined', async () => {
       const answer = await get(serve(limited({ policy: '0/1m', key: user })))
       expect([answer.status, answer.body]).toEqual([200, null])
       expect(answer.headers).not.toHaveProperty('ratelimit')
@@ -47,27 +45,10 @@ export function optionsContract(world: World): void {
       expect(await statuses(app, 1, { 'x-forwarded-for': '::ffff:cb00:7107' })).toEqual([429])
       expect(world.warnings).not.toHaveBeenCalled()
     })
-
-    test('of all requests over a Unix socket is one and the same, with a warning', async () => {
-      const app = serve(limited({ policy: '1/1m' }))
-      const server = createServer(app)
-      const path = join(tmpdir(), `spillway-${process.pid}-${name.replace(/\W/g, '')}.sock`)
-      await new Promise<void>(resolve => server.listen(path, resolve))
-      try {
-        const url = `http+unix://${encodeURIComponent(path)}/`
-        expect((await request(url).get('')).status).toBe(200)
-        expect((await request(url).get('')).status).toBe(429)
-        expect(world.warnings.mock.calls.map(([, options]) => (options as { code: string }).code)).toEqual([
-          'SPILLWAY_NO_ADDRESS',
-        ])
-      } finally {
-        await new Promise(resolve => server.close(resolve))
-      }
-    })
   })
 
   describe('behind a proxy that is not trusted', () => {
-    test.each([
+    whole.test.each([
       ['x-forwarded-for', '203.0.113.7'],
       ['forwarded', 'for=203.0.113.7'],
     ])('%s causes one warning with the remedy', async (field, value) => {
@@ -81,14 +62,14 @@ export function optionsContract(world: World): void {
       expect(options).toEqual({ type: 'SpillwayWarning', code: 'SPILLWAY_PROXY' })
     })
 
-    test('a key set by the service causes no warning', async () => {
+    whole.test('a key set by the service causes no warning', async () => {
       await get(serve(limited({ key: () => 'all' })), { 'x-forwarded-for': '203.0.113.7' })
       expect(world.warnings).not.toHaveBeenCalled()
     })
   })
 
   describe('the cost', () => {
-    test('is spent at once, or refused whole', async () => {
+    whole.test('is spent at once, or refused whole', async () => {
       const app = serve(limited({ policy: '10/1m', cost: async req => Number(adapter.header(req, 'x-cost')) }))
       const left: unknown[] = []
       for (const cost of [4, 7, 6, 11, 0]) {
@@ -104,7 +85,7 @@ export function optionsContract(world: World): void {
       ])
     })
 
-    test.each([Number.NaN, -1, 1.5, undefined, '1'])(
+    whole.test.each([Number.NaN, -1, 1.5, undefined, '1'])(
       '%p is an error for the service, and nothing is spent',
       async cost => {
         const limiter = limited({ policy: '1/1m', cost: () => cost as number })
@@ -123,7 +104,7 @@ export function optionsContract(world: World): void {
     }
     const reject = () => Promise.reject(new Error('boom'))
 
-    test.each(['key', 'cost', 'skip', 'policy', 'limit', 'message'] as const)(
+    whole.test.each(['key', 'cost', 'skip', 'policy', 'limit', 'message'] as const)(
       '%s that fails is an error for the service, and nothing is spent',
       async option => {
         for (const fail of [boom, reject]) {
@@ -148,7 +129,7 @@ export function optionsContract(world: World): void {
       },
     )
 
-    test.each([
+    whole.test.each([
       ['boolean', true],
       ['null', null],
       ['array', ['a']],
@@ -160,7 +141,7 @@ export function optionsContract(world: World): void {
       expect([world.handled, world.store.size]).toEqual([0, 0])
     })
 
-    test('key may return a number, which is the same key as its text', async () => {
+    whole.test('key may return a number, which is the same key as its text', async () => {
       const { limiter, app } = (() => {
         const limiter = limited({ policy: '1/1m', key: () => 4242 })
         return { limiter: limiter.limiter, app: serve(limiter) }
@@ -170,7 +151,7 @@ export function optionsContract(world: World): void {
       expect((await limiter.peek(4242)).allowed).toBe(false)
     })
 
-    test.each([Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY])(
+    whole.test.each([Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY])(
       'key that returns %p is an error, because strangers would share one count',
       async value => {
         const { status, body } = await get(serve(limited({ key: () => value })))
@@ -179,13 +160,13 @@ export function optionsContract(world: World): void {
       },
     )
 
-    test('skip allows without counting', async () => {
+    whole.test('skip allows without counting', async () => {
       const app = serve(limited({ policy: '1/1m', skip: async req => user(req) === 'monitor' }))
       expect(await statuses(app, 3, { 'x-user': 'monitor' })).toEqual([200, 200, 200])
       expect(await statuses(app, 2)).toEqual([200, 429])
     })
 
-    test('policy decides for each request', async () => {
+    whole.test('policy decides for each request', async () => {
       const plans: Record<string, string> = { free: '1/1m', paid: '2/1m;3/1h' }
       const app = serve(limited({ policy: async req => plans[user(req) ?? 'free'], key: user }))
       expect(await statuses(app, 2, { 'x-user': 'free' })).toEqual([200, 429])
@@ -194,7 +175,7 @@ export function optionsContract(world: World): void {
       expect(await get(app, { 'x-user': 'nobody' })).toMatchObject({ status: 500, body: { code: 'SPILLWAY_POLICY' } })
     })
 
-    test('limit decides for each request over one count, so that a new quota forgets nothing', async () => {
+    whole.test('limit decides for each request over one count, so that a new quota forgets nothing', async () => {
       let quota = 2
       const app = serve(limited({ limit: async () => quota, windowMs: 60_000 }))
       expect(await statuses(app, 3)).toEqual([200, 200, 429])

@@ -7,7 +7,7 @@ const SEEN = [true, 429, '60']
 
 /** How a service words its refusals. */
 export function refusalsContract(world: World): void {
-  const { adapter, limited, serve, get } = world
+  const { whole, adapter, limited, serve, get } = world
 
   describe('a message that is a function', () => {
     test('is called with the decision, after it is on the request and the header fields are set', async () => {
@@ -87,13 +87,13 @@ export function refusalsContract(world: World): void {
       },
     )
 
-    test('is not called for an address on the deny list', async () => {
+    whole.test('is not called for an address on the deny list', async () => {
       const calls: unknown[] = []
       const { status } = await get(serve(limited({ deny: ['127.0.0.0/8'], handler: busy(calls) })))
       expect([status, calls]).toEqual([403, []])
     })
 
-    test('that is no function is refused when the middleware is made', () => {
+    whole.test('that is no function is refused when the middleware is made', () => {
       expect(() => limited({ handler: 'busy' as never })).toThrow(/^rateLimit: handler "busy": expected a function/)
     })
   })

@@ -4,11 +4,11 @@ import type { World } from './world.js'
 
 /** A limiter in more than one place. */
 export function sharingContract(world: World): void {
-  const { limited, serve, get, statuses, user } = world
+  const { whole, limited, serve, get, statuses, user } = world
   const doubles = () =>
     world.warnings.mock.calls.filter(([, options]) => (options as { code?: string })?.code === 'SPILLWAY_DOUBLE')
 
-  describe('an existing limiter as option', () => {
+  whole.describe('an existing limiter as option', () => {
     const made = (options = {}) => new RateLimiter({ policy: '3/1m', store: world.store, ...options })
 
     test('decides over HTTP with its own count', async () => {
@@ -77,28 +77,34 @@ export function sharingContract(world: World): void {
       expect(doubles()[0][0]).toContain('"10-per-1m"')
     })
 
-    test('by two limiters of one name for the same key causes a warning, also with another one between', async () => {
-      const app = serve([
-        limited({ policy: '10/1m', key: user }),
-        limited({ policy: '3/1h', name: 'other', key: user }),
-        limited({ policy: '10/1m', key: user }),
-      ])
-      const { headers } = await get(app, { 'x-user': 'ann' })
-      expect(headers['ratelimit-policy']).toContain('"3-per-1h"')
-      await get(app, { 'x-user': 'ann' })
-      expect(doubles()).toHaveLength(1)
-    })
+    whole.test(
+      'by two limiters of one name for the same key causes a warning, also with another one between',
+      async () => {
+        const app = serve([
+          limited({ policy: '10/1m', key: user }),
+          limited({ policy: '3/1h', name: 'other', key: user }),
+          limited({ policy: '10/1m', key: user }),
+        ])
+        const { headers } = await get(app, { 'x-user': 'ann' })
+        expect(headers['ratelimit-policy']).toContain('"3-per-1h"')
+        await get(app, { 'x-user': 'ann' })
+        expect(doubles()).toHaveLength(1)
+      },
+    )
 
-    test('by two limits of one policy in two middlewares causes a warning, although both charge only afterwards', async () => {
-      const settle = () => 1
-      const later = () => limited({ policy: '10/1m;100/1h', key: user, cost: 0, settle })
-      const limiter = later()
-      await get(serve([limiter, later()]), { 'x-user': 'ann' })
-      expect(doubles()).toHaveLength(1)
-      expect((await limiter.limiter.peek('ann', 0)).remaining).toBe(8)
-    })
+    whole.test(
+      'by two limits of one policy in two middlewares causes a warning, although both charge only afterwards',
+      async () => {
+        const settle = () => 1
+        const later = () => limited({ policy: '10/1m;100/1h', key: user, cost: 0, settle })
+        const limiter = later()
+        await get(serve([limiter, later()]), { 'x-user': 'ann' })
+        expect(doubles()).toHaveLength(1)
+        expect((await limiter.limiter.peek('ann', 0)).remaining).toBe(8)
+      },
+    )
 
-    test('by a limit with its own key and by another middleware causes a warning', async () => {
+    whole.test('by a limit with its own key and by another middleware causes a warning', async () => {
       const each = { quota: 3, window: '1m', name: 'each', key: user }
       const all = { quota: 9, window: '1m', name: 'all', key: () => 'all' }
       await get(serve([limited({ policy: [each, all] }), limited({ policy: '9/1m', key: () => 'all' })]), {
@@ -113,7 +119,7 @@ export function sharingContract(world: World): void {
       expect(doubles()).toHaveLength(1)
     })
 
-    test.each([
+    whole.test.each([
       ['another key', { key: () => 'other' }],
       ['another name', { name: 'other' }],
       ['another limit', { policy: '11/1m' }],
@@ -123,7 +129,7 @@ export function sharingContract(world: World): void {
       expect(doubles()).toEqual([])
     })
 
-    test('by one limiter under two keys causes no warning', async () => {
+    whole.test('by one limiter under two keys causes no warning', async () => {
       const limiter = new RateLimiter({ policy: '10/1m', store: world.store })
       const app = serve([
         world.adapter.rateLimit({ limiter, key: user }),

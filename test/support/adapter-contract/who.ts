@@ -10,9 +10,9 @@ const TYPES = 'https://iana.org/assignments/http-problem-types#'
 
 /** Blocks, lists of addresses, and limits with their own keys. */
 export function whoContract(world: World): void {
-  const { adapter, limited, serve, get, statuses, user } = world
+  const { whole, adapter, limited, serve, get, statuses, user } = world
 
-  describe('a key that continues after denials', () => {
+  whole.describe('a key that continues after denials', () => {
     const block = { after: 2, for: '1h' }
 
     test('is blocked after the given number of denials, with reason and duration, and is allowed at its end', async () => {
@@ -89,7 +89,7 @@ export function whoContract(world: World): void {
       expect((await get(app, from('203.0.114.9'))).status).toBe(200)
     })
 
-    test('on the allow list is not limited and counts nothing', async () => {
+    whole.test('on the allow list is not limited and counts nothing', async () => {
       const app = serve(limited({ policy: '0/1m', allow: ['10.0.0.0/8', '192.0.2.7'] }), { trustProxy: true })
       for (const address of ['10.1.2.3', '192.0.2.7']) {
         const { status, headers, body } = await get(app, from(address))
@@ -99,7 +99,7 @@ export function whoContract(world: World): void {
       expect((await get(app, from('192.0.2.8'))).status).toBe(429)
     })
 
-    test('on both is judged by the narrower range', async () => {
+    whole.test('on both is judged by the narrower range', async () => {
       const lists = { allow: ['10.1.0.0/16'], deny: ['10.0.0.0/8', '10.1.1.1'] }
       const app = serve(limited({ policy: '9/1m', ...lists }), { trustProxy: true })
       const answers = []
@@ -107,7 +107,7 @@ export function whoContract(world: World): void {
       expect(answers).toEqual([200, 403, 403])
     })
 
-    test('that only an untrusted proxy reports is on no list', async () => {
+    whole.test('that only an untrusted proxy reports is on no list', async () => {
       const app = serve(limited({ policy: '9/1m', deny: ['203.0.113.0/24'] }))
       expect((await get(app, from('203.0.113.9'))).status).toBe(200)
     })
@@ -132,14 +132,17 @@ export function whoContract(world: World): void {
       expect(world.warnings).not.toHaveBeenCalled()
     })
 
-    test('takes the address of the connection if no proxy is named, and says once that a header is not believed', async () => {
-      const byAddress = adapter.addressKey()
-      const app = serve(limited({ policy: '9/1m', key: (req, res) => byAddress(req as never, res as never) }))
-      for (let i = 0; i < 2; i++) expect((await get(app, from('203.0.113.9'))).body.key).toBe('127.0.0.1')
-      expect(world.warned()).toEqual([['SPILLWAY_PROXY', expect.stringContaining('addressKey({ proxies: 1 })')]])
-    })
+    whole.test(
+      'takes the address of the connection if no proxy is named, and says once that a header is not believed',
+      async () => {
+        const byAddress = adapter.addressKey()
+        const app = serve(limited({ policy: '9/1m', key: (req, res) => byAddress(req as never, res as never) }))
+        for (let i = 0; i < 2; i++) expect((await get(app, from('203.0.113.9'))).body.key).toBe('127.0.0.1')
+        expect(world.warned()).toEqual([['SPILLWAY_PROXY', expect.stringContaining('addressKey({ proxies: 1 })')]])
+      },
+    )
 
-    test('is given wrong options', () => {
+    whole.test('is given wrong options', () => {
       const make = (options: unknown) => () => adapter.addressKey(options as object)
       expect(make('1')).toThrow('addressKey: given "1", expected options like { proxies: 1 }')
       expect(make({ Proxies: 1 })).toThrow('addressKey: unknown option "Proxies": did you mean proxies?')
@@ -170,13 +173,13 @@ export function whoContract(world: World): void {
       expect(world.warned()).toEqual([['SPILLWAY_NO_ADDRESS', expect.stringContaining('rateLimit({ proxies: 1 })')]])
     })
 
-    test('no list applies, and one warning says so', async () => {
+    whole.test('no list applies, and one warning says so', async () => {
       const lists = { deny: ['0.0.0.0/0', '::/0'], key: () => 'all' }
       expect(await ask(serve(limited({ policy: '2/1m', ...lists })), 3)).toEqual([200, 200, 429])
       expect(world.warned()).toEqual([['SPILLWAY_NO_ADDRESS', expect.stringContaining('no address list applies')]])
     })
 
-    test('addressKey gives none, and one warning says so', async () => {
+    whole.test('addressKey gives none, and one warning says so', async () => {
       const byAddress = adapter.addressKey()
       const app = serve(limited({ policy: '1/1m', key: (req, res) => byAddress(req as never, res as never) }))
       expect(await ask(app, 2)).toEqual([200, 200])
@@ -202,7 +205,7 @@ export function whoContract(world: World): void {
       expect(world.warned()).toEqual([['SPILLWAY_PROXY', expect.stringContaining(adapter.trustsAnybody as string)]])
     })
 
-  describe('limits with keys of their own', () => {
+  whole.describe('limits with keys of their own', () => {
     const policy = [
       { quota: 2, window: '1m', name: 'address' },
       { quota: 3, window: '1h', name: 'user', key: async (req: unknown) => user(req) },

@@ -8,6 +8,7 @@ import type { HttpOptions } from '../../../src/http/rate-limit/options.js'
 import type { Limiters } from '../../../src/http/rate-limit/rate-limit.js'
 import { MemoryStore } from '../../../src/stores/memory/memory-store.js'
 import { ManualClock } from '../../../src/testing.js'
+import { type Whole, wholeFor } from '../everywhere.js'
 
 /** Options whose functions are given the framework's own objects, which only the adapter can read. */
 export type Options = HttpOptions<unknown, unknown>
@@ -28,6 +29,8 @@ export interface Service {
 
 /** The parts that the tests of a framework provide. */
 export interface Adapter {
+  /** true: over this one, all that src/http decides is tested. */
+  whole?: true
   rateLimit(options?: Options): Limiters
   addressKey(options?: AddressKeyOptions): (req: never, res: never) => string | undefined
   /** What warnings say of its setting to believe any client about its address, if it has one. */
@@ -55,6 +58,8 @@ export const START = 1_700_000_000_000
 
 /** What a test of the contract works with: services on one store, whose time stands still until it is told to move. */
 export class World {
+  /** Declares what does not depend on the adapter. */
+  readonly whole: Whole
   clock!: ManualClock
   store!: MemoryStore
   /** How many requests have come through to the service. */
@@ -64,7 +69,9 @@ export class World {
   constructor(
     readonly name: string,
     readonly adapter: Adapter,
-  ) {}
+  ) {
+    this.whole = wholeFor(adapter.whole === true)
+  }
 
   open(): void {
     this.clock = new ManualClock(START)

@@ -6,9 +6,9 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { afterAll, describe, expect, test } from '@jest/globals'
-import { compileExamples } from './support/compiled-examples.js'
-import { RedisServer } from './support/redis-server.js'
-import { settles } from './support/settles.js'
+import { compileExamples } from '../support/compiled-examples.js'
+import { RedisServer } from '../support/redis-server.js'
+import { settles } from '../support/settles.js'
 
 const folder = compileExamples()
 afterAll(() => rmSync(folder, { recursive: true }))

@@ -1,3 +1,0 @@
-import { describeRedisStore } from './redis-store.js'
-
-describeRedisStore('leaky-bucket')
