@@ -26,9 +26,32 @@ export class BoundedMap<Key, Value> extends Map<Key, Value> {
 }
 
 /** Entries that each insertion looks at: more than one, so that the sweeper overtakes what has expired. */
-const STEPS_PER_INSERTION = 2
+export const STEPS_PER_INSERTION = 2
 const SWEEP_EVERY_MS = 1000
 const SWEEP_BUDGET_MS = 1
+
+/** Sweeps for at most 1 ms each second, as long as something is left. */
+export class BudgetedSweep {
+  #timer: ReturnType<typeof setTimeout> | undefined
+
+  /** `sweep` works until a moment of `performance.now()`, and returns whether something is left to sweep. */
+  constructor(readonly sweep: (until: number) => boolean) {}
+
+  start(): void {
+    if (this.#timer !== undefined) return
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined
+      if (this.sweep(performance.now() + SWEEP_BUDGET_MS)) this.start()
+    }, SWEEP_EVERY_MS)
+    // Unreferenced: what has expired is no reason for a process to stay.
+    this.#timer.unref?.()
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+  }
+}
 
 /**
  * Removes expired entries from a map, a few at each insertion and for at most 1 ms each second: a timer for each entry would cost more than
@@ -38,7 +61,7 @@ export class MapSweeper<Value> {
   #position: MapIterator<[string, Value]>
   /** Whether this round has met an entry that expires later. */
   #met = false
-  #timer: ReturnType<typeof setTimeout> | undefined
+  readonly #sweep = new BudgetedSweep(until => this.#sweepUntil(until))
 
   /** `endOf` tells when a value expires, ms since 1970; undefined: it stays. */
   constructor(
@@ -55,7 +78,7 @@ export class MapSweeper<Value> {
 
   /** Called when an entry is added or changed that expires. */
   start(): void {
-    this.#timer ??= this.#startTimer()
+    this.#sweep.start()
   }
 
   /** Looks at one entry; false at the end of a round. */
@@ -72,23 +95,11 @@ export class MapSweeper<Value> {
     return true
   }
 
-  // Unreferenced: what has expired is no reason for a process to stay.
-  #startTimer(): ReturnType<typeof setTimeout> {
-    const timer = setTimeout(() => this.#sweep(), SWEEP_EVERY_MS)
-    timer.unref?.()
-    return timer
-  }
-
-  #sweep(): void {
-    this.#timer = undefined
+  #sweepUntil(until: number): boolean {
     const now = Date.now()
-    const until = performance.now() + SWEEP_BUDGET_MS
-    while (this.#step(now)) {
-      if (performance.now() <= until) continue
-      this.#timer = this.#startTimer()
-      return
-    }
-    if (this.#met) this.#timer = this.#startTimer()
+    while (this.#step(now)) if (performance.now() > until) return true
+    const met = this.#met
     this.#met = false
+    return met
   }
 }

@@ -5,7 +5,7 @@ import { callsBack, PromisedHitStore } from '../stores/hit-store.js'
 import { ipKeyGenerator } from './ip-key.js'
 import { MemoryStore } from './memory-store.js'
 import type { Logger, Options, RateLimitOptions, Store } from './options.js'
-import { type Validations, validationsOf } from './validation.js'
+import { type Validations, validationsOf } from './validations.js'
 
 /** The options with their defaults and without their aliases, and their checks. */
 export interface Configuration extends Options {

@@ -1,4 +1,3 @@
-export type { EnabledValidations } from './check-name.js'
 export { ipKeyGenerator } from './ip-key.js'
 export { MemoryStore, type MemoryStoreOptions } from './memory-store.js'
 export { rateLimit, rateLimit as default } from './middleware.js'
@@ -7,6 +6,7 @@ export type {
   Client,
   ClientRateLimitInfo,
   DraftHeadersVersion,
+  EnabledValidations,
   IncrementCallback,
   IncrementResponse,
   LegacyStore,
@@ -23,7 +23,7 @@ export type {
 } from './options.js'
 export type { SendCommand, SendCommandCluster } from './redis-store.js'
 export { RedisStore, type RedisStoreOptions } from './redis-store.js'
-export type { Validations } from './validation.js'
+export type { Validations } from './validations.js'
 
 /** A second in ms. */
 export const SECOND = 1000

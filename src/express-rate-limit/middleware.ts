@@ -3,11 +3,9 @@ import { leaveDecision, leaveOnRequest } from '../adapters/express-request.js'
 import { after, isPromise, type SyncOrAsync } from '../http/call-option.js'
 import { watchResponse } from '../http/node-response.js'
 import { type Configuration, configurationOf, nameOf, optionsOf, skipNone } from './configuration.js'
-import type { Count, Counting } from './count.js'
+import { type Count, type Counting, HitCounting, PolicyCounting, wantsPolicy } from './counting.js'
 import { resetSeconds, setDraft6Headers, setDraft7Headers, setDraft8Headers, setLegacyHeaders } from './headers.js'
-import { HitCounting } from './hit-counting.js'
 import type { Options, RateLimitInfo, RateLimitOptions, RateLimitRequestHandler, Store } from './options.js'
-import { PolicyCounting, wantsPolicy } from './policy-counting.js'
 
 /**
  * Watches how a request ends, starting before it is counted, so that no event is missed. Once it is counted, gives it

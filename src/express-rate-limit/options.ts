@@ -1,7 +1,6 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import type { AlgorithmName, PolicyInput } from '../core/limit.js'
 import type { Store as SpillwayStore } from '../stores/store.js'
-import type { EnabledValidations } from './check-name.js'
 
 /** The count of a key and the end of its window. */
 export type ClientRateLimitInfo = {
@@ -173,3 +172,28 @@ export type RateLimitRequestHandler = RequestHandler & {
   /** The count of a key and the end of its window. Throws if the store cannot tell. */
   getKey: (key: string) => Promise<ClientRateLimitInfo | undefined> | ClientRateLimitInfo | undefined
 }
+
+/** The checks, by their names in express-rate-limit. */
+export type CheckName =
+  | 'ip'
+  | 'trustProxy'
+  | 'xForwardedForHeader'
+  | 'forwardedHeader'
+  | 'positiveHits'
+  | 'unsharedStore'
+  | 'singleCount'
+  | 'limit'
+  | 'draftPolliHeaders'
+  | 'onLimitReached'
+  | 'headersDraftVersion'
+  | 'headersResetTime'
+  | 'knownOptions'
+  | 'validationsConfig'
+  | 'creationStack'
+  | 'ipv6Subnet'
+  | 'ipv6SubnetOrKeyGenerator'
+  | 'keyGeneratorIpFallback'
+  | 'windowMs'
+
+/** The enabled checks; `default` applies to those that are not named. */
+export type EnabledValidations = { [name in CheckName | 'default']?: boolean }

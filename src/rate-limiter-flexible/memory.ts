@@ -1,7 +1,6 @@
 import { type Counter, Counters } from './counters.js'
-import { evenly } from './even-delay.js'
 import { type CallOptions, RateLimiterAbstract } from './rate-limiter-abstract.js'
-import { RateLimiterRes } from './rate-limiter-res.js'
+import { evenly, RateLimiterRes } from './rate-limiter-res.js'
 
 /** A counter of a dump. */
 export interface IRateLimiterMemoryRecord {

@@ -1,3 +1,5 @@
+import { LONGEST_TIMER_MS } from '../core/clock.js'
+
 /** The result of a limiter for a key. A refusal is thrown. */
 export class RateLimiterRes {
   /** Points left in the duration that runs, ≥ 0. */
@@ -32,4 +34,24 @@ export class RateLimiterRes {
 export function isRes(value: unknown): value is RateLimiterRes {
   if (value instanceof RateLimiterRes) return true
   return !(value instanceof Error) && typeof (value as RateLimiterRes | undefined)?.msBeforeNext === 'number'
+}
+
+/** The options of a limiter that delays its answers. */
+interface EvenLimiter {
+  readonly points: number
+  readonly execEvenly: boolean
+  readonly execEvenlyMinDelayMs: number
+}
+
+/** Resolves at once or, with `execEvenly`, after this call's delay, with the values after that delay. */
+export function evenly(limiter: EvenLimiter, res: RateLimiterRes): Promise<RateLimiterRes> {
+  if (!limiter.execEvenly || limiter.points <= 0 || res.msBeforeNext <= 0 || res.isFirstInDuration) {
+    return Promise.resolve(res)
+  }
+  const { remainingPoints, msBeforeNext, consumedPoints } = res
+  const shortestMs = limiter.execEvenlyMinDelayMs
+  let delayMs = Math.ceil(msBeforeNext / (remainingPoints + 2))
+  if (delayMs < shortestMs) delayMs = consumedPoints * shortestMs
+  const later = new RateLimiterRes(remainingPoints, Math.max(0, msBeforeNext - delayMs), consumedPoints, false)
+  return new Promise(resolve => setTimeout(resolve, Math.min(delayMs, LONGEST_TIMER_MS), later))
 }

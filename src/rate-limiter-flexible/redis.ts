@@ -7,7 +7,6 @@ import { runScript, type Script } from '../redis/script.js'
 import { flexibleCount, flexibleGet, flexibleSet } from '../redis/scripts.js'
 import { TimelyScripts } from '../redis/timely-scripts.js'
 import { type KeyedAsker, KeyedScript } from '../stores/redis/keyed-script.js'
-import { evenly } from './even-delay.js'
 import {
   type BlockRange,
   type CallOptions,
@@ -15,7 +14,7 @@ import {
   type LimiterLike,
   RateLimiterStoreAbstract,
 } from './rate-limiter-abstract.js'
-import { RateLimiterRes } from './rate-limiter-res.js'
+import { evenly, RateLimiterRes } from './rate-limiter-res.js'
 
 /** A call without an answer fails after this time, and the script does not act later. */
 const PATIENCE_MS = 5000

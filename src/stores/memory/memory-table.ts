@@ -54,27 +54,41 @@ function lastsMs(limit: Limit): number {
   return Math.max(2 * limit.windowMs, fillMsOf(limit))
 }
 
-/** The blocked keys of one limit, and when each block ends. Long keys are stored as hashes. */
-export class BlockList {
-  readonly #until = new Map<string, number>()
+/** Keys with a number each, which the sweeper visits in turn. Long keys are stored as hashes; `kept` is a key as it is stored. */
+export abstract class SweptKeys {
+  protected readonly numbers = new Map<string, number>()
   #hand: MapIterator<[string, number]> | undefined
 
   get size(): number {
-    return this.#until.size
+    return this.numbers.size
   }
 
+  /** The next stored key in turn, and its number; undefined at the end of each round. */
+  advance(): [kept: string, number: number] | undefined {
+    this.#hand ??= this.numbers.entries()
+    const step = this.#hand.next()
+    if (!step.done) return step.value
+    this.#hand = undefined
+    return undefined
+  }
+
+  /** Removes a stored key; false if there is none. */
+  abstract remove(kept: string): boolean
+  /** How much longer the entry matters, ms; 0: it may go. */
+  abstract lastsMs(number: number, nowMs: number): number
+  /** How much longer the key is denied, ms; 0: it is not. */
+  abstract deniedMs(kept: string, number: number, nowMs: number): number
+}
+
+/** The blocked keys of one limit, with the end of each block. */
+export class BlockList extends SweptKeys {
   /** Blocks a key; replaces an earlier block. */
   block(key: string, untilAt: number): void {
-    this.#until.set(ownCopy(shortKey(key)), untilAt)
+    this.numbers.set(ownCopy(shortKey(key)), untilAt)
   }
 
   has(key: string): boolean {
-    return this.#until.has(shortKey(key))
-  }
-
-  /** True if the key was blocked. */
-  unblock(key: string): boolean {
-    return this.#until.delete(shortKey(key))
+    return this.numbers.has(shortKey(key))
   }
 
   /** How much longer the key is blocked, in ms; 0 if it is not. */
@@ -82,24 +96,20 @@ export class BlockList {
     return this.remainingMsOf(shortKey(key), nowMs)
   }
 
-  /** As `remainingMs`, for a stored key (hashed if long). */
   remainingMsOf(kept: string, nowMs: number): number {
-    const untilAt = this.#until.get(kept)
-    return untilAt === undefined ? 0 : Math.max(0, untilAt - nowMs)
+    return this.lastsMs(this.numbers.get(kept) ?? nowMs, nowMs)
   }
 
-  /** Removes a stored key. */
-  remove(kept: string): void {
-    this.#until.delete(kept)
+  remove(kept: string): boolean {
+    return this.numbers.delete(kept)
   }
 
-  /** The next stored key in turn, and the end of its block; undefined at the end of each round. */
-  advance(): [kept: string, untilAt: number] | undefined {
-    this.#hand ??= this.#until.entries()
-    const step = this.#hand.next()
-    if (!step.done) return step.value
-    this.#hand = undefined
-    return undefined
+  lastsMs(untilAt: number, nowMs: number): number {
+    return Math.max(0, untilAt - nowMs)
+  }
+
+  deniedMs(_kept: string, untilAt: number, nowMs: number): number {
+    return this.lastsMs(untilAt, nowMs)
   }
 }
 
@@ -130,16 +140,14 @@ const FIRST_ROWS = 8
  * The states of all keys under one limit. A key costs one entry of a `Map` and, for algorithms of constant state, one row in
  * flat arrays: for a million keys a fraction of the size of one object per key. Long keys are stored as hashes.
  */
-export class MemoryTable {
+export class MemoryTable extends SweptKeys {
   readonly algorithm: Algorithm<State>
-  readonly #slots = new Map<string, number>()
   readonly #column: Column
   /** The limit whose time states are kept for: that under which they were written, or a slower one that asked later. Most tables have one. */
   #limit: Limit | undefined
   #otherLimits: Map<number, Limit> | undefined
   readonly #free: number[] = []
   #next = 0
-  #hand: MapIterator<[string, number]> | undefined
   /** Undefined until the first block. */
   blocks: BlockList | undefined
   #notes: SettlementNotes | undefined
@@ -149,6 +157,7 @@ export class MemoryTable {
     readonly limiter: string,
     algorithm: AlgorithmName,
   ) {
+    super()
     this.algorithm = algorithmOf(algorithm)
     this.#column = isRowAlgorithm(this.algorithm) ? new RowColumn(this.algorithm) : new ObjectColumn(this.algorithm)
   }
@@ -166,15 +175,11 @@ export class MemoryTable {
 
   abandon(): void {
     this.#abandoned = true
-    this.#slots.clear()
-  }
-
-  get size(): number {
-    return this.#slots.size
+    this.numbers.clear()
   }
 
   slotOf(key: string): number | undefined {
-    return this.#slots.get(shortKey(key))
+    return this.numbers.get(shortKey(key))
   }
 
   read(slot: number): State {
@@ -212,21 +217,29 @@ export class MemoryTable {
 
   insert(key: string, state: State, limit: Limit): void {
     const slot = this.#free.pop() ?? this.#next++
-    this.#slots.set(ownCopy(shortKey(key)), slot)
+    this.numbers.set(ownCopy(shortKey(key)), slot)
     this.#column.write(slot, state)
     // A debt that is charged at quota 0 stays for the limit after it, at least for a window.
     this.#note(slot, limit.quota > 0 ? limit : { ...limit, quota: 1, burst: 1 })
   }
 
-  /** Removes a stored key; false if there is none. */
   remove(kept: string): boolean {
-    const slot = this.#slots.get(kept)
+    const slot = this.numbers.get(kept)
     if (slot === undefined) return false
-    this.#slots.delete(kept)
+    this.numbers.delete(kept)
     this.#column.clear(slot)
     this.#forgetOther(slot)
     this.#free.push(slot)
     return true
+  }
+
+  lastsMs(slot: number, nowMs: number): number {
+    return this.algorithm.measure(this.limitOf(slot), this.read(slot), nowMs, 0).verdict.resetAfterMs
+  }
+
+  deniedMs(kept: string, slot: number, nowMs: number): number {
+    const { retryAfterMs } = this.algorithm.measure(this.limitOf(slot), this.read(slot), nowMs, 1).verdict
+    return Math.max(retryAfterMs, this.blocks?.remainingMsOf(kept, nowMs) ?? 0)
   }
 
   #noteConsumed(slot: number, limit: Limit, { allowed }: Verdict, cost: number): void {
@@ -250,15 +263,6 @@ export class MemoryTable {
 
   #forgetOther(slot: number): void {
     if (this.#otherLimits?.delete(slot) && this.#otherLimits.size === 0) this.#otherLimits = undefined
-  }
-
-  /** The next stored key in turn, and its slot; undefined at the end of each round. */
-  advance(): [kept: string, slot: number] | undefined {
-    this.#hand ??= this.#slots.entries()
-    const step = this.#hand.next()
-    if (!step.done) return step.value
-    this.#hand = undefined
-    return undefined
   }
 }
 

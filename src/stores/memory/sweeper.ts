@@ -1,7 +1,8 @@
 import type { State } from '../../algorithms/registry.js'
 import type { Limit } from '../../core/limit.js'
+import { BudgetedSweep, STEPS_PER_INSERTION } from '../../core/maps.js'
 import { shortKey } from '../../core/short-key.js'
-import { BlockList, type MemoryTable } from './memory-table.js'
+import { BlockList, type MemoryTable, type SweptKeys } from './memory-table.js'
 
 /** How many keys that are not denied to compare, and how many keys to examine to find them. */
 const SAMPLE = 8
@@ -9,9 +10,8 @@ const REACH = 512
 
 /** An entry to remove: a key's state, or its block. The key as stored. */
 interface Victim {
-  readonly table: MemoryTable
+  readonly keys: SweptKeys
   readonly kept: string
-  readonly isBlock: boolean
 }
 
 /**
@@ -31,8 +31,8 @@ class Eviction {
     readonly nowMs: number,
   ) {
     for (const table of largestFirst([...tables])) {
-      this.#lookAtStates(table)
-      this.#lookAtBlocks(table)
+      this.#lookAt(table)
+      if (table.blocks !== undefined) this.#lookAt(table.blocks)
     }
   }
 
@@ -41,31 +41,14 @@ class Eviction {
     return this.#idle ?? this.#denied
   }
 
-  #lookAtStates(table: MemoryTable): void {
-    for (let left = table.size; left > 0 && this.#goesOn; left--) {
-      const entry = table.advance() ?? table.advance()
+  #lookAt(keys: SweptKeys): void {
+    for (let left = keys.size; left > 0 && this.#goesOn; left--) {
+      const entry = keys.advance() ?? keys.advance()
       if (entry === undefined) return
-      const [kept, slot] = entry
-      const limit = table.limitOf(slot)
-      const state = table.read(slot)
-      const { allowed, retryAfterMs } = table.algorithm.measure(limit, state, this.nowMs, 1).verdict
-      const blockedMs = table.blocks?.remainingMsOf(kept, this.nowMs) ?? 0
-      const victim = { table, kept, isBlock: false }
-      if (!allowed || blockedMs > 0) this.#offerDenied(victim, Math.max(allowed ? 0 : retryAfterMs, blockedMs))
-      else this.#offerIdle(victim, table.algorithm.measure(limit, state, this.nowMs, 0).verdict.resetAfterMs)
-      this.#looksLeft--
-    }
-  }
-
-  #lookAtBlocks(table: MemoryTable): void {
-    const { blocks } = table
-    for (let left = blocks?.size ?? 0; left > 0 && this.#goesOn; left--) {
-      const entry = blocks?.advance() ?? blocks?.advance()
-      if (entry === undefined) return
-      const [kept, untilAt] = entry
-      const victim = { table, kept, isBlock: true }
-      if (untilAt > this.nowMs) this.#offerDenied(victim, untilAt - this.nowMs)
-      else this.#offerIdle(victim, 0)
+      const [kept, number] = entry
+      const deniedMs = keys.deniedMs(kept, number, this.nowMs)
+      if (deniedMs > 0) this.#offerDenied({ keys, kept }, deniedMs)
+      else this.#offerIdle({ keys, kept }, keys.lastsMs(number, this.nowMs))
       this.#looksLeft--
     }
   }
@@ -102,16 +85,12 @@ function entriesOf(table: MemoryTable): number {
 
 /** Expired keys and blocks are kept for this much longer, so that a clock that steps back a little still finds them. */
 const PADDING_MS = 1000
-/** Keys examined per insertion: more than one, so that expired keys disappear faster than new ones come. */
-const STEPS_PER_INSERTION = 2
-const SWEEP_EVERY_MS = 1000
-const SWEEP_BUDGET_MS = 1
 const STEPS_BETWEEN_LOOKS = 8
 
 /** Keeps the tables of a `MemoryStore` small: removes expired keys a few at a time and makes room when there are too many. */
 export class Sweeper {
   #size = 0
-  #timer: ReturnType<typeof setTimeout> | undefined
+  readonly #sweep = new BudgetedSweep(until => this.#sweepUntil(until))
   /** Between the table that was swept last and the next one. */
   #hand: MapIterator<[string, MemoryTable]> | undefined
 
@@ -136,7 +115,7 @@ export class Sweeper {
   block(table: MemoryTable, key: string, untilAt: number): void {
     if (!table.blocks?.has(key)) {
       const nowMs = this.now()
-      for (let i = 0; i < STEPS_PER_INSERTION; i++) this.#stepBlocks(table, nowMs)
+      for (let i = 0; i < STEPS_PER_INSERTION; i++) if (table.blocks !== undefined) this.#step(table.blocks, nowMs)
       this.#addOne(nowMs)
     }
     table.blocks ??= new BlockList()
@@ -144,90 +123,56 @@ export class Sweeper {
   }
 
   unblock(table: MemoryTable, key: string): void {
-    if (table.blocks?.unblock(key)) this.#size--
+    if (table.blocks !== undefined) this.#remove(table.blocks, shortKey(key))
   }
 
   /** Removes the state of a key. */
   remove(table: MemoryTable, key: string): void {
-    this.#removeKept(table, shortKey(key))
+    this.#remove(table, shortKey(key))
   }
 
   close(): void {
-    clearTimeout(this.#timer)
-    this.#timer = undefined
+    this.#sweep.stop()
     for (const table of this.tables.values()) table.abandon()
     this.tables.clear()
     this.#hand = undefined
     this.#size = 0
   }
 
-  /** Examines one key and removes it if it has expired; false at the end of a round. */
-  #step(table: MemoryTable, nowMs: number): boolean {
-    const entry = table.advance()
+  /** Examines one entry and removes it if it no longer matters; false at the end of a round. */
+  #step(keys: SweptKeys, nowMs: number): boolean {
+    const entry = keys.advance()
     if (entry === undefined) return false
-    if (this.#isOver(table, entry[1], nowMs) && this.#isOver(table, entry[1], nowMs - PADDING_MS)) {
-      this.#removeKept(table, entry[0])
-    }
+    const [kept, number] = entry
+    // Checked at the present time first: checking a long log at an earlier time copies it.
+    if (keys.lastsMs(number, nowMs) === 0 && keys.lastsMs(number, nowMs - PADDING_MS) === 0) this.#remove(keys, kept)
     return true
   }
 
-  /** Examines one block and removes it if it has ended; false at the end of a round. */
-  #stepBlocks({ blocks }: MemoryTable, nowMs: number): boolean {
-    const entry = blocks?.advance()
-    if (entry === undefined) return false
-    if (entry[1] <= nowMs - PADDING_MS) {
-      blocks?.remove(entry[0])
-      this.#size--
-    }
-    return true
-  }
-
-  #removeKept(table: MemoryTable, kept: string): void {
-    if (table.remove(kept)) this.#size--
+  #remove(keys: SweptKeys, kept: string): void {
+    if (keys.remove(kept)) this.#size--
   }
 
   /** Makes room for one more entry if the store is full. */
   #addOne(nowMs: number): void {
     if (this.#size >= this.maxKeys) this.#evict(nowMs)
     this.#size++
-    this.#timer ??= this.#startTimer()
+    this.#sweep.start()
   }
 
   #evict(nowMs: number): void {
     const { victim } = new Eviction(this.tables.values(), nowMs)
-    if (victim === undefined) return
-    if (!victim.isBlock) this.#removeKept(victim.table, victim.kept)
-    else {
-      victim.table.blocks?.remove(victim.kept)
-      this.#size--
-    }
+    if (victim !== undefined) this.#remove(victim.keys, victim.kept)
   }
 
-  // Checked at the present time first: checking a long log at an earlier time copies it.
-  #isOver(table: MemoryTable, slot: number, nowMs: number): boolean {
-    return this.#resetAfterMs(table, slot, nowMs) === 0
-  }
-
-  #resetAfterMs(table: MemoryTable, slot: number, nowMs: number): number {
-    return table.algorithm.measure(table.limitOf(slot), table.read(slot), nowMs, 0).verdict.resetAfterMs
-  }
-
-  // Unreferenced, so that pending sweeps do not keep the process alive.
-  #startTimer(): ReturnType<typeof setTimeout> {
-    const timer = setTimeout(() => this.#sweep(), SWEEP_EVERY_MS)
-    timer.unref?.()
-    return timer
-  }
-
-  #sweep(): void {
-    this.#timer = undefined
+  /** True if something is left to sweep. */
+  #sweepUntil(until: number): boolean {
     const nowMs = this.now()
-    const until = performance.now() + SWEEP_BUDGET_MS
     for (let left = this.tables.size; left > 0; left--) {
       this.#sweepTable(this.#nextTable(), nowMs, until)
       if (performance.now() > until) break
     }
-    if (this.#size > 0) this.#timer = this.#startTimer()
+    return this.#size > 0
   }
 
   /** Each sweep begins behind the last one's table: one that takes all the time delays the others, but does not keep them from being swept. */
@@ -241,12 +186,9 @@ export class Sweeper {
   }
 
   #sweepTable([identity, table]: [string, MemoryTable], nowMs: number, until: number): void {
-    let states = true
-    let blocks = true
-    do {
-      states = states && this.#sweepSome(table, nowMs)
-      blocks = blocks && this.#sweepSomeBlocks(table, nowMs)
-    } while ((states || blocks) && performance.now() <= until)
+    let left: SweptKeys[] = table.blocks === undefined ? [table] : [table, table.blocks]
+    do left = left.filter(keys => this.#sweepSome(keys, nowMs))
+    while (left.length > 0 && performance.now() <= until)
     if (table.blocks?.size === 0) table.blocks = undefined
     // A note outlives its key.
     if (table.size > 0 || table.blocks !== undefined || !table.notes.isOver(nowMs)) return
@@ -254,13 +196,8 @@ export class Sweeper {
     this.tables.delete(identity)
   }
 
-  #sweepSome(table: MemoryTable, nowMs: number): boolean {
-    for (let i = 0; i < STEPS_BETWEEN_LOOKS; i++) if (!this.#step(table, nowMs)) return false
-    return true
-  }
-
-  #sweepSomeBlocks(table: MemoryTable, nowMs: number): boolean {
-    for (let i = 0; i < STEPS_BETWEEN_LOOKS; i++) if (!this.#stepBlocks(table, nowMs)) return false
+  #sweepSome(keys: SweptKeys, nowMs: number): boolean {
+    for (let i = 0; i < STEPS_BETWEEN_LOOKS; i++) if (!this.#step(keys, nowMs)) return false
     return true
   }
 }

@@ -1,9 +1,25 @@
 import { isIP } from 'node:net'
 import type { Request } from 'express'
 import { LONGEST_TIMER_MS } from '../core/clock.js'
-import type { CheckName } from './check-name.js'
-import type { Options, Store, ValueDeterminingMiddleware } from './options.js'
-import { ChangeWarning, ValidationError } from './validation-error.js'
+import type { CheckName, EnabledValidations, Logger, Options, Store, ValueDeterminingMiddleware } from './options.js'
+
+/** A probable mistake in the use of the limiter. Logged, never thrown during a request. `code` and `help` as in express-rate-limit. */
+export class ValidationError extends Error {
+  readonly help: string
+
+  constructor(
+    readonly code: string,
+    message: string,
+  ) {
+    const help = `https://express-rate-limit.github.io/${code}/`
+    super(`${message} See ${help} for more information.`)
+    this.name = new.target.name
+    this.help = help
+  }
+}
+
+/** An option whose meaning has changed since older versions. */
+export class ChangeWarning extends ValidationError {}
 
 const OPTIONS: Record<keyof Options, true> = {
   windowMs: true,
@@ -224,3 +240,40 @@ export const checks = {
     )
   },
 } satisfies Record<CheckName, (...args: never[]) => void>
+
+type Checks = typeof checks
+
+/** The checks of one limiter: each runs once, at the first opportunity, and logs what it finds. */
+export type Validations = Checks & {
+  /** By the name of a check: whether it still has to run. `default` applies to those that are not named. */
+  enabled: { [name: string]: boolean }
+  /** Disables all checks that have not run yet. */
+  disable(): void
+}
+
+export function validationsOf(validate: boolean | EnabledValidations, logger: Logger): Validations {
+  const enabled: Record<string, boolean> =
+    typeof validate === 'boolean' ? { default: validate } : { default: true, ...validate }
+  const disable = () => {
+    for (const name of Object.keys(enabled)) enabled[name] = false
+  }
+  const validations = { ...checks, enabled, disable }
+  for (const name of Object.keys(checks) as CheckName[]) {
+    const check = checks[name] as (...args: unknown[]) => void
+    validations[name] = (...args: unknown[]) => {
+      // Every request comes here: a check that has run, or is disabled, must cost nothing.
+      validations[name] = nothing
+      if (!(enabled[name] ?? enabled.default)) return
+      enabled[name] = false
+      try {
+        check(...args)
+      } catch (error) {
+        if (error instanceof ChangeWarning) logger.warn(error)
+        else logger.error(error)
+      }
+    }
+  }
+  return validations
+}
+
+function nothing(): void {}

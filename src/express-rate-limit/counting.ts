@@ -6,10 +6,67 @@ import { after, type SyncOrAsync } from '../http/call-option.js'
 import { type Rule, Rules } from '../http/rate-limit/settings.js'
 import type { RateLimiter } from '../limiter/rate-limiter.js'
 import type { Configuration } from './configuration.js'
-import type { Count, Counting } from './count.js'
 import { MemoryStore } from './memory-store.js'
-import type { ClientRateLimitInfo, Options, RateLimitOptions } from './options.js'
+import type { ClientRateLimitInfo, IncrementResponse, Options, RateLimitOptions, Store } from './options.js'
 import { RedisStore } from './redis-store.js'
+
+/** The result of counting a request: the count of its key, and its limit. */
+export interface Count {
+  readonly totalHits: number
+  readonly resetTime: Date | undefined
+  /** The limit that the way of counting applied; undefined: the option `limit` applies. */
+  readonly limit?: number
+  readonly windowMs: number
+  /** The delay before the request may be passed on, ms. */
+  readonly delayMs?: number
+  giveBack(): Promise<void> | void
+}
+
+/** A way of counting requests. */
+export interface Counting {
+  count(key: string, request: Request, response: Response): SyncOrAsync<Count>
+  resetKey(key: string): Promise<void> | void
+  /** Undefined if the store cannot look a key up. */
+  getKey?(key: string): Promise<ClientRateLimitInfo | undefined> | ClientRateLimitInfo | undefined
+}
+
+/** Counts as express-rate-limit does: every request, refused or not, in the fixed window of a store of its kind. */
+export class HitCounting implements Counting {
+  readonly #store: Store
+  readonly #windowMs: number
+  readonly getKey: Counting['getKey']
+
+  constructor({ store, windowMs }: Configuration) {
+    this.#store = store as Store
+    this.#windowMs = windowMs
+    this.getKey = this.#store.get?.bind(this.#store)
+  }
+
+  count(key: string): SyncOrAsync<Count> {
+    return after<IncrementResponse, Count>(
+      MemoryStore.countNow(this.#store, key) ?? this.#store.increment(key),
+      hits => new HitCount(hits.totalHits, hits.resetTime, this.#windowMs, this.#store, key),
+    )
+  }
+
+  resetKey(key: string): Promise<void> | void {
+    return this.#store.resetKey(key)
+  }
+}
+
+class HitCount implements Count {
+  constructor(
+    readonly totalHits: number,
+    readonly resetTime: Date | undefined,
+    readonly windowMs: number,
+    readonly store: Store,
+    readonly key: string,
+  ) {}
+
+  giveBack(): Promise<void> | void {
+    return this.store.decrement(this.key)
+  }
+}
 
 /** True for options that express-rate-limit does not have: then a `RateLimiter` decides. */
 export function wantsPolicy({ algorithm, policy, store }: Configuration): boolean {
