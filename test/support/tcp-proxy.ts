@@ -1,4 +1,5 @@
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { connect, createServer, type Server, type Socket } from 'node:net'
+import { freePort } from './free-port.js'
 
 /** One direction of a connection: what goes through arrives in order, however long each piece was held up. */
 class Lane {
@@ -68,13 +69,17 @@ export class TcpProxy {
 
   /** `host`: an address of this machine, like 127.0.0.2. */
   static async start(target: number, host = '127.0.0.1'): Promise<TcpProxy> {
-    const proxy = new TcpProxy(target, host)
-    await new Promise<void>((done, fail) => {
-      proxy.#server.once('error', fail)
-      proxy.#server.listen(0, host, done)
-    })
-    proxy.#port = (proxy.#server.address() as AddressInfo).port
-    return proxy
+    for (;;) {
+      const proxy = new TcpProxy(target, host)
+      // None that the system gives to others while the proxy refuses connections.
+      proxy.#port = await freePort()
+      try {
+        await proxy.accept()
+        return proxy
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
+      }
+    }
   }
 
   get port(): number {
