@@ -55,6 +55,12 @@ beforeAll(async () => {
   const load = { level: 0.8, reason: 'custom' as const, close: () => {} }
   follower = followLoad(mail, { load, min: 10, max: 100, interval: '1s' })
   while ((await queue.stats()).dead === 0) await new Promise(resolve => setTimeout(resolve, 20))
+  // Until the processes have reported: a page that is opened before has its first numbers at its second look.
+  const hasReported = async () => {
+    const { rows = [] } = (await writer.view({ page: 'limits' })) as { rows?: readonly { limiter: string }[] }
+    return rows.some(({ limiter }) => limiter === 'login')
+  }
+  while (!(await hasReported())) await new Promise(resolve => setTimeout(resolve, 50))
   await failing.close()
 })
 

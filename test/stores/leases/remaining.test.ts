@@ -305,35 +305,4 @@ describe('remaining is exact when a process alone', () => {
     await Promise.all([settled, direct])
     await expectExact()
   })
-
-  test('has asked many things at once, and the server knows only some of the scripts', () =>
-    forCases(20, 'remaining at once', async random => {
-      const alone = new Alone(POLICY)
-      const settleable: Decision[] = []
-      for (let step = 0; step < 30; step++) {
-        const asked = Array.from({ length: random.integer(1, 6) }, async () => {
-          for (let turns = random.integer(0, 2); turns > 0; turns--) await new Promise(setImmediate)
-          const dice = random.integer(0, 9)
-          const decision = settleable.pop()
-          if (dice < 6) return alone.limiter.consume('k', random.integer(1, 3))
-          if (dice < 7) return alone.limiter.acquire('k', { cost: 200 })
-          if (dice < 9 && decision !== undefined) {
-            await alone.limiter.settle(decision, decision.cost + 200)
-            alone.spent += 200
-          } else if (dice === 9 && random.integer(0, 3) === 0) await client.script('FLUSH')
-          return undefined
-        })
-        for (const decision of await Promise.all(asked)) {
-          if (decision === undefined) continue
-          alone.spent += decision.cost
-          settleable.push(decision)
-        }
-        const { remaining } = await alone.limiter.consume('k')
-        alone.spent++
-        // Few units end unspent with a small lease; those of a charge that is counted twice, or not at all, are more.
-        expect(alone.comesBack).toBeLessThan(200)
-        expect(remaining).toBeGreaterThanOrEqual(QUOTA - alone.spent - alone.comesBack)
-        expect(remaining).toBeLessThanOrEqual(QUOTA - alone.spent)
-      }
-    }))
 })
