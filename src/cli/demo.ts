@@ -26,9 +26,10 @@ import { table } from './table.js'
 
 const HELP = `Usage: spillway demo [options]
 
-Shows in a few seconds what a limit of five a second does: a burst, beside a fixed window that lets nine pass; when refused requests may come back, and that they may; and who
-decides while Redis hangs for two seconds. For the last part it uses the Redis that you give, else it starts redis-server or valkey-server for itself if one is installed.
-It pauses its own connection, not the server, and leaves nothing there.
+Shows in a few seconds what a limit of five a second does: a burst, beside a fixed window that lets nine pass; when refused
+requests may come back, and that they may; and who decides while Redis hangs for two seconds. For the last part it uses the
+Redis that you give, else it starts redis-server or valkey-server for itself if one is installed. It pauses its own connection,
+not the server, and leaves nothing there.
 
   spillway demo
   spillway demo --redis redis://127.0.0.1:6379
