@@ -92,18 +92,34 @@ function withPlainExports(code) {
   return code.replace(getter, 'exports.$1 = $2')
 }
 
-/** The package carries the texts of lua/ compressed, those of each room together: see src/core/packed-json.ts. @type {import('rolldown').Plugin} */
-const packLua = {
+/**
+ * The package carries the texts of lua/ compressed: see src/core/packed-json.ts. Those of each room together, so that a bundle has only the rooms that it
+ * uses; or, `whole`, all together, which is smaller.
+ * @param {boolean} whole
+ * @returns {import('rolldown').Plugin}
+ */
+const packLua = whole => ({
   name: 'pack-lua',
   transform(code, id) {
     if (!id.endsWith('/src/redis/scripts.ts')) return null
-    const packed = code.replace(/^const (\w+Texts) = (\{$[\s\S]*?^\})(?=\n\n)/gm, (_, name, object) => {
-      const texts = JSON.stringify(new Function(`return ${object}`)())
-      return `const ${name} = /* @__PURE__ */ packedJson('${brotliCompressSync(texts).toString('base64')}')`
+    const rooms = [...code.matchAll(/^const (\w+Texts) = (\{$[\s\S]*?^\})(?=\n\n)/gm)].map(([text, room, object]) => {
+      /** @type {Record<string, string>} */
+      const texts = new Function(`return ${object}`)()
+      return { text, room, texts }
     })
-    if (packed === code) throw new Error('src/redis/scripts.ts: expected "const …Texts = { … }"')
-    return `import { packedJson } from '../core/packed-json.js'\n${packed}`
+    if (rooms.length === 0) throw new Error('src/redis/scripts.ts: expected "const …Texts = { … }"')
+    let packed = code
+    for (const { text, room, texts } of rooms) {
+      packed = packed.replace(text, () => `const ${room} = ${whole ? 'allTexts' : packedText(texts)}`)
+    }
+    const all = whole ? `const allTexts = ${packedText(Object.assign({}, ...rooms.map(({ texts }) => texts)))}\n` : ''
+    return `import { packedJson } from '../core/packed-json.js'\n${all}${packed}`
   },
+})
+
+/** @param {Record<string, string>} texts */
+function packedText(texts) {
+  return `/* @__PURE__ */ packedJson('${brotliCompressSync(JSON.stringify(texts)).toString('base64')}')`
 }
 
 /** Bundlers need to be told what they may leave out; all other comments are for who reads the sources. */
@@ -111,7 +127,7 @@ const comments = { annotation: true, jsdoc: false, legal: false }
 
 /** @param {string} folder */
 async function writeScripts(folder) {
-  const bundled = await bundle({ ...inputs, ...COMMAND }, [packLua])
+  const bundled = await bundle({ ...inputs, ...COMMAND }, [packLua(true)])
   const chunkFileNames = 'chunks/[name].js'
   const { output } = await bundled.write({ dir: folder, format: 'cjs', exports: 'named', comments, chunkFileNames })
   for (const { fileName } of output) {
@@ -130,7 +146,7 @@ async function writeScripts(folder) {
 
 /** For bundlers. @param {string} folder */
 async function writeModules(folder) {
-  const bundled = await bundle(ENTRIES, [packLua])
+  const bundled = await bundle(ENTRIES, [packLua(false)])
   // What is not an entry point stands in a folder that package.json does not export.
   const entryFileNames = (/** @type {{ name: string }} */ { name }) =>
     Object.hasOwn(ENTRIES, name) ? '[name].js' : 'src/[name].js'
@@ -138,7 +154,12 @@ async function writeModules(folder) {
   // What is imported for types alone stays as an import without names, of which bundlers warn. No module does anything when it is loaded.
   for (const { fileName } of output) {
     const file = join(folder, fileName)
-    writeFileSync(file, readFileSync(file, 'utf8').replace(/^import "\.{1,2}\/[^"]+";\n/gm, ''))
+    const code = readFileSync(file, 'utf8').replace(/^import "\.{1,2}\/[^"]+";\n/gm, '')
+    // Minifiers write Infinity in three characters, but not a property of Number.
+    writeFileSync(
+      file,
+      code.replaceAll('Number.POSITIVE_INFINITY', 'Infinity').replaceAll('Number.NEGATIVE_INFINITY', '-Infinity'),
+    )
   }
   writeFileSync(join(folder, 'package.json'), '{ "type": "module", "sideEffects": false }\n')
 }
