@@ -190,11 +190,21 @@ async function writeTypes(folder) {
   for (const name of Object.keys(ENTRIES)) {
     const face = [`export * from './${moduleOf(name)}.js'`]
     if (CALLABLE.has(name)) {
+      plainTypeExports(join(folder, `${moduleOf(name)}.d.ts`))
       face.push(`export { ${nameOfDefault(folder, name)} as default } from './${moduleOf(name)}.js'`)
       writeFileSync(join(folder, `${name}.d.ts`), callableTypes(folder, moduleOf(name)))
     }
     writeFileSync(join(folder, `${name}.d.mts`), `${face.join('\n')}\n`)
   }
+}
+
+/** `export import Options = names.Options` cannot reach what is exported as `type Options`. @param {string} file */
+function plainTypeExports(file) {
+  const text = readFileSync(file, 'utf8')
+  writeFileSync(
+    file,
+    text.replace(/^export \{.*\};?$/gm, list => list.replaceAll(/\btype (?=\w)/g, '')),
+  )
 }
 
 /**

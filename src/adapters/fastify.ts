@@ -146,6 +146,7 @@ function plugin<Options extends object>(
     try {
       if (!checkCaller('fastify', name, instance, options, done)) return
       checkIsRegistered(name, instance, done)
+      checkVersion(name, instance.version)
       const limit = limitOf(instance, options)
       const { hook = 'onRequest' } = limit
       const decide = (request: FastifyRequest, reply: FastifyReply, done: Done) => pass(limit, request, reply, done)
@@ -162,7 +163,7 @@ function plugin<Options extends object>(
   return Object.assign(register, {
     [Symbol.for('skip-override')]: true,
     [Symbol.for('fastify.display-name')]: `spillway ${name}`,
-    [Symbol.for('plugin-meta')]: { name: `spillway ${name}`, fastify: '>=4' },
+    [Symbol.for('plugin-meta')]: { name: `spillway ${name}` },
   })
 }
 
@@ -170,6 +171,15 @@ function plugin<Options extends object>(
 function checkIsRegistered(name: string, instance: Partial<FastifyInstance> | undefined, done: unknown): void {
   if (typeof instance?.addHook === 'function' && typeof done === 'function') return
   throw new PolicyError(`${name}: this is a plugin, and was called: register it, like app.register(${name}, { … })`)
+}
+
+/** Throws `PolicyError` for a Fastify whose requests do not tell the options of their route. */
+function checkVersion(name: string, version: string | undefined): void {
+  const [major, minor] = (version ?? '5.0').split('.').map(Number)
+  if (major > 4 || (major === 4 && minor >= 29)) return
+  throw new PolicyError(
+    `${name}: registered in Fastify ${version}: expected Fastify 4.29 or later (npm install fastify@latest)`,
+  )
 }
 
 function pass(limit: Limit, request: FastifyRequest, reply: FastifyReply, done: Done): void {

@@ -236,6 +236,11 @@ function middlewareOf(gate: Gate<Context, Context>, user: string): MiddlewareHan
     if (!isRight) {
       isRight = checkCaller('hono', user, c, next, third)
       if (!isRight) return undefined as never
+      if (c.req.raw === undefined) {
+        throw new PolicyError(
+          `${user}: called by Hono 2 or earlier: expected Hono 3.12 or later (npm install hono@latest)`,
+        )
+      }
     }
     return limited(gate, c, next)
   }

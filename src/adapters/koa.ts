@@ -1,5 +1,6 @@
 import type { Context, Next } from 'koa'
 import type { Decision } from '../core/decision.js'
+import { PolicyError } from '../core/errors.js'
 import { type AddressKeyOptions, addressKeyOf, nodePeer } from '../http/address/client.js'
 import { isPromise } from '../http/call-option.js'
 import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
@@ -126,6 +127,11 @@ function middlewareOf(gate: Gate<Context, Context>, user: string) {
     if (!isRight) {
       isRight = checkCaller('koa', user, ctx, next, third)
       if (!isRight) return undefined as never
+      if (typeof next !== 'function') {
+        throw new PolicyError(
+          `${user}: called without a function next, as by Koa 1: expected Koa 2 or 3, like app.use(${user}({ … }))`,
+        )
+      }
     }
     return limited(gate, ctx, next)
   }

@@ -1,3 +1,4 @@
+import { PolicyError } from '../core/errors.js'
 import { checkOptions } from '../core/options.js'
 import { PolicyMemo } from '../core/policy-memo.js'
 import { RateLimiter } from '../limiter/rate-limiter.js'
@@ -50,6 +51,11 @@ export class ThrottlerStorage {
     blockDuration: number,
     throttlerName: string,
   ): Promise<ThrottlerStorageRecord> {
+    if (limit === undefined) {
+      throw new PolicyError(
+        'ThrottlerStorage: called without a limit, as by @nestjs/throttler 5 or earlier: expected version 6 (npm install @nestjs/throttler@6)',
+      )
+    }
     const limiter = this.#limiterOf(ttl, limit, throttlerName)
     const decision = await limiter.consume(key)
     if (decision.allowed) {

@@ -38,6 +38,11 @@ const ATTRIBUTE = /^[^\s]+$/
  */
 export function openTelemetryObserver(options: OpenTelemetryOptions = {}): Observer {
   checkOptions('openTelemetryObserver', options, NAMES, "{ attributes: { region: 'eu' } }")
+  if (options.meter === undefined && metrics === undefined) {
+    throw new PolicyError(
+      'openTelemetryObserver: this @opentelemetry/api has no metrics: expected version 1.9 or later (npm install @opentelemetry/api@latest)',
+    )
+  }
   const { meter = metrics.getMeter('spillway'), attributes = {} } = options
   if (typeof (meter as Meter | null)?.createHistogram !== 'function') {
     throw new PolicyError(

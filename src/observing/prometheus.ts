@@ -1,4 +1,4 @@
-import { Counter, Gauge, Histogram, type Registry, register } from 'prom-client'
+import { Counter, Gauge, Histogram, Registry, register } from 'prom-client'
 import { PolicyError, shown } from '../core/errors.js'
 import { getOrMake } from '../core/get-or-make.js'
 import type { Observer } from '../core/observer.js'
@@ -39,6 +39,12 @@ const REGISTERED = new WeakMap<object, Map<string, PrometheusMetrics>>()
  */
 export function prometheusObserver(options: PrometheusOptions = {}): Observer {
   checkOptions('prometheusObserver', options, NAMES, "{ prefix: 'ratelimit_' }")
+  // It would call no function that collects.
+  if (typeof new Registry().metrics() === 'string') {
+    throw new PolicyError(
+      'prometheusObserver: this prom-client is older than version 13: expected version 15 (npm install prom-client@latest)',
+    )
+  }
   const { registry = register, prefix = 'ratelimit_', labels = {} } = options
   if (typeof (registry as Registry | null)?.registerMetric !== 'function') {
     throw new PolicyError(

@@ -34,11 +34,9 @@ export function portOf(client: RedisClient, user: string): ClientPort {
 
 function newPort(client: RedisClient, user: string): ClientPort {
   if (isIoredis(client)) return ioredisPort(client, warnOnce(client))
-  if (isNodeRedis(client)) {
-    const refusal = nodeRedisRefusal(client)
-    if (refusal !== undefined) throw new PolicyError(`${user}: client ${refusal}`)
-    return nodeRedisPort(client, warnOnce(client))
-  }
+  const refusal = nodeRedisRefusal(client)
+  if (refusal !== undefined) throw new PolicyError(`${user}: client ${refusal}`)
+  if (isNodeRedis(client)) return nodeRedisPort(client, warnOnce(client))
   if (isGlide(client)) return glidePort(client)
   throw unknown(client, user)
 }

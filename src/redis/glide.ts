@@ -90,7 +90,7 @@ const WORDS: Readonly<Record<string, string>> = {
 
 function serverWords(message: string): string {
   return message.replace(
-    /^(?:An error was signalled by the server: - )?(\w+): /,
+    /^(?:An error was signalled by the server:? - )?(\w+): /,
     (_, name: string) => `${WORDS[name] ?? name.toUpperCase()} `,
   )
 }

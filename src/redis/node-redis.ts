@@ -41,7 +41,14 @@ export function isNodeRedis(client: object): client is NodeRedisLike {
 }
 
 /** What to pass instead, if it is an object of node-redis that cannot serve; otherwise undefined. */
-export function nodeRedisRefusal(client: NodeRedisLike): string | undefined {
+export function nodeRedisRefusal(client: object): string | undefined {
+  if (hasMethods(client, 'internal_send_command', 'send_command')) {
+    return (
+      'a client of node-redis 3 or earlier, whose commands return no promises: expected version 4.6 or later (npm install redis@latest), ' +
+      'like createClient({ url }), and await its connect()'
+    )
+  }
+  if (!isNodeRedis(client)) return undefined
   if (hasMethods(client, 'execute') && 'totalClients' in client) {
     return (
       'a pool of node-redis: expected one client, like createClient({ url }), which sends many commands at once. A pool opens more ' +

@@ -1,17 +1,8 @@
-import { spawn, spawnSync } from 'node:child_process'
-import { once } from 'node:events'
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { root } from './files.js'
-
-/** Runs a command to its end and returns its output; throws with the output if it failed. */
-function run(cwd: string, program: string, ...args: string[]): string {
-  const { status, stdout, stderr, error } = spawnSync(program, args, { cwd, encoding: 'utf8' })
-  if (status === 0) return stdout
-  throw new Error(`${program} ${args.join(' ')}: ${error ?? `exit code ${status}`}\n${stdout}${stderr}`)
-}
+import { run, userProject } from './packing.js'
 
 // What users write, in both kinds of module.
 const USE = {
@@ -119,16 +110,7 @@ describe('the package as users get it', () => {
   const installed = (file: string) => join(home, 'node_modules/spillway', file)
 
   beforeAll(() => {
-    run(root, process.execPath, 'scripts/build.mjs')
-    home = mkdtempSync(join(tmpdir(), 'spillway-package-'))
-    const pack = run(root, 'npm', 'pack', '--ignore-scripts', '--json', '--pack-destination', home)
-    const [{ filename, files, ...sizes }] = JSON.parse(pack) as [
-      { filename: string; unpackedSize: number; files: { path: string }[] },
-    ]
-    unpackedSize = sizes.unpackedSize
-    tarball = join(home, filename)
-    packed = files.map(({ path }) => path)
-    writeFileSync(join(home, 'package.json'), '{ "private": true }')
+    ;({ home, tarball, files: packed, unpackedSize } = userProject())
     run(home, 'npm', 'install', '--offline', '--no-audit', '--no-fund', tarball)
   }, 60_000)
 
@@ -181,25 +163,6 @@ describe('the package as users get it', () => {
   test('has no dependencies', () => {
     expect(readdirSync(join(home, 'node_modules')).filter(name => !name.startsWith('.'))).toEqual(['spillway'])
   })
-
-  test('installs without warnings together with each single framework or client', async () => {
-    const { peerDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-    const said = await Promise.all(
-      Object.entries(peerDependencies).map(async ([peer, range]) => {
-        const folder = mkdtempSync(join(tmpdir(), 'spillway-beside-'))
-        writeFileSync(join(folder, 'package.json'), '{ "private": true }')
-        const options = ['--package-lock-only', '--ignore-scripts', '--no-audit', '--no-fund']
-        const npm = spawn('npm', ['install', ...options, tarball, `${peer}@${range}`], { cwd: folder })
-        let text = ''
-        npm.stderr.on('data', data => (text += data))
-        const [code] = await once(npm, 'close')
-        rmSync(folder, { recursive: true })
-        const words = text.split('\n').filter(line => /ERESOLVE|peer|spillway|npm error/i.test(line))
-        return [peer, code, ...words]
-      }),
-    )
-    expect(said).toEqual(Object.keys(peerDependencies).map(peer => [peer, 0]))
-  }, 120_000)
 
   test('is one implementation: import and require give the same objects', () => {
     const program = `

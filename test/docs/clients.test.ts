@@ -31,16 +31,15 @@ test('the table has every client that is a peer', () => {
   )
 })
 
-test.each(ROWS)('$name: the range of the peer begins with a version that the tests run, and ends with one', row => {
+test.each(ROWS)('$name: the first and the last version are among those that the tests run', row => {
   const peer = row.name === 'node-redis' ? 'redis' : row.name
-  const ranges = peerDependencies[peer].split(' || ') as string[]
   const installed = Object.entries(devDependencies as Record<string, string>)
     .filter(([name, range]) => name === peer || range.startsWith(`npm:${peer}@`))
     .map(([, range]) => range.replace(/^npm:.+@/, ''))
-  // Before 1.0 the second number counts as the major one.
-  const line = (version: string) => /^\^?(0\.\d+|\d+)/.exec(version)?.[1]
-  expect(installed).toContain(ranges[0].slice(1))
-  expect(installed.map(line)).toContain(line(ranges[ranges.length - 1]))
+  const versions = row.versions.split(/, | to /)
+  for (const version of [versions[0], versions[versions.length - 1]]) {
+    expect(installed.some(range => `${range.replace('^', '')}.`.startsWith(`${version}.`))).toBe(true)
+  }
   expect(kindsOf(row.name).length).toBeGreaterThan(0)
 })
 

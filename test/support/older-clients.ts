@@ -7,7 +7,7 @@ import * as nodeRedis46 from 'redis46'
 import { type ClientKind, type Ioredis, ioredis, type NodeRedis, nodeRedis } from './redis-clients.js'
 
 /**
- * The first version of every range in `peerDependencies`, and of each earlier major version the last. The oldest GLIDE is not here: only one
+ * The first version of each client that docs/clients.md names, and of each earlier major version the last. The oldest GLIDE is not here: only one
  * version of it can be loaded in a process.
  */
 export const OLDER_CLIENTS: Readonly<Record<string, ClientKind>> = {

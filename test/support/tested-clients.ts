@@ -4,7 +4,7 @@ import * as iovalkey from 'iovalkey'
 import * as nodeRedis6 from 'redis'
 import { type ClientKind, type Ioredis, ioredis, type NodeRedis, nodeRedis, valkeyGlide } from './redis-clients.js'
 
-/** The newest version of every client in `peerDependencies`. The older ones are in `older-clients`. */
+/** The newest version of every client in docs/clients.md. The older ones are in `older-clients`. */
 export const CLIENTS: Readonly<Record<string, ClientKind>> = {
   'ioredis 6': ioredis(ioredis6 as unknown as Ioredis),
   'iovalkey 0.4': ioredis(iovalkey as unknown as Ioredis),
