@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { createClient } from 'redis'
 import { DelayQueue } from '../src/delay-queue/delay-queue.js'
-import { RedisHealth } from '../src/http/concurrency/redis-health.js'
 import { SharedPlaces } from '../src/http/concurrency/shared-places.js'
+import { guardRedis } from '../src/limiter/guarded-redis.js'
 import { RateLimiter } from '../src/limiter/rate-limiter.js'
 import type { RedisClient } from '../src/redis/client.js'
 import { Semaphore } from '../src/semaphore/semaphore.js'
@@ -76,8 +76,8 @@ const SUBJECTS: readonly (readonly [
     'the places of a concurrency limit, with a request that waits',
     1000,
     async client => {
-      const health = new RedisHealth(client, 800, undefined, { name: 'test', meanwhile: 'nothing is shared' })
-      const places = new SharedPlaces({ ...PLACES, client, health })
+      const guarded = guardRedis(client, 800, undefined, { name: 'test', meanwhile: 'nothing is shared' })
+      const places = new SharedPlaces({ ...PLACES, client, guarded })
       const request = new AbortController().signal
       await places.enter('all')
       waits(places.wait('all', 3_600_000, request))

@@ -46,14 +46,6 @@ export interface Pending {
   late?(): void
 }
 
-/** Callbacks for a call that was not answered in time. */
-export interface PendingOutcome {
-  /** The deadline has passed without an answer. */
-  silent?(): void
-  /** The answer came after the deadline. */
-  late?(): void
-}
-
 /**
  * Rejects calls at a deadline, measured from the start of each call by a monotonic clock. One timer serves all calls, because they
  * expire in the order in which they started.
@@ -64,28 +56,12 @@ export class Deadline {
   #head = 0
   #timer: ReturnType<typeof setTimeout> | undefined
 
-  /**
-   * `onLate` is called when an answer comes after its deadline; `onSilence` when a deadline passes without an answer, once for all
-   * calls that expire together.
-   */
-  constructor(
-    readonly ms: number,
-    readonly onLate: () => void = () => {},
-    readonly onSilence: () => void = () => {},
-  ) {}
+  constructor(readonly ms: number) {}
 
   /** Settles as `answer` does, or rejects with `StoreError` at the deadline; a later answer has no effect. */
-  hold<T>(answer: Promise<T>, outcome?: PendingOutcome): Promise<T> {
+  hold<T>(answer: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      const pending: Pending = {
-        endsAt: 0,
-        settled: false,
-        expire: error => {
-          outcome?.silent?.()
-          reject(error)
-        },
-        late: outcome?.late,
-      }
+      const pending: Pending = { endsAt: 0, settled: false, expire: reject }
       this.start(pending)
       answer.then(
         value => {
@@ -108,10 +84,7 @@ export class Deadline {
 
   /** True if the answer came in time and counts. */
   answered(pending: Pending): boolean {
-    if (pending.settled) {
-      this.onLate()
-      pending.late?.()
-    }
+    if (pending.settled) pending.late?.()
     return this.failed(pending)
   }
 
@@ -131,7 +104,6 @@ export class Deadline {
   #expire(): void {
     this.#timer = undefined
     const now = performance.now()
-    if (this.#head < this.#queue.length && this.#queue[this.#head].endsAt <= now) this.onSilence()
     for (let pending = this.#queue[this.#head]; pending !== undefined && pending.endsAt <= now; ) {
       pending.settled = true
       pending.expire(new StoreError(`the store did not answer within ${this.ms} ms`))

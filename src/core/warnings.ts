@@ -50,18 +50,11 @@ export class OutageWarnings {
     this.#outage = getOrMake(OUTAGES, server, () => ({ warned: false, code, warnedAt: never, failedAt: never }))
   }
 
-  /** The server failed one decision. */
-  failed(error: Error | undefined): void {
-    this.#failures++
+  /** The server failed one decision, or is not asked because it fails. `isOutage`: it has failed so often that it is no longer asked. */
+  failed(error: Error | undefined, isOutage = false): void {
+    this.#failures = isOutage ? Math.max(this.#failures + 1, IN_A_ROW) : this.#failures + 1
     this.#outage.failedAt = this.nowMs()
     if (this.#failures >= IN_A_ROW) this.#warn(error)
-  }
-
-  /** The server is no longer asked. */
-  breakerOpened(error: Error): void {
-    this.#failures = Math.max(this.#failures, IN_A_ROW)
-    this.#outage.failedAt = this.nowMs()
-    this.#warn(error)
   }
 
   answered(): void {

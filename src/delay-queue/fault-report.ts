@@ -29,12 +29,12 @@ export class FaultReport {
   /** `tookMs`: how long nothing was heard. */
   failed(error: Error, tookMs = 0): void {
     this.#failures++
+    const opens = !this.#opened && (this.#failures >= IN_A_ROW || tookMs >= LONG_MS)
     notify(this.#observer, 'storeFailed', error)
-    this.#warnings?.failed(error)
-    if (this.#opened || (this.#failures < IN_A_ROW && tookMs < LONG_MS)) return
+    this.#warnings?.failed(error, opens)
+    if (!opens) return
     this.#opened = true
     notify(this.#observer, 'breakerOpened', error)
-    this.#warnings?.breakerOpened(error)
   }
 
   succeeded(): void {

@@ -24,9 +24,16 @@ export class CircuitBreaker {
   #open = false
   #nextProbeAt = 0
   #probeEveryMs = PROBE_EVERY_MS
+  /** Whether the last probe may still be without an answer. */
+  #isProbing = false
 
   get isOpen(): boolean {
     return this.#open
+  }
+
+  /** Whether the last call failed. */
+  get hasFailed(): boolean {
+    return this.#inARow > 0
   }
 
   /** Whether a decision may ask the store. While the breaker is open, one decision becomes the probe and the others must wait. */
@@ -34,6 +41,7 @@ export class CircuitBreaker {
     if (!this.#open) return true
     if (now < this.#nextProbeAt) return false
     this.#nextProbeAt = now + this.#probeEveryMs
+    this.#isProbing = true
     return true
   }
 
@@ -57,26 +65,28 @@ export class CircuitBreaker {
     const all = failed + sum(this.#succeeded)
     if (this.#inARow < ENOUGH && (all < ENOUGH || failed * 2 < all)) return false
     this.#open = true
+    this.#isProbing = false
     this.#probeEveryMs = PROBE_EVERY_MS
     this.#nextProbeAt = now + PROBE_EVERY_MS
     return true
   }
 
   /** An answer came after its deadline: the next decision may probe the store. */
-  probeNow(): void {
+  answeredLate(): void {
     this.#probeEveryMs = PROBE_EVERY_MS
     this.#nextProbeAt = 0
   }
 
-  /** The store or its client refused a probe: it is reachable, so probes return to one in 200 ms. */
-  hear(now: number): void {
+  /** The store or its client refused a call: it is reachable, so probes return to one in 200 ms. */
+  refused(now: number): void {
     this.#probeEveryMs = PROBE_EVERY_MS
     this.#nextProbeAt = Math.min(this.#nextProbeAt, now + PROBE_EVERY_MS)
   }
 
-  /** A probe got no answer within its deadline: the next probe comes later. */
-  silence(): void {
-    if (this.#open) this.#probeEveryMs = Math.min(this.#probeEveryMs * 2, LONGEST_PROBE_MS)
+  /** A call got no answer within its deadline: after each probe the next one comes later. */
+  unanswered(): void {
+    if (this.#isProbing) this.#probeEveryMs = Math.min(this.#probeEveryMs * 2, LONGEST_PROBE_MS)
+    this.#isProbing = false
   }
 
   #bucketAt(now: number): number {
@@ -104,7 +114,7 @@ const FEW = 64
  * The observers of a store's breakers: all observers of its limiters, not only that of the limiter with the last failure. Each observer
  * that receives `breakerOpened` also receives `breakerClosed`, so that a count of open breakers returns to 0.
  */
-class BreakerAudience {
+class BreakerObservers {
   /** Weak, so that a store does not keep the observers of limiters that are no longer used. */
   #members: Array<WeakRef<Observer>> = []
   readonly #known = new WeakSet<Observer>()
@@ -138,15 +148,14 @@ class BreakerAudience {
  * other servers nor limiters with a longer deadline. Limiters with the same store and deadline share them.
  */
 export class CircuitBreakers {
-  /** The observers that receive an event when a breaker opens or closes. */
-  readonly audience = new BreakerAudience()
+  readonly observers = new BreakerObservers()
   readonly #byServer = new Map<string, CircuitBreaker>()
 
-  /** The breaker of a store with one server. */
+  /** The breaker, if there is one server. */
   readonly only: CircuitBreaker | undefined
 
-  private constructor(readonly store: Store) {
-    if (store.serverOf === undefined) this.only = this.of('')
+  constructor(readonly store?: Store) {
+    if (store?.serverOf === undefined) this.only = new CircuitBreaker()
   }
 
   static of(store: Store, deadlineMs: number): CircuitBreakers {
@@ -159,7 +168,7 @@ export class CircuitBreakers {
   }
 
   ofCharge(charge: Charge): CircuitBreaker {
-    return this.only ?? this.of(this.store.serverOf!(charge))
+    return this.only ?? this.of(this.store?.serverOf?.(charge) ?? '')
   }
 
   /** Groups charges by the breaker of their server. */
@@ -174,7 +183,7 @@ export class CircuitBreakers {
 const BREAKERS = new WeakMap<Store, Map<number, CircuitBreakers>>()
 
 /** Reports to an observer how long a store took: once for all decisions of one answer. */
-export class AnswerWatch {
+export class AnswerTimes {
   #decisions = 0
   #askedAt = 0
   #answeredAt = 0
@@ -182,32 +191,35 @@ export class AnswerWatch {
   private constructor(readonly observer: Observer) {}
 
   /** Undefined without an observer of `storeAnswered`. */
-  static of(observer: Observer | undefined): AnswerWatch | undefined {
-    return observer?.storeAnswered === undefined ? undefined : new AnswerWatch(observer)
+  static of(observer: Observer | undefined): AnswerTimes | undefined {
+    return observer?.storeAnswered === undefined ? undefined : new AnswerTimes(observer)
   }
 
-  /** One decision was answered. The decisions of one answer are reported at the same moment, the earliest asked first. */
-  decided(askedAt: number, answeredAt: number): void {
+  /** A call was answered, with one decision or none. The decisions of one answer are reported at the same moment, the earliest asked first. */
+  answered(askedAt: number, answeredAt: number, decisions: 0 | 1): void {
+    if (decisions === 0) {
+      this.#report(askedAt, answeredAt, 0)
+      return
+    }
     if (this.#decisions > 0 && answeredAt === this.#answeredAt) {
       this.#decisions++
       return
     }
-    if (this.#decisions > 0) this.#report()
-    else queueMicrotask(() => this.#report())
+    if (this.#decisions > 0) this.#reportDecisions()
+    else queueMicrotask(() => this.#reportDecisions())
     this.#decisions = 1
     this.#askedAt = askedAt
     this.#answeredAt = answeredAt
   }
 
-  /** A call without decisions was answered. */
-  answered(askedAt: number, answeredAt: number): void {
-    notify(this.observer, 'storeAnswered', { durationMs: Math.max(0, answeredAt - askedAt), decisions: 0 })
+  #reportDecisions(): void {
+    if (this.#decisions === 0) return
+    const decisions = this.#decisions
+    this.#decisions = 0
+    this.#report(this.#askedAt, this.#answeredAt, decisions)
   }
 
-  #report(): void {
-    if (this.#decisions === 0) return
-    const event = { durationMs: Math.max(0, this.#answeredAt - this.#askedAt), decisions: this.#decisions }
-    this.#decisions = 0
-    notify(this.observer, 'storeAnswered', event)
+  #report(askedAt: number, answeredAt: number, decisions: number): void {
+    notify(this.observer, 'storeAnswered', { durationMs: Math.max(0, answeredAt - askedAt), decisions })
   }
 }

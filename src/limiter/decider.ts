@@ -125,18 +125,8 @@ export class Decider implements Spender {
       if (refusal !== undefined) return this.#report(observed, refusal)
     }
     const epoch = this.#denials?.epoch ?? 0
-    const request = new PolicyRequest(
-      this,
-      this.#guarded,
-      verb,
-      cost,
-      key,
-      this.#bound,
-      grant,
-      observed,
-      epoch,
-      charges,
-    )
+    const { calls } = this.#guarded
+    const request = new DecisionRequest(calls, this, verb, cost, key, charges, this.#bound, grant, observed, epoch)
     const verdicts = this.#guarded.decide(request)
     if (verdicts !== undefined) return this.#report(observed, this.#settleable(request, verdicts, 'memory'))
     return new Promise((resolve, reject) => request.listen(resolve, reject))
@@ -144,7 +134,7 @@ export class Decider implements Spender {
 
   /** The decision of a store that has answered later, as the caller sees it. */
   answered(
-    request: PolicyRequest,
+    request: DecisionRequest<Decision>,
     verdicts: readonly Verdict[],
     chargedAt: ChargedAt | undefined,
     lease: object | undefined,
@@ -163,7 +153,7 @@ export class Decider implements Spender {
   }
 
   /** The decision of the failure policy, as the caller sees it. */
-  failed({ verb, key, cost, charges, grant, observed }: PolicyRequest): Decision {
+  failed({ verb, key, cost, charges, grant, observed }: DecisionRequest<Decision>): Decision {
     const failing = (units: number) => this.#failure[verb](key, charges, units)
     return this.#report(observed, grant === undefined ? failing(cost) : grant.decision(failing))
   }
@@ -218,66 +208,6 @@ interface SpendingRequest {
   /** Units that it spends if it is allowed. */
   readonly spent: number
   readonly askedAt?: number | undefined
-}
-
-/** A request under a policy: it becomes the decision of the store, or of the failure policy. */
-class PolicyRequest extends DecisionRequest implements SpendingRequest {
-  declare readonly key: LimiterKey
-  #charges: readonly Charge[] | undefined
-  #resolve: ((decision: Decision) => void) | undefined
-  #reject: ((error: unknown) => void) | undefined
-  #hasFailed = false
-
-  constructor(
-    readonly decider: Decider,
-    guarded: GuardedStore,
-    verb: Verb,
-    cost: number,
-    key: LimiterKey,
-    bound: BoundPolicy | undefined,
-    grant: PartialGrant | undefined,
-    readonly observed: boolean,
-    /** Of the cache of denials, when the store was asked. */
-    readonly epoch: number,
-    charges: readonly Charge[] | undefined,
-  ) {
-    super(guarded, verb, cost, key, bound, grant)
-    this.#charges = charges
-  }
-
-  get charges(): readonly Charge[] {
-    this.#charges ??= this.decider.chargesOf(this.key)
-    return this.#charges
-  }
-
-  get spent(): number {
-    return this.grant?.cost ?? this.cost
-  }
-
-  /** Calls one of the functions once: at once if the request has failed already. */
-  listen(resolve: (decision: Decision) => void, reject: (error: unknown) => void): void {
-    this.#resolve = resolve
-    this.#reject = reject
-    if (this.#hasFailed) this.fail()
-  }
-
-  answer(verdicts: readonly Verdict[], chargedAt?: ChargedAt, lease?: object): void {
-    try {
-      this.#resolve?.(this.decider.answered(this, verdicts, chargedAt, lease))
-    } catch (error) {
-      this.#reject?.(error)
-    }
-  }
-
-  fail(): void {
-    this.#hasFailed = true
-    if (this.#resolve === undefined) return
-    try {
-      this.#resolve(this.decider.failed(this))
-    } catch (error) {
-      this.#reject?.(error)
-    }
-  }
 }
 
 function checkCalendars(policy: Policy, store: Store): void {

@@ -1,7 +1,6 @@
 import { type Decision, verdictOf } from '../core/decision.js'
 import { getOrMake } from '../core/get-or-make.js'
 import type { Limit } from '../core/limit.js'
-import type { Observer } from '../core/observer.js'
 import { OutageWarnings } from '../core/warnings.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
 import type { Charge, Store } from '../stores/store.js'
@@ -90,28 +89,13 @@ const MEANWHILE: Record<StoreFailure, string> = {
   closed: "every request is denied (onStoreFailure: 'closed')",
 }
 
-/**
- * The default observer: turns an outage of the store into process warnings. All that
- * asks one client or store shares the warnings. undefined for a store in this process, which has no outages.
- */
-export function storeObserver(store: Store, onStoreFailure: StoreFailure): Observer | undefined {
+/** The process warnings of an outage of a store. All that asks one client or store shares them. undefined for a store in this process, which has no outages. */
+export function outageWarnings(store: Store, onStoreFailure: StoreFailure): OutageWarnings | undefined {
   if (store instanceof MemoryStore) return undefined
   const meanwhile = MEANWHILE[onStoreFailure]
-  const warnings = isRedisStore(store)
+  return isRedisStore(store)
     ? store.outageWarnings(meanwhile)
     : new OutageWarnings(store, () => nameOf(store), meanwhile)
-  let last: Error | undefined
-  return {
-    storeFailed(error) {
-      last = error
-    },
-    decided({ degraded, source }) {
-      if (degraded) warnings.failed(last)
-      else if (source !== 'deny-cache') warnings.answered()
-    },
-    breakerOpened: error => warnings.breakerOpened(error),
-    breakerClosed: () => warnings.answered(),
-  }
 }
 
 function nameOf(store: Store): string {

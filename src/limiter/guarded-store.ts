@@ -1,19 +1,19 @@
-import { type Clock, Deadline, monotonicClock, type Pending, type PendingOutcome } from '../core/clock.js'
+import { type Clock, monotonicClock } from '../core/clock.js'
 import type { Verdict } from '../core/decision.js'
 import { StoreError, shown } from '../core/errors.js'
-import { notify, type Observer } from '../core/observer.js'
+import type { Observer } from '../core/observer.js'
+import type { OutageWarnings } from '../core/warnings.js'
 import type { LineGuard } from '../stores/lines.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
 import type { RedisStore } from '../stores/redis/redis-store.js'
 import { type Asker, type BoundPolicy, type Charge, type ChargedAt, IN_REDIS, type Store } from '../stores/store.js'
-import { AnswerWatch, type CircuitBreaker, CircuitBreakers } from './breaker.js'
+import { type CircuitBreaker, CircuitBreakers } from './breaker.js'
+import { Guarded, GuardedCall, REFUSED } from './guarded.js'
 import type { LimiterKey } from './key.js'
 import type { PartialGrant } from './partial-grant.js'
 
 type Answer<T> = Promise<T> | T
 export type Verb = 'consume' | 'peek'
-
-const REFUSED = new StoreError('the store failed too often of late and is not asked')
 
 /** As `instanceof RedisStore`, which would pull the code of that class, and the scripts, into programs that keep their counts elsewhere. */
 export function isRedisStore(store: unknown): store is RedisStore {
@@ -21,123 +21,130 @@ export function isRedisStore(store: unknown): store is RedisStore {
 }
 
 /** Whether a store is a `RedisStore` with its original `consume` or `peek`: users replace methods, to spy on them or to make them fail. */
-export function isAskable(store: Store, verb: 'consume' | 'peek'): store is RedisStore {
+function isAskable(store: Store, verb: 'consume' | 'peek'): store is RedisStore {
   return isRedisStore(store) && store.isAskable(verb)
 }
 
-/**
- * A request for a decision. A store that answers later calls it back, like a promise but cheaper: under load, promises would cost more than all other work of the
- * client for the decision.
- */
-export abstract class DecisionRequest implements Asker, Pending {
-  endsAt = 0
-  settled = false
-  /** The breaker of the server that is asked now. */
-  breaker!: CircuitBreaker
-  /** Whether that breaker was open when the server was asked. */
-  isProbe = false
-  deadline!: Deadline
+/** Makes the result of a request from its outcome. Both may throw. */
+interface RequestOwner<Result> {
+  chargesOf(key: LimiterKey): readonly Charge[]
+  answered(
+    request: DecisionRequest<Result>,
+    verdicts: readonly Verdict[],
+    chargedAt: ChargedAt | undefined,
+    lease: object | undefined,
+  ): Result
+  failed(request: DecisionRequest<Result>, error: StoreError): Result
+}
+
+/** A request for a decision of a store, which answers it later. */
+export class DecisionRequest<Result> extends GuardedCall implements Asker {
   /** When the store was asked, by its clock or a monotonic one, if it does not report when it decides. */
   askedAt: number | undefined
+  #charges: readonly Charge[] | undefined
+  #resolve: ((result: Result) => void) | undefined
+  #reject: ((error: unknown) => void) | undefined
+  #error: StoreError | undefined
 
   constructor(
-    readonly guarded: GuardedStore,
+    guarded: Guarded,
+    readonly owner: RequestOwner<Result>,
     readonly verb: Verb,
     readonly cost: number,
-    /** Undefined: there are charges only. */
-    readonly key?: LimiterKey,
+    readonly key: LimiterKey,
+    /** Undefined: they follow from the key, if they are needed. */
+    charges: readonly Charge[] | undefined,
     readonly bound?: BoundPolicy,
     /** Takes as much as fits. */
     readonly grant?: PartialGrant,
-  ) {}
+    readonly observed = false,
+    /** Of the cache of denials, when the store was asked. */
+    readonly epoch = 0,
+  ) {
+    super(guarded)
+    this.#charges = charges
+  }
 
-  abstract get charges(): readonly Charge[]
+  get charges(): readonly Charge[] {
+    this.#charges ??= this.owner.chargesOf(this.key)
+    return this.#charges
+  }
 
-  /** Called once: this, or `fail`. */
-  abstract answer(verdicts: readonly Verdict[], chargedAt?: ChargedAt, lease?: object): void
-  abstract fail(error: StoreError): void
+  /** Units that it spends if it is allowed. */
+  get spent(): number {
+    return this.grant?.cost ?? this.cost
+  }
+
+  /** Calls one of the functions once: at once if the request has failed already. */
+  listen(resolve: (result: Result) => void, reject: (error: unknown) => void): void {
+    this.#resolve = resolve
+    this.#reject = reject
+    if (this.#error !== undefined) this.fail(this.#error)
+  }
 
   asks(server: string): void {
     if (!this.settled) this.guarded.next(this, server)
   }
 
   resolve(verdicts: readonly Verdict[], answeredAt: number, chargedAt?: ChargedAt, lease?: object): void {
-    if (this.guarded.answered(this, answeredAt)) this.answer(verdicts, chargedAt, lease)
+    if (!this.guarded.answered(this, answeredAt, 1)) return
+    try {
+      this.#resolve?.(this.owner.answered(this, verdicts, chargedAt, lease))
+    } catch (error) {
+      this.#reject?.(error)
+    }
   }
 
-  reject(cause: unknown): void {
-    if (this.guarded.failed(this)) this.fail(this.guarded.failure(cause, this.breaker))
-  }
-
-  expire(error: StoreError): void {
-    if (this.isProbe) this.breaker.silence()
-    this.fail(this.guarded.failure(error, this.breaker))
-  }
-
-  late(): void {
-    this.breaker.probeNow()
-  }
-}
-
-/** A request for the verdicts alone. */
-class VerdictsRequest extends DecisionRequest {
-  constructor(
-    guarded: GuardedStore,
-    verb: Verb,
-    readonly charges: readonly Charge[],
-    cost: number,
-    readonly answer: (verdicts: readonly Verdict[]) => void,
-    readonly fail: (error: StoreError) => void,
-  ) {
-    super(guarded, verb, cost)
+  fail(error: StoreError): void {
+    this.#error = error
+    if (this.#resolve === undefined) return
+    try {
+      this.#resolve(this.owner.failed(this, error))
+    } catch (error) {
+      this.#reject?.(error)
+    }
   }
 }
 
-/** A store behind a deadline and circuit breakers: every call ends in time, with an answer or with `StoreError`. */
+/** Asks for the verdicts alone, with given charges. */
+const VERDICTS: RequestOwner<readonly Verdict[]> = {
+  chargesOf: () => [],
+  answered: (_, verdicts) => verdicts,
+  failed(_, error) {
+    throw error
+  },
+}
+
+/** A store whose calls are guarded: each ends in time, with an answer or with `StoreError`. */
 export class GuardedStore implements LineGuard {
-  readonly #breakers: CircuitBreakers
-  readonly #usual: Deadline
-  /** For calls to a store that has not answered this process yet. */
-  #first: Deadline | undefined
+  readonly calls: Guarded
   /** Dates the requests of a store that does not report when it decides. */
   readonly #clock: Clock | undefined
-  readonly #answers: AnswerWatch | undefined
 
   constructor(
     readonly store: Store,
     deadlineMs: number,
-    readonly observer: Observer | undefined,
+    observer?: Observer,
+    warnings?: OutageWarnings,
   ) {
-    this.#breakers = CircuitBreakers.of(store, deadlineMs)
-    this.#usual = new Deadline(deadlineMs)
-    if (isRedisStore(store) && store.connectDeadlineMs > deadlineMs) {
-      this.#first = new Deadline(store.connectDeadlineMs)
-    }
+    const connecting = isRedisStore(store) ? store : undefined
+    const breakers = CircuitBreakers.of(store, deadlineMs)
+    this.calls = new Guarded(deadlineMs, { breakers, observer, warnings, connecting })
     if (!(store instanceof MemoryStore)) this.#clock = store.clock ?? monotonicClock
-    this.#answers = AnswerWatch.of(observer)
-    if (observer !== undefined) this.#breakers.audience.join(observer)
   }
 
-  /** How long a call that is made now may take. */
   get deadlineMs(): number {
-    return this.#deadline.ms
-  }
-
-  get #deadline(): Deadline {
-    return this.#first !== undefined && (this.store as RedisStore).isFirst ? this.#first : this.#usual
+    return this.calls.deadline.ms
   }
 
   /** Makes a request: returns the verdicts if the store is synchronous, else undefined. It may fail before this returns. */
-  decide(request: DecisionRequest): readonly Verdict[] | undefined {
-    const { store } = this
+  decide<Result>(request: DecisionRequest<Result>): readonly Verdict[] | undefined {
+    const { store, calls } = this
     const { verb, cost, key, bound, grant } = request
-    const breaker = this.#breakers.only ?? this.#breakers.ofCharge(request.charges[0])
-    request.breaker = breaker
-    request.isProbe = breaker.isOpen
-    request.deadline = this.#deadline
+    const isAlone = calls.breakers.only !== undefined
+    if (!isAlone) request.breaker = this.#breakerOf(request.charges[0])
     const now = performance.now()
-    const isAlone = breaker === this.#breakers.only
-    if (!breaker.admits(now) || (!isAlone && this.#isClosedToRest(request, breaker))) {
+    if (!calls.mayAsk(request.breaker, now) || (!isAlone && this.#isClosedToRest(request))) {
       request.settled = true
       request.fail(REFUSED)
       return undefined
@@ -156,7 +163,7 @@ export class GuardedStore implements LineGuard {
       const answer = grant === undefined ? ask(cost) : grant.of(ask)
       if (!isPromise(answer)) {
         const verdicts = checked(answer, charges.length)
-        this.#succeeded(breaker, now)
+        calls.succeeded(request.breaker, now)
         return verdicts
       }
       request.deadline.start(request)
@@ -176,80 +183,35 @@ export class GuardedStore implements LineGuard {
   /** The verdicts alone. Rejects with `StoreError`. */
   verdicts(verb: Verb, charges: readonly Charge[], cost: number): Promise<readonly Verdict[]> {
     return new Promise((resolve, reject) => {
-      const verdicts = this.decide(new VerdictsRequest(this, verb, charges, cost, resolve, reject))
+      const request = new DecisionRequest(this.calls, VERDICTS, verb, cost, '', charges)
+      const verdicts = this.decide(request)
       if (verdicts !== undefined) resolve(verdicts)
+      else request.listen(resolve, reject)
     })
   }
 
-  /** True if this answer still counts. */
-  answered(request: DecisionRequest, answeredAt: number): boolean {
-    const { deadline } = request
-    if (!deadline.answered(request)) return false
-    this.#first = undefined
-    this.#answers?.decided(request.endsAt - deadline.ms, answeredAt)
-    this.#succeeded(request.breaker, answeredAt)
-    return true
-  }
-
-  /** True if this failure still counts. */
-  failed(request: DecisionRequest): boolean {
-    // A refused probe counts however late the refusal is.
-    if (request.isProbe) request.breaker.hear(performance.now())
-    return request.deadline.failed(request)
-  }
-
-  /** The request continues at another server, under its breaker; the server before has answered. */
-  next(request: DecisionRequest, server: string): void {
-    const breaker = this.#breakers.of(server)
-    if (breaker === request.breaker) return
-    this.#succeeded(request.breaker, performance.now())
-    request.breaker = breaker
-    request.isProbe = breaker.isOpen
-  }
-
-  /** Counts a failure and returns its error. */
-  failure(cause: unknown, breaker: CircuitBreaker): StoreError {
-    const error =
-      cause instanceof StoreError
-        ? cause
-        : new StoreError(`the store failed: ${(cause as Error)?.message ?? shown(cause)}`, { cause })
-    // Counted before the observer is called: an observer that asks again at once must find the breaker open.
-    const opened = breaker.fail(performance.now())
-    notify(this.observer, 'storeFailed', error)
-    if (opened) this.#breakers.audience.opened(breaker, error)
-    return error
-  }
-
-  /** Whether the charge's server may be asked now: while its breaker is open, only an occasional probe. */
   mayAsk(charge: Charge): boolean {
-    return !isClosedTo(this.#breakers.ofCharge(charge))
+    return this.calls.mayAsk(this.#breakerOf(charge))
   }
 
-  /** Throws unless the charge's server may be asked. */
   checkAsked(charge: Charge): void {
     if (!this.mayAsk(charge)) throw REFUSED
   }
 
-  /** The error while the breaker of the charge's server is open. */
   refusal(charge: Charge): StoreError | undefined {
-    return this.#breakers.ofCharge(charge).isOpen ? REFUSED : undefined
+    return this.#breakerOf(charge).isOpen ? REFUSED : undefined
   }
 
-  /** The observer is told when a breaker of the store opens or closes; the caller holds it. */
   watch(observer: Observer): void {
-    this.#breakers.audience.join(observer)
+    this.calls.breakers.observers.join(observer)
   }
 
-  /** The server of the charge answered a message of waiting requests that was sent at `askedAt`. */
   heard(charge: Charge, askedAt: number): void {
-    const answeredAt = performance.now()
-    this.#answers?.answered(askedAt, answeredAt)
-    this.#succeeded(this.#breakers.ofCharge(charge), answeredAt)
+    this.calls.heard(this.#breakerOf(charge), askedAt)
   }
 
-  /** The server of the charge did not answer a message of waiting requests. */
   unheard(charge: Charge, cause: unknown): StoreError {
-    return this.failure(cause, this.#breakers.ofCharge(charge))
+    return this.calls.failure(cause, this.#breakerOf(charge))
   }
 
   /** Changes what was spent, and gives the answers. The charges of each server are changed in separate calls; `endsAt` is passed to the store. */
@@ -258,57 +220,35 @@ export class GuardedStore implements LineGuard {
     change: (store: Store, charges: readonly C[], endsAt: number) => Answer<T>,
   ): Promise<T[]> {
     const endsAt = performance.now() + this.deadlineMs
-    const parts = [...this.#breakers.parts(charges)]
-    return Promise.all(parts.map(([breaker, part]) => this.#watch(breaker, store => change(store, part, endsAt))))
+    const parts = [...this.calls.breakers.parts(charges)]
+    return Promise.all(parts.map(([breaker, part]) => this.#act(breaker, store => change(store, part, endsAt))))
   }
 
-  #isClosedToRest({ charges }: DecisionRequest, first: CircuitBreaker): boolean {
-    for (const breaker of this.#breakers.parts(charges).keys()) {
-      if (breaker !== first && isClosedTo(breaker)) return true
+  #breakerOf(charge: Charge): CircuitBreaker {
+    return this.calls.breakers.ofCharge(charge)
+  }
+
+  #isClosedToRest({ charges, breaker }: GuardedCall & { readonly charges: readonly Charge[] }): boolean {
+    for (const other of this.calls.breakers.parts(charges).keys()) {
+      if (other !== breaker && !this.calls.mayAsk(other)) return true
     }
     return false
   }
 
-  async #watch<T>(breaker: CircuitBreaker, ask: (store: Store) => Answer<T>): Promise<T> {
-    const isProbe = breaker.isOpen
-    if (isClosedTo(breaker)) throw REFUSED
+  async #act<T>(breaker: CircuitBreaker, ask: (store: Store) => Answer<T>): Promise<T> {
+    const { calls } = this
     const askedAt = performance.now()
+    if (!calls.mayAsk(breaker, askedAt)) throw REFUSED
     let answer: Answer<T>
     try {
       answer = ask(this.store)
     } catch (error) {
-      throw this.failure(error, breaker)
+      throw calls.failure(error, breaker)
     }
-    if (!isPromise(answer)) {
-      this.#succeeded(breaker, askedAt)
-      return answer
-    }
-    // A refused probe counts however late the refusal is.
-    if (isProbe) answer.catch(() => breaker.hear(performance.now()))
-    const outcome: PendingOutcome = {
-      silent: () => {
-        if (isProbe) breaker.silence()
-      },
-      late: () => breaker.probeNow(),
-    }
-    try {
-      const value = await this.#deadline.hold(answer, outcome)
-      const answeredAt = performance.now()
-      this.#answers?.answered(askedAt, answeredAt)
-      this.#succeeded(breaker, answeredAt)
-      return value
-    } catch (error) {
-      throw this.failure(error, breaker)
-    }
+    if (isPromise(answer)) return calls.hold(answer, breaker)
+    calls.succeeded(breaker, askedAt)
+    return answer
   }
-
-  #succeeded(breaker: CircuitBreaker, at: number): void {
-    if (breaker.succeed(at)) this.#breakers.audience.closed(breaker)
-  }
-}
-
-function isClosedTo(breaker: CircuitBreaker): boolean {
-  return !breaker.admits(performance.now())
 }
 
 /** Users may write their own stores: an invalid answer counts as a failure of the store. */

@@ -15,7 +15,7 @@ import { WaitWatch, watched } from '../waiting/reports.js'
 import { patienceOf, WAIT_OPTIONS, type WaitOptions } from '../waiting/wait.js'
 import { type Decider, Deciders } from './decider.js'
 import { DenyCache } from './deny-cache.js'
-import { FailurePolicy, storeObserver } from './fallback.js'
+import { FailurePolicy, outageWarnings } from './fallback.js'
 import { GuardedStore } from './guarded-store.js'
 import { type KeyInput, type LimiterKey, limiterKey } from './key.js'
 import { LimiterLines } from './lines.js'
@@ -54,15 +54,16 @@ export class RateLimiter {
     const { policy, name, denyCacheKeys, shadow } = settings
     const given = settings.store ?? new MemoryStore()
     const store: Store = countsHits(given) ? foreignStore(given, policy as Policy) : given
-    const observer = settings.observer ?? storeObserver(store, settings.onStoreFailure)
+    const { observer } = settings
+    const warnings = observer === undefined ? outageWarnings(store, settings.onStoreFailure) : undefined
     this.options = { ...options, store: given, name }
     this.#store = store
     this.#ownsStore = settings.store === undefined
-    this.#guarded = new GuardedStore(store, settings.deadlineMs, observer)
+    this.#guarded = new GuardedStore(store, settings.deadlineMs, observer, warnings)
     this.#name = name
     const failure = new FailurePolicy(settings.onStoreFailure, settings.localShare, store)
     this.#observer = observer
-    this.#waits = settings.observer && new WaitWatch(settings.observer, 'limiter', name)
+    this.#waits = observer && new WaitWatch(observer, 'limiter', name)
     this.#shadow = shadow
     // A memory store refuses as fast as a cache would, and is never outdated.
     if (denyCacheKeys > 0 && !(store instanceof MemoryStore)) this.#denials = DenyCache.of(store, name, denyCacheKeys)

@@ -4,8 +4,9 @@ import { getOrMake } from '../core/get-or-make.js'
 import type { Observer } from '../core/observer.js'
 import { emitWarning } from '../core/warnings.js'
 import { type Place, type Places, ProcessPlaces } from '../http/concurrency/process-places.js'
-import type { RedisHealth } from '../http/concurrency/redis-health.js'
-import { OutageWatch, SharedPlaces } from '../http/concurrency/shared-places.js'
+import { SharedPlaces } from '../http/concurrency/shared-places.js'
+import type { Guarded } from '../limiter/guarded.js'
+import { OutageAborter } from '../limiter/guarded-redis.js'
 import type { RedisClient } from '../redis/client.js'
 import { HoldWatch, WaitWatch, watched } from '../waiting/reports.js'
 import type { Patience } from '../waiting/wait.js'
@@ -30,7 +31,7 @@ interface PartnerOptions {
   readonly name: string
   readonly limits: CheckedLimits | undefined
   /** Absent: this process alone. */
-  readonly redis: { readonly client: RedisClient; readonly health: RedisHealth } | undefined
+  readonly redis: { readonly client: RedisClient; readonly guarded: Guarded } | undefined
   readonly observer: Observer | undefined
 }
 
@@ -45,7 +46,7 @@ export class Partner {
   readonly #longestPauseMs: number
   /** Until when no further warning of a cut pause is given, by `performance.now()`. */
   #warnedUntil = Number.NEGATIVE_INFINITY
-  #calls = 0
+  #guarded = 0
 
   constructor({ name, limits = NO_LIMITS, redis, observer }: PartnerOptions) {
     this.name = name
@@ -62,10 +63,10 @@ export class Partner {
       return
     }
     const pause = new RedisPause({ ...redis, partner: name, longestMs: longestPauseMs })
-    const watch = new OutageWatch(() => pause.answers())
+    const waits = new OutageAborter(() => pause.answers())
     const places = { ...redis, prefix: 'spillway', name: 'outgoing', permits, leaseMs: LEASE_MS }
     this.#pause = pause
-    this.#rate = rate && new RedisRate({ ...redis, partner: name, limit: rate, watch })
+    this.#rate = rate && new RedisRate({ ...redis, partner: name, limit: rate, waits })
     this.#places = Number.isFinite(permits) ? new SharedPlaces(places) : undefined
   }
 
@@ -76,7 +77,7 @@ export class Partner {
 
   /** True if there is nothing to wait for and no call is under way. */
   get idle(): boolean {
-    return this.#calls === 0 && this.#pause.leftMs === 0 && this.#rate?.idle !== false
+    return this.#guarded === 0 && this.#pause.leftMs === 0 && this.#rate?.idle !== false
   }
 
   /** The partner has asked for a pause. A longer one than `longestPause` is cut. */
@@ -96,7 +97,7 @@ export class Partner {
   async enter(maxWaitMs: number, signal: AbortSignal | undefined, retries: boolean): Promise<Pass> {
     const endsAt = performance.now() + maxWaitMs
     const left = (): Patience => ({ timeoutMs: Math.max(0, Math.ceil(endsAt - performance.now())), signal })
-    this.#calls++
+    this.#guarded++
     try {
       for (let again = retries; ; again = false) {
         signal?.throwIfAborted()
@@ -110,7 +111,7 @@ export class Partner {
         place?.leave()
       }
     } catch (error) {
-      this.#calls--
+      this.#guarded--
       throw error
     }
   }
@@ -171,7 +172,7 @@ export class Partner {
   #passOf(place: Place | undefined, unit: Unit | undefined): Pass {
     return {
       end: () => {
-        this.#calls--
+        this.#guarded--
         unit?.answered()
         place?.leave()
       },

@@ -1,5 +1,5 @@
 import { StoreError } from '../core/errors.js'
-import type { RedisHealth } from '../http/concurrency/redis-health.js'
+import type { Guarded } from '../limiter/guarded.js'
 import type { ClientPort, RedisClient } from '../redis/client.js'
 import { portOf } from '../redis/clients.js'
 import { keyRoot } from '../redis/keys.js'
@@ -68,7 +68,7 @@ export class Pause {
 interface RedisPauseOptions {
   readonly client: RedisClient
   readonly partner: string
-  readonly health: RedisHealth
+  readonly guarded: Guarded
   readonly longestMs: number
 }
 
@@ -79,7 +79,7 @@ interface RedisPauseOptions {
 export class RedisPause extends Pause {
   readonly #port: ClientPort
   readonly #key: string
-  readonly #health: RedisHealth
+  readonly #guarded: Guarded
   readonly #longestMs: number
   /** By `performance.now()`. */
   #sharedEndsAt = Number.NEGATIVE_INFINITY
@@ -89,11 +89,11 @@ export class RedisPause extends Pause {
   #looking: Promise<void> | undefined
   #timer: ReturnType<typeof setInterval> | undefined
 
-  constructor({ client, partner, health, longestMs }: RedisPauseOptions) {
+  constructor({ client, partner, guarded, longestMs }: RedisPauseOptions) {
     super()
     this.#port = portOf(client, 'politeFetch')
     this.#key = keyRoot('politeFetch', 'pause', `outgoing:${partner}`)
-    this.#health = health
+    this.#guarded = guarded
     this.#longestMs = longestMs
   }
 
@@ -110,7 +110,7 @@ export class RedisPause extends Pause {
   override async resume(): Promise<void> {
     await super.resume()
     this.#sharedEndsAt = Number.NEGATIVE_INFINITY
-    if (!this.#health.mayAsk()) throw new StoreError('politeFetch: resume: Redis does not answer')
+    if (!this.#guarded.mayAsk()) throw new StoreError('politeFetch: resume: Redis does not answer')
     await this.#ask('resume')
   }
 
@@ -121,7 +121,7 @@ export class RedisPause extends Pause {
       this.#looking = undefined
     })
     // During an outage no call waits for Redis.
-    if (!this.#health.failing) await this.#looking
+    if (!this.#guarded.failing) await this.#looking
   }
 
   override async sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
@@ -138,7 +138,7 @@ export class RedisPause extends Pause {
 
   /** Reports what Redis does not know, and reads the rest. False: Redis does not answer. */
   async answers(): Promise<boolean> {
-    if (!this.#health.mayAsk()) return false
+    if (!this.#guarded.mayAsk()) return false
     try {
       await this.#ask(this.own === undefined ? 'look' : 'begin')
       return true
@@ -160,11 +160,11 @@ export class RedisPause extends Pause {
       does: 'share the pause of a partner',
       keys: [this.#key],
       args: until => [verb, ...pauseOf(), String(this.#longestMs), until],
-      endsAt: askedAt + this.#health.deadlineMs,
+      endsAt: askedAt + this.#guarded.deadline.ms,
       server: this.#port.serverOf(this.#port.slotOf(this.#key)),
       byServerClock: true,
     })
-    const [, leftMs, resumedAt] = (await this.#health.hold(call)) as [number, number, number]
+    const [, leftMs, resumedAt] = (await this.#guarded.hold(call)) as [number, number, number]
     // An answer that was overtaken by a later one tells nothing new.
     if (askedAt < this.#lookedAt) return
     this.#lookedAt = askedAt

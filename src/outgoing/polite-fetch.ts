@@ -1,5 +1,5 @@
 import { TimeoutError } from '../core/errors.js'
-import { RedisHealth } from '../http/concurrency/redis-health.js'
+import { guardRedis } from '../limiter/guarded-redis.js'
 import { parseRateLimit, parseRetryAfter } from './fields.js'
 import { type PoliteOptions, parseOptions, partnerName, webUrlOf } from './options.js'
 import { Partner, Partners } from './partner.js'
@@ -8,7 +8,7 @@ import { Partner, Partners } from './partner.js'
 const BACKOFF_MS = 500
 /** How long Redis may take to answer. */
 const DEADLINE_MS = 1000
-const HEALTH_USER = {
+const OVER_REDIS = {
   name: 'politeFetch',
   meanwhile: 'each process keeps to the limits of its partners by itself (politeFetch)',
 }
@@ -34,8 +34,7 @@ export interface PoliteFetch {
  */
 export function politeFetch(options: PoliteOptions = {}): PoliteFetch {
   const { limits, client, partnerOf, nameOf, retries, isRepeatable, maxWaitMs, send, observer } = parseOptions(options)
-  const health = client && new RedisHealth(client, DEADLINE_MS, observer, HEALTH_USER)
-  const redis = client && health && { client, health }
+  const redis = client && { client, guarded: guardRedis(client, DEADLINE_MS, observer, OVER_REDIS) }
   const partners = new Partners(name => new Partner({ name, limits: limits.get(name), redis, observer }))
 
   const polite = async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {

@@ -1,7 +1,7 @@
 import { LONGEST_TIMER_MS } from '../core/clock.js'
 import { NotInitializedError, SpillwayError, StoreError, TimeoutError } from '../core/errors.js'
-import type { RedisHealth } from '../http/concurrency/redis-health.js'
-import { OUTAGE, type OutageWatch } from '../http/concurrency/shared-places.js'
+import type { Guarded } from '../limiter/guarded.js'
+import { OUTAGE, type OutageAborter } from '../limiter/guarded-redis.js'
 import type { RedisClient } from '../redis/client.js'
 import { keyRoot } from '../redis/keys.js'
 import { RateLine } from '../shared-rate/line.js'
@@ -18,8 +18,8 @@ interface RedisRateOptions {
   readonly client: RedisClient
   readonly partner: string
   readonly limit: RateLimit
-  readonly health: RedisHealth
-  readonly watch: OutageWatch
+  readonly guarded: Guarded
+  readonly waits: OutageAborter
 }
 
 /**
@@ -55,12 +55,12 @@ export class RedisRate implements Rate {
   }
 
   async take(patience: Patience): Promise<Unit> {
-    const { health, watch } = this.#options
-    if (health.failing) return this.#alone.take(patience)
+    const { guarded, waits } = this.#options
+    if (guarded.failing) return this.#alone.take(patience)
     const startedAt = performance.now()
     this.#waiting++
     try {
-      const at = await watch.during(patience.signal, signal => this.#takeOverRedis(patience.timeoutMs, signal))
+      const at = await waits.during(patience.signal, signal => this.#takeOverRedis(patience.timeoutMs, signal))
       return this.#unitOf(at)
     } catch (error) {
       if (error instanceof TimeoutError) throw error

@@ -63,14 +63,17 @@ describe('a deadline', () => {
   })
 
   test('ignores a late answer and a late error, but reports that an answer came', async () => {
-    let late = 0
-    const deadline = new Deadline(50, () => late++)
+    const deadline = new Deadline(50)
     const answer = deadline.hold(laterBy(80, 'late'))
     const other = deadline.hold(laterBy(90, '').then(() => Promise.reject(new Error('late'))))
     const caught = Promise.allSettled([answer, other])
+    const told: string[] = []
+    const call = { endsAt: 0, settled: false, expire: () => told.push('over'), late: () => told.push('late') }
+    deadline.start(call)
     await jest.advanceTimersByTimeAsync(200)
     expect((await caught).map(({ status }) => status)).toEqual(['rejected', 'rejected'])
-    expect(late).toBe(1)
+    expect([deadline.answered(call), deadline.failed(call)]).toEqual([false, false])
+    expect(told).toEqual(['over', 'late'])
   })
 
   test('keeps at most one timer, and none when all requests are answered and over', async () => {

@@ -41,7 +41,7 @@ test('the third failure in a row causes one warning, and so does the first answe
 test('a breaker that opens causes one warning at once, and none for the later failures', () => {
   const told = outage()
   told.failed(error)
-  told.breakerOpened(error)
+  told.failed(error, true)
   for (let i = 0; i < 9; i++) told.failed(error)
   expect(texts).toHaveLength(1)
 })

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { afterAll, beforeAll, expect, jest, test } from '@jest/globals'
 import { StoreError } from '../../src/core/errors.js'
-import { RedisHealth } from '../../src/http/concurrency/redis-health.js'
+import { guardRedis } from '../../src/limiter/guarded-redis.js'
 import { RedisPause } from '../../src/outgoing/pause.js'
 import { ofCases } from '../support/cases.js'
 import { randomFrom } from '../support/random.js'
@@ -23,8 +23,8 @@ test('whatever is paused, resumed and cut off in which order, every process that
     const clients = PROCESSES.map(() => redis.client())
     const pauses = clients.map(client => {
       const user = { name: 'politeFetch', meanwhile: 'each process counts alone' }
-      const health = new RedisHealth(client, 5000, {}, user)
-      return new RedisPause({ client, partner: `p${round}`, health, longestMs: 3_600_000 })
+      const guarded = guardRedis(client, 5000, {}, user)
+      return new RedisPause({ client, partner: `p${round}`, guarded, longestMs: 3_600_000 })
     })
     await Promise.all(clients.map(client => client.ping()))
     const connected = new Set(PROCESSES)
@@ -81,8 +81,8 @@ test('a pause ends in no process before it ends in Redis, also where the process
   const [teller, client] = [redis.client(), redis.client()]
   const user = { name: 'politeFetch', meanwhile: 'each process counts alone' }
   const pauseOf = (client: ReturnType<RedisServer['client']>) => {
-    const health = new RedisHealth(client, 5000, {}, user)
-    return new RedisPause({ client, partner: 'slow', health, longestMs: 3_600_000 })
+    const guarded = guardRedis(client, 5000, {}, user)
+    return new RedisPause({ client, partner: 'slow', guarded, longestMs: 3_600_000 })
   }
   const told = pauseOf(teller)
   told.begin(LONG)

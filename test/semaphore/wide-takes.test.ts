@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { TimeoutError } from '../../src/core/errors.js'
-import { RedisHealth } from '../../src/http/concurrency/redis-health.js'
 import { SharedPlaces } from '../../src/http/concurrency/shared-places.js'
+import { guardRedis } from '../../src/limiter/guarded-redis.js'
 import { semaphoreAsk, semaphoreTake } from '../../src/redis/scripts.js'
 import { type AcquireOptions, Semaphore, type SemaphoreOptions } from '../../src/semaphore/semaphore.js'
 import { eventually } from '../support/redis-process.js'
@@ -76,8 +76,8 @@ describe('permits are taken directly', () => {
 
   test('by the places of concurrencyLimit', async () => {
     const { client, calls } = counted()
-    const health = new RedisHealth(client, 10_000, undefined, { name: 'test', meanwhile: 'nothing is shared' })
-    const places = new SharedPlaces({ client, prefix: fresh(), name: 'n', permits: 2, leaseMs: 30_000, health })
+    const guarded = guardRedis(client, 10_000, undefined, { name: 'test', meanwhile: 'nothing is shared' })
+    const places = new SharedPlaces({ client, prefix: fresh(), name: 'n', permits: 2, leaseMs: 30_000, guarded })
     for (let i = 0; i < 10; i++) (await places.enter('=k'))?.leave()
     await client.ping()
     calls.takes = calls.asks = 0

@@ -4,6 +4,7 @@ import { PolicyError, shown } from '../../core/errors.js'
 import { parsePolicy } from '../../core/limit.js'
 import { type Observer, parseObserver } from '../../core/observer.js'
 import { checkFlag, checkFunction, checkInteger, checkOptions, type OptionNames } from '../../core/options.js'
+import { guardRedis } from '../../limiter/guarded-redis.js'
 import { isLikeClient, type RedisClient } from '../../redis/client.js'
 import { leaseMsOf } from '../../semaphore/commands.js'
 import { MemoryStore } from '../../stores/memory/memory-store.js'
@@ -14,7 +15,6 @@ import type { GivenKey, SyncOrAsync } from '../call-option.js'
 import { checkIsCalled } from '../mounting.js'
 import { bodyOf } from '../refusal.js'
 import { type Places, ProcessPlaces } from './process-places.js'
-import { RedisHealth } from './redis-health.js'
 import { SharedPlaces } from './shared-places.js'
 
 /** Options of `concurrencyLimit`. For Koa, request and response are both the context. */
@@ -167,7 +167,7 @@ function permitsOf(permits: number | AdaptivePermits): number | MeasuredPermits 
   throw wrong(`permits ${shown(permits)}: expected an integer ≥ 0, like 5, or adaptivePermits()`)
 }
 
-const HEALTH_USER = {
+const OVER_REDIS = {
   name: 'concurrencyLimit',
   meanwhile: 'each process lets in as many requests as there are permits (concurrencyLimit)',
 }
@@ -177,8 +177,8 @@ function placesOf(options: ConcurrencyOptions<never, never>, name: string, obser
   const leaseMs = leaseMsOf(lease, 'concurrencyLimit: lease')
   const deadlineMs = deadline === undefined ? 50 : parseOption(deadline, 'concurrencyLimit: deadline')
   const overRedis = (from: RedisClient, keysBegin: string) => {
-    const health = new RedisHealth(from, deadlineMs, observer, HEALTH_USER)
-    return new SharedPlaces({ client: from, prefix: keysBegin, name, permits, leaseMs, health })
+    const guarded = guardRedis(from, deadlineMs, observer, OVER_REDIS)
+    return new SharedPlaces({ client: from, prefix: keysBegin, name, permits, leaseMs, guarded })
   }
   if (client !== undefined && store !== undefined) throw wrong('given both client and store, expected one of them')
   if (store instanceof RedisStore) return overRedis(store.client, prefix ?? store.prefix)

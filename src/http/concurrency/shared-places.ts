@@ -2,65 +2,14 @@ import type { AdaptivePermits } from '../../adaptive/adaptive-permits.js'
 import { Deadline } from '../../core/clock.js'
 import { StoreError, TimeoutError } from '../../core/errors.js'
 import { BoundedMap } from '../../core/maps.js'
+import type { Guarded } from '../../limiter/guarded.js'
+import { OUTAGE, OutageAborter } from '../../limiter/guarded-redis.js'
 import type { RedisClient } from '../../redis/client.js'
 import { keySegment } from '../../redis/keys.js'
 import type { Lease } from '../../semaphore/lease.js'
 import { Semaphore } from '../../semaphore/semaphore.js'
 import { FleetPermits } from './fleet-permits.js'
 import { type Place, type Places, ProcessPlaces } from './process-places.js'
-import type { RedisHealth } from './redis-health.js'
-
-/** How often to check that Redis answers while requests wait over Redis. */
-const CHECK_EVERY_MS = 1000
-
-/** The reason of a wait that ends early because Redis is gone. */
-export const OUTAGE = Symbol('outage')
-
-/** Ends waits over Redis when Redis no longer answers. */
-export class OutageWatch {
-  /** The controllers that end the waits. */
-  readonly #waits = new Set<AbortController>()
-  readonly #answers: () => Promise<boolean>
-  #timer: ReturnType<typeof setInterval> | undefined
-  #checking = false
-
-  /** `answers` sends a command to Redis. It resolves to false if there was no answer within the deadline. */
-  constructor(answers: () => Promise<boolean>) {
-    this.#answers = answers
-  }
-
-  /** Runs `wait` until `signal` is aborted or Redis is gone: then the signal passed to `wait` is aborted, with `OUTAGE` as its reason. */
-  async during<T>(signal: AbortSignal | undefined, wait: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const ending = new AbortController()
-    const end = () => ending.abort(signal?.reason)
-    if (signal?.aborted) end()
-    signal?.addEventListener('abort', end, { once: true })
-    this.#waits.add(ending)
-    this.#timer ??= setInterval(() => this.check(), CHECK_EVERY_MS).unref()
-    try {
-      return await wait(ending.signal)
-    } finally {
-      signal?.removeEventListener('abort', end)
-      this.#waits.delete(ending)
-      if (this.#waits.size === 0) {
-        clearInterval(this.#timer)
-        this.#timer = undefined
-      }
-    }
-  }
-
-  /** Checks now, if any request waits; two failures in a row end all waits. */
-  async check(): Promise<void> {
-    if (this.#checking || this.#waits.size === 0) return
-    this.#checking = true
-    try {
-      if ((await this.#answers()) || (await this.#answers())) return
-      for (const ending of this.#waits) ending.abort(OUTAGE)
-    } finally {
-      this.#checking = false
-    }
-  }
-}
 
 /** Semaphores of keys without requests inside, kept because requests of the same key are likely. */
 const MOST_IDLE = 1000
@@ -73,7 +22,7 @@ interface SharedPlacesOptions {
   /** The permits of each key; or the adaptive limit of each process, whose sum a key has. */
   readonly permits: number | AdaptivePermits
   readonly leaseMs: number
-  readonly health: RedisHealth
+  readonly guarded: Guarded
 }
 
 interface Room {
@@ -92,18 +41,18 @@ interface Room {
 export class SharedPlaces implements Places {
   readonly #options: SharedPlacesOptions
   readonly #alone: ProcessPlaces
-  readonly #health: RedisHealth
+  readonly #guarded: Guarded
   readonly #fleet: FleetPermits | undefined
   /** Rooms in use. */
   readonly #rooms = new Map<string, Room>()
   /** Unused rooms, the least recently used first. Separate from the others, so that one long request does not keep all of them. */
   readonly #idle = new BoundedMap<string, Room>(MOST_IDLE)
-  readonly #watch = new OutageWatch(() => this.#answers())
+  readonly #waits = new OutageAborter(() => this.#answers())
 
   constructor(options: SharedPlacesOptions) {
     this.#options = options
     this.#alone = new ProcessPlaces(options.permits)
-    this.#health = options.health
+    this.#guarded = options.guarded
     const { permits } = options
     if (typeof permits !== 'number') {
       const changed = () => {
@@ -116,11 +65,11 @@ export class SharedPlaces implements Places {
   }
 
   async enter(key: string): Promise<Place | null> {
-    if (!this.#health.mayAsk()) return this.#alone.enter(key)
+    if (!this.#guarded.mayAsk()) return this.#alone.enter(key)
     const room = this.#join(key)
     const asked = room.semaphore.tryAcquire({ lease: this.#options.leaseMs })
     try {
-      const lease = await this.#health.hold(asked)
+      const lease = await this.#guarded.hold(asked)
       if (lease !== null) return this.#placeOf(lease, key, room)
       this.#leave(key, room)
       return null
@@ -129,18 +78,18 @@ export class SharedPlaces implements Places {
       if (!(error instanceof StoreError)) throw error
       // A lease that is granted too late has no request to use it.
       asked.then(lease => lease?.release()).catch(() => {})
-      this.#watch.check()
+      this.#waits.check()
       return this.#alone.enter(key)
     }
   }
 
   async wait(key: string, ms: number, signal: AbortSignal): Promise<Place | null> {
-    if (this.#health.failing) return this.#alone.wait(key, ms, signal)
+    if (this.#guarded.failing) return this.#alone.wait(key, ms, signal)
     const startedAt = performance.now()
     const room = this.#join(key)
     try {
       const { leaseMs } = this.#options
-      const lease = await this.#watch.during(signal, ending =>
+      const lease = await this.#waits.during(signal, ending =>
         room.semaphore.acquire({ lease: leaseMs, timeout: ms, signal: ending }),
       )
       return this.#placeOf(lease, key, room)
@@ -163,15 +112,15 @@ export class SharedPlaces implements Places {
     const left = Promise.all([this.#fleet?.leave(), ...rooms.map(({ semaphore }) => semaphore.close())])
     await this.#alone.close()
     // Requests that are still in their lines in Redis do not block others for long: the record of this process expires.
-    await new Deadline(this.#health.deadlineMs).hold(left).catch(() => {})
+    await new Deadline(this.#guarded.deadline.ms).hold(left).catch(() => {})
   }
 
   async #answers(): Promise<boolean> {
     const [room] = this.#rooms.values()
     if (room === undefined) return true
-    if (!this.#health.mayAsk()) return false
+    if (!this.#guarded.mayAsk()) return false
     try {
-      await this.#health.hold(room.semaphore.availablePermits())
+      await this.#guarded.hold(room.semaphore.availablePermits())
       return true
     } catch (error) {
       // Any other error is an answer of Redis.
@@ -218,7 +167,7 @@ export class SharedPlaces implements Places {
         this.#leave(key, room)
         here.leave()
         // If that fails the lease ends by itself; and perhaps Redis is gone.
-        this.#health.hold(lease.release()).catch(() => this.#watch.check())
+        this.#guarded.hold(lease.release()).catch(() => this.#waits.check())
         return held
       },
     }

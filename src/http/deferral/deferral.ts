@@ -4,7 +4,7 @@ import { type Duration, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import { checkInteger, checkOptions, type OptionNames } from '../../core/options.js'
 import { SCHEDULES, type ScheduleStore } from '../../delay-queue/schedules.js'
-import { CircuitBreaker } from '../../limiter/breaker.js'
+import { Guarded } from '../../limiter/guarded.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
 import { decide } from '../../limiter/settlement.js'
@@ -80,9 +80,8 @@ interface Deferred {
 export class Deferral<Request, Response> {
   readonly #options: DeferOptions<Request, Response>
   readonly #deadline: Deadline
-  /** The deadline for the schedules of an allowed request. */
-  readonly #admission: Deadline
-  readonly #breaker = new CircuitBreaker()
+  /** Guards the schedules that are asked for an allowed request. */
+  readonly #admission: Guarded
   readonly #departures: Departures
 
   /**
@@ -93,11 +92,7 @@ export class Deferral<Request, Response> {
     const { queue, timeout = '1s', maxPerKey = 100 } = options
     this.#options = options
     this.#deadline = new Deadline(parseOption(timeout, 'rateLimit: defer: timeout'))
-    this.#admission = new Deadline(
-      parseOption(deadline, 'rateLimit: deadline'),
-      () => this.#breaker.probeNow(),
-      () => this.#breaker.silence(),
-    )
+    this.#admission = new Guarded(parseOption(deadline, 'rateLimit: deadline'))
     const schedules = keepsSchedules(queue) ? queue[SCHEDULES] : new ProcessSchedules(clock)
     this.#departures = new Departures(schedules, maxPerKey)
   }
@@ -117,20 +112,9 @@ export class Deferral<Request, Response> {
    */
   admit(limiter: RateLimiter, key: LimiterKey, decision: Decision): SyncOrAsync<number | undefined> {
     // Only a request that would ask the schedules may use up the turn of a probe.
-    const mayAsk = !decision.degraded && this.#departures.available
-    if (!mayAsk || !this.#breaker.admits(performance.now())) return 0
+    if (decision.degraded || !this.#departures.available || !this.#admission.mayAsk()) return 0
     const admission = this.#departures.admit(limiter, key, decision)
-    if (!(admission instanceof Promise)) return admission
-    return this.#admission.hold(admission).then(
-      delayMs => {
-        this.#breaker.succeed(performance.now())
-        return delayMs
-      },
-      () => {
-        this.#breaker.fail(performance.now())
-        return 0
-      },
-    )
+    return admission instanceof Promise ? this.#admission.hold(admission).catch(() => 0) : admission
   }
 
   /** Queues the message of a request, due when the policy allows it behind all waiting messages. */

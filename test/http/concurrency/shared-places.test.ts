@@ -11,11 +11,11 @@ afterAll(() => server.stop())
 test('one long request does not keep the places of all later keys in memory', async () => {
   const { stdout, stderr, code } = await runChild(
     `import { Redis } from 'ioredis'
-     import { RedisHealth } from './src/http/concurrency/redis-health.ts'
+     import { guardRedis } from './src/limiter/guarded-redis.ts'
      import { SharedPlaces } from './src/http/concurrency/shared-places.ts'
      const client = new Redis(${server.port})
-     const health = new RedisHealth(client, 10_000, undefined, { name: 'test', meanwhile: 'nothing is shared' })
-     const places = new SharedPlaces({ client, prefix: 'p', name: 'n', permits: 2, leaseMs: 30_000, health })
+     const guarded = guardRedis(client, 10_000, undefined, { name: 'test', meanwhile: 'nothing is shared' })
+     const places = new SharedPlaces({ client, prefix: 'p', name: 'n', permits: 2, leaseMs: 30_000, guarded })
      const held = async () => {
        // What is collected is told in a later turn, and lets go of more.
        for (let i = 0; i < 5; i++) { gc(); await new Promise(resolve => setImmediate(resolve)) }

@@ -2,8 +2,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, tes
 import { createClient } from 'redis'
 import { StoreError } from '../../src/core/errors.js'
 import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
-import { RedisHealth } from '../../src/http/concurrency/redis-health.js'
 import { SharedPlaces } from '../../src/http/concurrency/shared-places.js'
+import { guardRedis } from '../../src/limiter/guarded-redis.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { LivePolicies } from '../../src/live/live-policies.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
@@ -117,8 +117,8 @@ describe('over Redis', () => {
     await client.ping()
     const slow = new RateLimiter({ policy: '100/1m', store: new RedisStore(client), deadline: '10s' })
     const limiter = new RateLimiter({ policy: '100/1m', store: new RedisStore(client, { prefix: 'b' }), deadline: 20 })
-    const health = new RedisHealth(client, 20, undefined, { name: 'places', meanwhile: 'each process lets in 5' })
-    const places = new SharedPlaces({ client, prefix: 'spillway', name: 'places', permits: 5, leaseMs: 1000, health })
+    const guarded = guardRedis(client, 20, undefined, { name: 'places', meanwhile: 'each process lets in 5' })
+    const places = new SharedPlaces({ client, prefix: 'spillway', name: 'places', permits: 5, leaseMs: 1000, guarded })
     const live = new LivePolicies(client, { defaults: { api: '1/1m' } })
     const enter = async () => (await places.enter('k'))?.leave()
     await limiter.consume('k')
