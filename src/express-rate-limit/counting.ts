@@ -85,9 +85,9 @@ export class PolicyCounting implements Counting {
   constructor(config: Configuration, passed: RateLimitOptions) {
     this.#policy = policyOf(config, passed)
     const given = config.store
-    const store = MemoryStore.coreOf(given) ?? RedisStore.coreOf(given) ?? given
+    const counted = RedisStore.coreOf(given) ?? { store: MemoryStore.coreOf(given) ?? given }
     const observer = { storeFailed: (error: Error) => (this.#storeError = error) }
-    this.#rules = new Rules({ store, onStoreFailure: 'open', observer }, [])
+    this.#rules = new Rules({ ...counted, onStoreFailure: 'open', observer }, [])
     this.#rule = typeof this.#policy === 'function' ? undefined : this.#rules.rule(this.#policy)
   }
 

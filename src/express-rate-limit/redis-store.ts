@@ -78,6 +78,7 @@ export class RedisStore implements Store {
   windowMs = 60_000
   readonly #client: RedisClient
   readonly #core: CoreRedisStore
+  readonly #deadlineMs: number
   readonly #guarded: GuardedStore
   #limit = hitsWindow(this.windowMs)
 
@@ -92,7 +93,8 @@ export class RedisStore implements Store {
     this.prefix = prefix
     this.#client = client ?? commandClient(sendCommand, sendCommandCluster)
     this.#core = new CoreRedisStore(this.#client, { prefix: corePrefix(prefix) })
-    this.#guarded = new GuardedStore(this.#core, parseOption(deadline, 'RedisStore: deadline'), undefined)
+    this.#deadlineMs = parseOption(deadline, 'RedisStore: deadline')
+    this.#guarded = new GuardedStore(this.#core, this.#deadlineMs, undefined)
   }
 
   /** Takes the length of the window from the limiter's options. Throws `PolicyError` for an invalid length. */
@@ -139,12 +141,12 @@ export class RedisStore implements Store {
   }
 
   /**
-   * The underlying store, on which other algorithms count.
+   * What other algorithms need to count here: the underlying store, and its deadline.
    *
    * @internal
    */
-  static coreOf(store: object): CoreRedisStore | undefined {
-    return #core in store ? store.#core : undefined
+  static coreOf(store: object): { readonly store: CoreRedisStore; readonly deadline: Duration } | undefined {
+    return #core in store ? { store: store.#core, deadline: store.#deadlineMs } : undefined
   }
 }
 

@@ -188,6 +188,15 @@ describe('behind a limiter', () => {
     expect(world.logged).toEqual([])
   })
 
+  test('the deadline of the store holds for another algorithm, too', async () => {
+    const world = new World(OURS, express)
+    const store = new RedisStore({ client, deadline: '5s' })
+    const app = world.serve(world.limiter({ limit: 2, algorithm: 'sliding-window', store }))
+    expect(await world.statuses(1, app)).toEqual([200])
+    await client.call('CLIENT', 'PAUSE', '200')
+    expect(await world.statuses(2, app)).toEqual([200, 429])
+  })
+
   test('another algorithm counts on the same Redis, and refusals spend nothing', async () => {
     const world = new World(OURS, express)
     const store = new RedisStore({ client, deadline: '5s' })

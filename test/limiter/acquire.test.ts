@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { CostError, TimeoutError } from '../../src/core/errors.js'
@@ -120,11 +119,11 @@ describe.each([MEMORY, REDIS])('acquire on $name', ({ make, shared }) => {
     test('a later request with a lower cost does not overtake', async () => {
       const { limiter } = setUp(policy)
       const served = new Served(limiter)
+      const startedAt = performance.now()
       const whole = [await served.ask('two', 2), await served.ask('two more', 2), await served.ask('one', 1)]
       const { allowed } = await limiter.consume('k', 1)
-      await nextTurn()
-      // Allowed only where this took so long that all three had been served.
-      expect(served.order.length).toBeGreaterThanOrEqual(allowed ? 3 : 0)
+      // All three are served after 100 ms at the earliest. A slow machine may have taken so long to get here.
+      if (performance.now() - startedAt < 100) expect(allowed).toBe(false)
       expect(await ends(whole)).toEqual(['granted', 'granted', 'granted'])
       expect(served.order).toEqual(['two', 'two more', 'one'])
     })

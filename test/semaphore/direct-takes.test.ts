@@ -236,7 +236,7 @@ test('four clients that take one or two permits in any way never hold more than 
   let [inside, most, turns] = [0, 0, 0]
   const until = performance.now() + 1500
   const lane = async (semaphore: Semaphore) => {
-    while (performance.now() < until) {
+    while (performance.now() < until || turns < 120) {
       const wanted = random.integer(1, 10) <= 8 ? 1 : 2
       const lease =
         random.integer(1, 10) <= 3
@@ -258,6 +258,6 @@ test('four clients that take one or two permits in any way never hold more than 
     objects.flatMap((each, i) => [sleep(i * 200).then(() => lane(each)), sleep(i * 250).then(() => lane(each))]),
   )
   expect(most).toBeLessThanOrEqual(permits)
-  expect(turns).toBeGreaterThan(100)
+  expect(turns).toBeGreaterThanOrEqual(120)
   expect(await objects[0].availablePermits()).toBe(permits)
 })
