@@ -1,6 +1,6 @@
 import type { ChildProcessWithoutNullStreams } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, connect, createServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -146,6 +146,28 @@ describe.each(['ioredis', 'redis'])('the dashboard with %s', client => {
       await cluster.stop()
     }
   })
+})
+
+test('Ctrl-C ends the dashboard even if its client leaves something open', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'spillway-client-'))
+  const module = join(folder, 'node_modules', 'ioredis')
+  mkdirSync(module, { recursive: true })
+  writeFileSync(
+    join(module, 'index.js'),
+    `const { Redis } = require(${JSON.stringify(resolve(__dirname, '../../node_modules/ioredis'))})
+     exports.Redis = class extends Redis {
+       leftOpen = setInterval(() => {}, 1000)
+     }`,
+  )
+  try {
+    const { exitCode } = await spawnSpillway(['dashboard', '--redis', `redis://:100%@127.0.0.1:${redis.port}`], {
+      cwd: folder,
+      with: child => child.stdout.once('data', () => child.kill('SIGINT')),
+    })
+    expect(exitCode).toBe(130)
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
 })
 
 describe.each(['doctor', 'dashboard'])('the %s', command => {
