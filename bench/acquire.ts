@@ -5,8 +5,7 @@ import { RedisServer } from '../test/support/redis-server.js'
 import { LINES, stand } from './acquire/line.js'
 import { POLICIES, policyCosts } from './acquire/policy-cost.js'
 import { waitingCost } from './acquire/waiting-cost.js'
-import { figure, spread } from './contest/figure.js'
-import { tableText } from './contest/table.js'
+import { figure, spread, tableText } from './contest/figures.js'
 
 const server = await RedisServer.start()
 const stood: Awaited<ReturnType<typeof stand>>[] = []

@@ -2,9 +2,8 @@
 import { simulated } from './adaptive/overload.js'
 import { realPermits } from './adaptive/real-permits.js'
 import { measuringCost, shedding } from './adaptive/shedding.js'
-import type { Effort } from './contest/effort.js'
-import { progress } from './contest/progress.js'
-import { type Report, runAlone } from './contest/report.js'
+import type { Effort } from './contest/contest.js'
+import { progress, type Report, runAlone } from './contest/report.js'
 
 export async function adaptive(effort: Effort): Promise<Report> {
   progress('adaptive permits, simulated')

@@ -9,8 +9,7 @@ import { processMemory } from './algorithms/process-memory.js'
 import { type RedisCpu, redisCpu } from './algorithms/redis-cpu.js'
 import { redisMemory } from './algorithms/redis-memory.js'
 import { STATES } from './algorithms/state.js'
-import { figure, spread } from './contest/figure.js'
-import { tableText } from './contest/table.js'
+import { figure, spread, tableText } from './contest/figures.js'
 
 const server = await RedisServer.start()
 const memory: { inProcess: number; usage: number; growth: number }[] = []

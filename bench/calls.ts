@@ -15,7 +15,7 @@ import { Redis } from 'ioredis'
 import type * as Express from '../src/adapters/express.js'
 import type * as Stores from '../src/stores/redis/redis-store.js'
 import { RedisServer } from '../test/support/redis-server.js'
-import { type Table, tableText } from './contest/table.js'
+import { type Table, tableText } from './contest/figures.js'
 
 const WAYS = ['Express over memory', 'Express over Redis']
 const REQUESTS = 1000

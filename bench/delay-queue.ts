@@ -1,7 +1,7 @@
 // How late a delay queue is, what it asks of Redis, and its bounds; against BullMQ in the same run.
 //
 //   node --import tsx bench/delay-queue.ts     about a minute and a half
-import { tableText } from './contest/table.js'
+import { tableText } from './contest/figures.js'
 import { bounds } from './delay-queue/bounds.js'
 import { lateness } from './delay-queue/lateness.js'
 

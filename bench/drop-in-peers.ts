@@ -1,14 +1,9 @@
 // Decisions a second of the drop-ins for rate-limiter-flexible and koa-ratelimit, against these: in memory and on Redis, with 1 and 64 in flight.
 import { RedisServer } from '../test/support/redis-server.js'
-import type { Claim } from './contest/claim.js'
-import { type Contender, withProcess } from './contest/contender.js'
-import { contest, type Turns } from './contest/contest.js'
-import type { Effort } from './contest/effort.js'
-import { figure, spread } from './contest/figure.js'
-import { medianOf, ratio } from './contest/median.js'
-import { progress } from './contest/progress.js'
+import { type Contender, checkQuota, contest, type Effort, type Turns } from './contest/contest.js'
+import { figure, medianOf, ratio, spread } from './contest/figures.js'
 import { readWork } from './contest/redis-meter.js'
-import { type Report, runAlone } from './contest/report.js'
+import { type Claim, progress, type Report, runAlone } from './contest/report.js'
 
 interface Run {
   readonly decisions: number
@@ -113,7 +108,7 @@ async function measure(
   )
   const client = server.client()
   await client.flushall()
-  if (inFlight === 1) for (const contender of pair) await check(contender)
+  if (inFlight === 1) await checkQuota(pair)
   const turns = await contest<Turn>(pair, effort, {
     warmUp: child => child.ask('run', { ms: 400 }),
     turn: async child => {
@@ -125,11 +120,6 @@ async function measure(
   })
   client.disconnect()
   return turns
-}
-
-async function check(contender: Contender): Promise<void> {
-  const passed = await withProcess(contender, child => child.ask<number[]>('check'))
-  if (passed.some(count => count !== 10)) throw new Error(`${contender.name} let ${passed} of 30 pass at quota 10`)
 }
 
 await runAlone(import.meta, dropInPeers)

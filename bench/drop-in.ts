@@ -1,14 +1,8 @@
 // Requests a second of an Express service behind spillway/express-rate-limit, against the same service behind spillway/express.
-import type { Claim } from './contest/claim.js'
-import { type Contender, ContenderProcess, withProcess } from './contest/contender.js'
-import { contest } from './contest/contest.js'
-import type { Effort } from './contest/effort.js'
-import { figure, spread } from './contest/figure.js'
-import { medianOf, ratio } from './contest/median.js'
-import { progress } from './contest/progress.js'
-import { type Report, runAlone } from './contest/report.js'
-import { statusesInTurn } from './contest/web-client.js'
-import { service } from './contest/web-service.js'
+import { type Contender, ContenderProcess, contest, type Effort, withProcess } from './contest/contest.js'
+import { ratio, rowsOf } from './contest/figures.js'
+import { type Claim, progress, type Report, runAlone } from './contest/report.js'
+import { service, statusesInTurn } from './contest/web.js'
 
 interface Load {
   readonly requests: number
@@ -25,7 +19,6 @@ const TARGET = 0.95
 
 const NATIVE = 'spillway in memory'
 const DROP_IN = 'drop-in in memory'
-const PEER = 'express-rate-limit in memory'
 
 const perSecond = ({ requests, ms }: Turn) => (requests / ms) * 1000
 const perCpu = ({ serviceCpu }: Turn) => 1 / serviceCpu
@@ -67,12 +60,12 @@ export async function dropIn(effort: Effort): Promise<Report> {
         {
           caption: `Express, ${CONNECTIONS} connections`,
           head: ['limiter', 'requests/s', '÷ spillway/express', 'service CPU µs', 'spillway/express ÷ that'],
-          rows: [NATIVE, DROP_IN, PEER, 'bare'].map(name => [
+          rows: rowsOf(turns, ({ name, of, against }) => [
             name,
-            figure(medianOf(turns, name, perSecond).value),
-            name === NATIVE ? '1' : spread(ratio(turns, name, NATIVE, perSecond)),
-            figure(medianOf(turns, name, turn => turn.serviceCpu).value),
-            name === NATIVE ? '1' : spread(ratio(turns, name, NATIVE, perCpu)),
+            of(perSecond),
+            against(NATIVE, perSecond),
+            of(turn => turn.serviceCpu),
+            against(NATIVE, perCpu),
           ]),
         },
       ],

@@ -2,18 +2,11 @@
 // against the limiter that the framework's users have today.
 import type { HeaderForm } from '../src/http/headers.js'
 import { RedisServer } from '../test/support/redis-server.js'
-import type { Claim } from './contest/claim.js'
-import { type Contender, ContenderProcess, withProcess } from './contest/contender.js'
-import { contest, type Turns } from './contest/contest.js'
-import type { Effort } from './contest/effort.js'
-import { figure, spread } from './contest/figure.js'
-import { medianOf, ratio } from './contest/median.js'
-import { progress } from './contest/progress.js'
+import { type Contender, ContenderProcess, contest, type Effort, type Turns, withProcess } from './contest/contest.js'
+import { ratio, rowsOf, type Table } from './contest/figures.js'
 import { readWork } from './contest/redis-meter.js'
-import { type Report, runAlone } from './contest/report.js'
-import type { Table } from './contest/table.js'
-import { statusesInTurn } from './contest/web-client.js'
-import { BARE, BY_HAND, type Framework, INCR_BY_HAND, service } from './contest/web-service.js'
+import { type Claim, progress, type Report, runAlone } from './contest/report.js'
+import { BARE, BY_HAND, type Framework, INCR_BY_HAND, service, statusesInTurn } from './contest/web.js'
 
 interface Load {
   readonly requests: number
@@ -177,14 +170,14 @@ function table({ name }: Subject, turns: Turns<Turn>): Table {
   return {
     caption: `${name}, ${CONNECTIONS} connections`,
     head: ['limiter', 'requests/s', '÷ bare', 'service CPU µs', '÷ fields by hand', 'Redis CPU µs', 'clients CPU µs'],
-    rows: [...turns.keys()].map(name => [
+    rows: rowsOf(turns, ({ name, of, against }) => [
       name,
-      figure(medianOf(turns, name, perSecond).value),
-      name === BARE ? '1' : spread(ratio(turns, name, BARE, perSecond)),
-      figure(medianOf(turns, name, serviceCpu).value),
-      name === BY_HAND ? '1' : spread(ratio(turns, name, BY_HAND, serviceCpu)),
-      name.includes('Redis') ? figure(medianOf(turns, name, turn => turn.redisCpu).value) : '',
-      figure(medianOf(turns, name, turn => turn.loadCpu).value),
+      of(perSecond),
+      against(BARE, perSecond),
+      of(serviceCpu),
+      against(BY_HAND, serviceCpu),
+      name.includes('Redis') ? of(turn => turn.redisCpu) : '',
+      of(turn => turn.loadCpu),
     ]),
   }
 }

@@ -1,12 +1,9 @@
 // How long a process takes to load spillway/express, against express-rate-limit, by `import` and by `require`.
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import type { Claim } from './contest/claim.js'
-import type { Effort } from './contest/effort.js'
-import { figure, spread } from './contest/figure.js'
-import { median } from './contest/median.js'
-import { progress } from './contest/progress.js'
-import { type Report, runAlone } from './contest/report.js'
+import type { Effort } from './contest/contest.js'
+import { figure, median, spread } from './contest/figures.js'
+import { type Claim, progress, type Report, runAlone } from './contest/report.js'
 
 /** How many ms later than its peer a service may start, because it uses this package. */
 const TARGET_MS = 15

@@ -5,10 +5,8 @@
 //   node --import tsx bench/leases.ts speed uneven    these parts; each but "minute" takes less than 100 s
 import { pathToFileURL } from 'node:url'
 import { RedisServer } from '../test/support/redis-server.js'
-import { chosenNames } from './contest/chosen-names.js'
-import type { Effort } from './contest/effort.js'
-import { progress } from './contest/progress.js'
-import { type Report, runAlone } from './contest/report.js'
+import type { Effort } from './contest/contest.js'
+import { chosenNames, progress, type Report, runAlone } from './contest/report.js'
 import { faults } from './leases/faults.js'
 import { type Findings, large, minute, small, uneven } from './leases/fleets.js'
 import { decideSpeed } from './leases/speed.js'

@@ -1,12 +1,9 @@
 // What a key costs: bytes in the process, bytes in Redis, and bytes of Redis for each permit of a sliding window.
 import type { Redis } from 'ioredis'
 import { RedisServer } from '../test/support/redis-server.js'
-import { type Claim, single } from './contest/claim.js'
-import { type Contender, withProcess } from './contest/contender.js'
-import { figure } from './contest/figure.js'
-import { progress } from './contest/progress.js'
-import { type Report, runAlone } from './contest/report.js'
-import type { Table } from './contest/table.js'
+import { type Contender, withProcess } from './contest/contest.js'
+import { figure, single, type Table } from './contest/figures.js'
+import { type Claim, progress, type Report, runAlone } from './contest/report.js'
 
 const CONSTANT = ['fixed-window', 'token-bucket', 'leaky-bucket', 'sliding-counter']
 const ALGORITHMS = [...CONSTANT, 'sliding-window']

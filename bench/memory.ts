@@ -1,13 +1,7 @@
 // Decisions a second in one process, against the peers' stores in memory and against a bare Map.
-import type { Claim } from './contest/claim.js'
-import { type Contender, withProcess } from './contest/contender.js'
-import { contest, type Turns } from './contest/contest.js'
-import type { Effort } from './contest/effort.js'
-import { figure, spread } from './contest/figure.js'
-import { medianOf, ratio } from './contest/median.js'
-import { progress } from './contest/progress.js'
-import { type Report, runAlone } from './contest/report.js'
-import type { Table } from './contest/table.js'
+import { type Contender, checkQuota, contest, type Effort, type Turns } from './contest/contest.js'
+import { ratio, rowsOf, type Table } from './contest/figures.js'
+import { type Claim, progress, type Report, runAlone } from './contest/report.js'
 
 interface Turn {
   readonly decisions: number
@@ -28,7 +22,8 @@ const DECIDED = COMPARED.map(algorithm => `spillway decide ${algorithm}`)
 const perSecond = ({ decisions, ms }: Turn) => (decisions / ms) * 1000
 
 export async function memory(effort: Effort): Promise<Report> {
-  await check()
+  progress('in memory: does every contender limit?')
+  await checkQuota(contenders('one hot key'))
   const hot = await measure('one hot key', effort)
   const many = await measure('100 000 keys', effort)
   const denied = await measure('denied', effort)
@@ -57,16 +52,6 @@ function contenders(traffic: string): Contender[] {
   ]
 }
 
-async function check(): Promise<void> {
-  progress('in memory: does every contender limit?')
-  for (const contender of contenders('one hot key')) {
-    const passed = await withProcess(contender, child => child.ask<number[]>('check'))
-    if (passed.some(count => count !== 10)) {
-      throw new Error(`${contender.name} let ${passed} of 30 pass at quota 10`)
-    }
-  }
-}
-
 async function measure(traffic: string, effort: Effort): Promise<Turns<Turn>> {
   progress(`in memory: ${traffic}`)
   // What V8 inlines differs from process to process, so many of them have short turns.
@@ -86,12 +71,10 @@ function table(caption: string, turns: Turns<Turn>): Table {
   return {
     caption: `In memory, ${caption}`,
     head: ['contender', 'decisions/s', `÷ ${ERL}`, `÷ ${RLF}`, '÷ bare Map'],
-    rows: [...turns.keys()].map(name => [
+    rows: rowsOf(turns, ({ name, of, against }) => [
       name,
-      figure(medianOf(turns, name, perSecond).value),
-      ...[ERL, RLF, MAP].map(reference =>
-        name === reference ? '1' : spread(ratio(turns, name, reference, perSecond)),
-      ),
+      of(perSecond),
+      ...[ERL, RLF, MAP].map(reference => against(reference, perSecond)),
     ]),
   }
 }

@@ -1,12 +1,7 @@
 // What an observer costs a decision in memory: none, one that counts, OpenTelemetry, Prometheus, alerts.
-import type { Claim } from './contest/claim.js'
-import { type Contender, withProcess } from './contest/contender.js'
-import { contest } from './contest/contest.js'
-import type { Effort } from './contest/effort.js'
-import { figure, spread } from './contest/figure.js'
-import { medianOf, ratio } from './contest/median.js'
-import { progress } from './contest/progress.js'
-import { type Report, runAlone } from './contest/report.js'
+import { type Contender, contest, type Effort, withProcess } from './contest/contest.js'
+import { ratio, rowsOf } from './contest/figures.js'
+import { type Claim, progress, type Report, runAlone } from './contest/report.js'
 
 interface Turn {
   readonly decisions: number
@@ -63,11 +58,7 @@ export async function observing(effort: Effort): Promise<Report> {
       {
         caption: 'A decision in memory, observed',
         head: ['observer', 'ns each', `÷ ${NONE}`],
-        rows: OBSERVERS.map(([name]) => [
-          name,
-          figure(medianOf(turns, name, nsEach).value),
-          name === NONE ? '1' : spread(ratio(turns, name, NONE, nsEach)),
-        ]),
+        rows: rowsOf(turns, ({ name, of, against }) => [name, of(nsEach), against(NONE, nsEach)]),
       },
     ],
     claims,

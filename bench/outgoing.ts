@@ -1,12 +1,7 @@
 // What a call costs the process that waits for a partner's limit, by how many calls wait.
-import type { Claim } from './contest/claim.js'
-import { type Contender, withProcess } from './contest/contender.js'
-import { contest } from './contest/contest.js'
-import type { Effort } from './contest/effort.js'
-import { figure, spread } from './contest/figure.js'
-import { medianOf, ratio } from './contest/median.js'
-import { progress } from './contest/progress.js'
-import { type Report, runAlone } from './contest/report.js'
+import { type Contender, contest, type Effort, withProcess } from './contest/contest.js'
+import { figure, ratio, rowsOf } from './contest/figures.js'
+import { type Claim, progress, type Report, runAlone } from './contest/report.js'
 
 interface Turn {
   readonly calls: number
@@ -52,12 +47,7 @@ export async function outgoing(effort: Effort): Promise<Report> {
       {
         caption: 'A call that waits',
         head: ['calls', 'µs until it waits', `÷ ${FEW}`, 'µs when it is aborted'],
-        rows: COUNTS.map(nameOf).map(name => [
-          name,
-          figure(medianOf(turns, name, joinedUs).value),
-          name === FEW ? '1' : spread(ratio(turns, name, FEW, joinedUs)),
-          figure(medianOf(turns, name, leftUs).value),
-        ]),
+        rows: rowsOf(turns, ({ name, of, against }) => [name, of(joinedUs), against(FEW, joinedUs), of(leftUs)]),
       },
     ],
     claims,

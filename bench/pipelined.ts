@@ -1,11 +1,9 @@
 // Ten requests in one TCP segment at quota 5: how many pass? They are decided at the same instant, before any is answered.
 import { RedisServer } from '../test/support/redis-server.js'
-import { type Claim, single } from './contest/claim.js'
-import { withProcess } from './contest/contender.js'
-import { progress } from './contest/progress.js'
-import { type Report, runAlone } from './contest/report.js'
-import { statusesAtOnce } from './contest/web-client.js'
-import { type Framework, service } from './contest/web-service.js'
+import { withProcess } from './contest/contest.js'
+import { single } from './contest/figures.js'
+import { type Claim, progress, type Report, runAlone } from './contest/report.js'
+import { type Framework, service, statusesAtOnce } from './contest/web.js'
 
 const QUOTA = 5
 const REQUESTS = 10

@@ -1,15 +1,9 @@
 // Decisions on Redis with 1, 64 and 512 in flight: how many a second, how long each takes, and what they cost the server.
 import { RedisServer } from '../test/support/redis-server.js'
-import type { Claim } from './contest/claim.js'
-import { type Contender, withProcess } from './contest/contender.js'
-import { contest, type Turns } from './contest/contest.js'
-import type { Effort } from './contest/effort.js'
-import { figure, spread } from './contest/figure.js'
-import { medianOf, ratio } from './contest/median.js'
-import { progress } from './contest/progress.js'
+import { type Contender, checkQuota, contest, type Effort, type Turns } from './contest/contest.js'
+import { figure, ratio, rowsOf, type Table } from './contest/figures.js'
 import { readWork } from './contest/redis-meter.js'
-import { type Report, runAlone } from './contest/report.js'
-import type { Table } from './contest/table.js'
+import { type Claim, progress, type Report, runAlone } from './contest/report.js'
 
 interface Run {
   readonly decisions: number
@@ -51,7 +45,10 @@ const redisCpu = (turn: Turn) => turn.redisCpu
 export async function redis(effort: Effort): Promise<Report> {
   const server = await RedisServer.start()
   try {
-    await check(server)
+    progress('on Redis: does every contender limit?')
+    const client = server.client()
+    await checkQuota(contenders(server, 1), () => client.flushall())
+    client.disconnect()
     const one = await measure(server, 1, effort)
     const some = await measure(server, 64, effort)
     const many = await measure(server, 512, effort)
@@ -84,17 +81,6 @@ function contenders(server: RedisServer, inFlight: number): Contender[] {
     one(RLF, RLF),
     one(RLR, RLR),
   ]
-}
-
-async function check(server: RedisServer): Promise<void> {
-  progress('on Redis: does every contender limit?')
-  const client = server.client()
-  for (const contender of contenders(server, 1)) {
-    await client.flushall()
-    const passed = await withProcess(contender, child => child.ask<number[]>('check'))
-    if (passed.some(count => count !== 10)) throw new Error(`${contender.name} let ${passed} of 30 pass at quota 10`)
-  }
-  client.disconnect()
 }
 
 async function measure(server: RedisServer, inFlight: number, effort: Effort): Promise<Turns<Turn>> {
@@ -143,25 +129,20 @@ function table(inFlight: number, turns: Turns<Turn>): Table {
       'commands',
       'calls',
     ],
-    rows: [...turns.keys()].map(name => {
-      const of = (figureOf: (turn: Turn) => number) => figure(medianOf(turns, name, figureOf).value)
-      const against = (reference: string, figureOf: (turn: Turn) => number) =>
-        name === reference ? '1' : spread(ratio(turns, name, reference, figureOf))
-      return [
-        name,
-        of(perSecond),
-        against(INCR, perSecond),
-        against(RLF, perSecond),
-        of(turn => turn.p50),
-        of(turn => turn.p99),
-        of(redisCpu),
-        against(INCR, redisCpu),
-        of(turn => turn.cpuUs / turn.decisions),
-        of(turn => turn.bytes),
-        of(turn => turn.commands),
-        of(turn => turn.calls),
-      ]
-    }),
+    rows: rowsOf(turns, ({ name, of, against }) => [
+      name,
+      of(perSecond),
+      against(INCR, perSecond),
+      against(RLF, perSecond),
+      of(turn => turn.p50),
+      of(turn => turn.p99),
+      of(redisCpu),
+      against(INCR, redisCpu),
+      of(turn => turn.cpuUs / turn.decisions),
+      of(turn => turn.bytes),
+      of(turn => turn.commands),
+      of(turn => turn.calls),
+    ]),
   }
 }
 

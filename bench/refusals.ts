@@ -1,14 +1,9 @@
 // Clients that ask for a hundred times their quota: how often Redis is asked, and how long a refusal takes.
 import { RedisServer } from '../test/support/redis-server.js'
-import type { Claim } from './contest/claim.js'
-import type { Contender } from './contest/contender.js'
-import { contest } from './contest/contest.js'
-import type { Effort } from './contest/effort.js'
-import { figure, spread } from './contest/figure.js'
-import { medianOf } from './contest/median.js'
-import { progress } from './contest/progress.js'
+import { type Contender, contest, type Effort } from './contest/contest.js'
+import { medianOf, rowsOf } from './contest/figures.js'
 import { readWork } from './contest/redis-meter.js'
-import { type Report, runAlone } from './contest/report.js'
+import { type Claim, progress, type Report, runAlone } from './contest/report.js'
 
 interface Run {
   readonly decisions: number
@@ -57,7 +52,6 @@ export async function refusals(effort: Effort): Promise<Report> {
         },
       },
     )
-    const names = [...turns.keys()]
     return {
       title: 'Refused traffic',
       method:
@@ -76,18 +70,15 @@ export async function refusals(effort: Effort): Promise<Report> {
             'p50 µs',
             'p99 µs',
           ],
-          rows: names.map(name => {
-            const of = (figureOf: (turn: Turn) => number) => figure(medianOf(turns, name, figureOf).value)
-            return [
-              name,
-              of(turn => (turn.decisions / turn.ms) * 1000),
-              of(turn => share(turn.passed, turn.decisions)),
-              of(turn => share(turn.asked, turn.decisions)),
-              of(turn => share(turn.askedForRefusal, turn.refusals)),
-              spread(medianOf(turns, name, turn => turn.p50)),
-              spread(medianOf(turns, name, turn => turn.p99)),
-            ]
-          }),
+          rows: rowsOf(turns, ({ name, of, spreadOf }) => [
+            name,
+            of(turn => (turn.decisions / turn.ms) * 1000),
+            of(turn => share(turn.passed, turn.decisions)),
+            of(turn => share(turn.asked, turn.decisions)),
+            of(turn => share(turn.askedForRefusal, turn.refusals)),
+            spreadOf(turn => turn.p50),
+            spreadOf(turn => turn.p99),
+          ]),
         },
       ],
       claims: ['fixed-window', 'token-bucket', 'sliding-window'].flatMap((algorithm): Claim[] => {

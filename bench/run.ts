@@ -5,14 +5,19 @@
 //   npm run bench -- --quick       about ten minutes, to see that all runs; its numbers mean little, and RESULTS.md stays as it is
 import { writeFileSync } from 'node:fs'
 import { adaptive } from './adaptive.js'
-import { chosenNames } from './contest/chosen-names.js'
-import { chosenEffort } from './contest/effort.js'
-import { machine } from './contest/machine.js'
-import { prepare } from './contest/prepare.js'
-import { printed } from './contest/printed.js'
-import { progress } from './contest/progress.js'
-import { claimTable, type Measure, type Report, reportText } from './contest/report.js'
-import { tableText } from './contest/table.js'
+import { chosenEffort } from './contest/contest.js'
+import { tableText } from './contest/figures.js'
+import {
+  chosenNames,
+  claimTable,
+  type Measure,
+  machine,
+  prepare,
+  printed,
+  progress,
+  type Report,
+  reportText,
+} from './contest/report.js'
 import { dashboard } from './dashboard.js'
 import { dropIn } from './drop-in.js'
 import { dropInPeers } from './drop-in-peers.js'

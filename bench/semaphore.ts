@@ -1,15 +1,10 @@
 // Permits in Redis: acquired and released, uncontended and handed from one process to the next, against redis-semaphore.
 import type { Redis } from 'ioredis'
 import { RedisServer } from '../test/support/redis-server.js'
-import type { Claim } from './contest/claim.js'
-import { type Contender, ContenderProcess } from './contest/contender.js'
-import { contest } from './contest/contest.js'
-import type { Effort } from './contest/effort.js'
-import { figure, spread } from './contest/figure.js'
-import { median, medianOf, ratio } from './contest/median.js'
-import { progress } from './contest/progress.js'
+import { type Contender, ContenderProcess, contest, type Effort } from './contest/contest.js'
+import { figure, median, medianOf, ratio, single, spread } from './contest/figures.js'
 import { readWork } from './contest/redis-meter.js'
-import { type Report, runAlone } from './contest/report.js'
+import { type Claim, progress, type Report, runAlone } from './contest/report.js'
 
 interface Turn {
   readonly pairs: number
@@ -186,19 +181,18 @@ async function takeTurns(port: number, effort: Effort): Promise<{ rows: string[]
     const perTurnMs = (performance.now() - startedAt) / (PROCESSES * turns)
     const roundTripMs = median(roundTrips).value
     const sum = together.reduce((all, count) => all + count, 0)
-    const exactly = (value: number) => ({ value, low: value, high: value })
     return {
       rows: [
         ['a turn', figure(perTurnMs)],
         ['a round trip, all asking at once', figure(roundTripMs)],
       ],
       claims: [
-        { text: 'Turns in which two were inside', bound: 'exactly', target: 0, measured: exactly(sum), unit: 'turns' },
+        { text: 'Turns in which two were inside', bound: 'exactly', target: 0, measured: single(sum), unit: 'turns' },
         {
           text: `A turn: ${HOLD_MS} ms and three round trips, and two for INCR and DECR`,
           bound: 'at most',
           target: HOLD_MS + 5 * roundTripMs,
-          measured: exactly(perTurnMs),
+          measured: single(perTurnMs),
           unit: 'ms',
         },
       ],

@@ -7,11 +7,8 @@ import { ManualClock } from '../src/testing.js'
 import { GrantLog, logOf, mostWithin, RateWorkers } from '../test/support/rate-workers.js'
 import { eventually } from '../test/support/redis-process.js'
 import { RedisServer } from '../test/support/redis-server.js'
-import { type Claim, single } from './contest/claim.js'
-import { figure } from './contest/figure.js'
-import { progress } from './contest/progress.js'
-import { claimTable } from './contest/report.js'
-import { tableText } from './contest/table.js'
+import { figure, single, tableText } from './contest/figures.js'
+import { type Claim, claimTable, progress } from './contest/report.js'
 
 const claims: Claim[] = []
 const claim = (text: string, bound: Claim['bound'], target: number, measured: number, unit: string) =>

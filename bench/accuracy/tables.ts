@@ -1,5 +1,5 @@
 import { formatDuration, parseDuration } from '../../src/core/duration.js'
-import { tableText } from '../contest/table.js'
+import { tableText } from '../contest/figures.js'
 import { poissonTrace } from './poisson-trace.js'
 import { type Comparison, compare, type Request, sumOf, wrongShare } from './wrong-decisions.js'
 

@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis'
 import { type Policy, parsePolicy } from '../../src/core/limit.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import type { RedisServer } from '../../test/support/redis-server.js'
-import { type Median, median } from '../contest/median.js'
+import { type Median, median } from '../contest/figures.js'
 import { readWork } from '../contest/redis-meter.js'
 
 const KEYS = 1000

@@ -1,7 +1,6 @@
 // Compares ways of setting the limit under the same overloads, in simulated time.
-import { type Claim, single } from '../contest/claim.js'
-import { figure } from '../contest/figure.js'
-import type { Table } from '../contest/table.js'
+import { figure, single, type Table } from '../contest/figures.js'
+import type { Claim } from '../contest/report.js'
 import { CONTENDERS, fixed, play, type Scenario, type Second, summary } from './simulation.js'
 
 const SLOTS = 50

@@ -1,11 +1,7 @@
 // A real Express process that does ten requests at once in 20 ms each and is offered three times as many, with adaptive permits and without.
-import type { Claim } from '../contest/claim.js'
-import { ContenderProcess, withProcess } from '../contest/contender.js'
-import type { Effort } from '../contest/effort.js'
-import { figure } from '../contest/figure.js'
-import { median } from '../contest/median.js'
-import { progress } from '../contest/progress.js'
-import type { Table } from '../contest/table.js'
+import { ContenderProcess, type Effort, withProcess } from '../contest/contest.js'
+import { figure, median, type Table } from '../contest/figures.js'
+import { type Claim, progress } from '../contest/report.js'
 
 interface Load {
   readonly p99: number

@@ -1,11 +1,7 @@
 // A real Express process that is offered twice what it can do, with `shed` and without.
-import type { Claim } from '../contest/claim.js'
-import { type Contender, ContenderProcess, withProcess } from '../contest/contender.js'
-import type { Effort } from '../contest/effort.js'
-import { figure } from '../contest/figure.js'
-import { type Median, median } from '../contest/median.js'
-import { progress } from '../contest/progress.js'
-import type { Table } from '../contest/table.js'
+import { type Contender, ContenderProcess, type Effort, withProcess } from '../contest/contest.js'
+import { figure, type Median, median, type Table } from '../contest/figures.js'
+import { type Claim, progress } from '../contest/report.js'
 
 interface Load {
   readonly passed: number

@@ -1,5 +1,5 @@
 import { type Limit, parsePolicy } from '../../src/core/limit.js'
-import type { Table } from '../contest/table.js'
+import type { Table } from '../contest/figures.js'
 import { mostAllowed as most } from './most-allowed.js'
 
 const POLICIES = [

@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { ManualClock } from '../../src/testing.js'
 import type { RedisServer } from '../../test/support/redis-server.js'
-import { type Median, median } from '../contest/median.js'
+import { type Median, median } from '../contest/figures.js'
 import { readWork } from '../contest/redis-meter.js'
 import { addresses, type State } from './state.js'
 

@@ -1,5 +1,96 @@
-import { type Contender, ContenderProcess } from './contender.js'
-import type { Effort } from './effort.js'
+import { type ChildProcess, fork } from 'node:child_process'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+/** How long to measure. */
+export interface Effort {
+  readonly name: 'full' | 'quick'
+  /** Fresh processes for every contender: no luck of one process (heap layout, hash seed, JIT) decides. */
+  readonly generations: number
+  /** Turns of each contender in one generation. */
+  readonly rounds: number
+  /** What every time span is multiplied by. */
+  readonly stretch: number
+}
+
+const FULL: Effort = { name: 'full', generations: 2, rounds: 5, stretch: 1 }
+const QUICK: Effort = { name: 'quick', generations: 1, rounds: 3, stretch: 0.4 }
+
+/** As the command line wants it: `--quick`, or else full. */
+export function chosenEffort(): Effort {
+  return process.argv.includes('--quick') ? QUICK : FULL
+}
+
+const folder = join(dirname(fileURLToPath(import.meta.url)), '../contenders')
+
+/** Who is measured, and by which file of `contenders/`, told what. */
+export interface Contender {
+  readonly name: string
+  readonly file: string
+  readonly setup: unknown
+  readonly nodeOptions?: readonly string[]
+}
+
+/** One contender in a plain Node process of its own: no loader, nobody else's JIT state. Answers one question at a time. */
+export class ContenderProcess {
+  readonly #child: ChildProcess
+  readonly #exited: Promise<unknown>
+
+  constructor(readonly contender: Contender) {
+    this.#child = fork(join(folder, contender.file), [JSON.stringify(contender.setup)], {
+      // Ours is run by tsx, which must not come along.
+      execArgv: [...(contender.nodeOptions ?? [])],
+      env: { ...process.env, NODE_OPTIONS: '', NODE_ENV: 'production' },
+    })
+    this.#exited = new Promise(resolve => this.#child.once('exit', resolve))
+  }
+
+  ask<Answer>(question: string, details?: unknown): Promise<Answer> {
+    const child = this.#child
+    return new Promise((resolve, reject) => {
+      const fail = (why: string) => {
+        settle()
+        reject(new Error(`${this.contender.name}, asked ${question}: ${why}`))
+      }
+      const onExit = (code: number | null) => fail(`its process ended with code ${code}`)
+      const onMessage = (message: { answer?: Answer; error?: string }) => {
+        if (message.error !== undefined) return fail(message.error)
+        settle()
+        resolve(message.answer as Answer)
+      }
+      const settle = () => child.off('exit', onExit).off('message', onMessage)
+      child.once('exit', onExit).once('message', onMessage)
+      child.send({ question, details })
+    })
+  }
+
+  async end(): Promise<void> {
+    if (this.#child.connected) this.#child.disconnect()
+    await this.#exited
+  }
+}
+
+/** Throws unless each contender, asked 30 times at quota 10, lets ten pass. */
+export async function checkQuota(contenders: readonly Contender[], before: () => unknown = () => {}): Promise<void> {
+  for (const contender of contenders) {
+    await before()
+    const passed = await withProcess(contender, child => child.ask<number[]>('check'))
+    if (passed.some(count => count !== 10)) throw new Error(`${contender.name} let ${passed} of 30 pass at quota 10`)
+  }
+}
+
+/** A fresh process for one purpose. */
+export async function withProcess<Result>(
+  contender: Contender,
+  use: (child: ContenderProcess) => Promise<Result>,
+): Promise<Result> {
+  const child = new ContenderProcess(contender)
+  try {
+    return await use(child)
+  } finally {
+    await child.end()
+  }
+}
 
 /** What each contender's turns gave, by its name; turn n of one ran next to turn n of all others. */
 export type Turns<Result> = ReadonlyMap<string, readonly Result[]>

@@ -1,7 +1,7 @@
 import { parsePolicy } from '../../src/core/limit.js'
 import type { RedisServer } from '../../test/support/redis-server.js'
-import { type Claim, single } from '../contest/claim.js'
-import { progress } from '../contest/progress.js'
+import { single } from '../contest/figures.js'
+import { type Claim, progress } from '../contest/report.js'
 import { type Findings, FLEET, leastUsed, noExcess, outcomeTable } from './fleets.js'
 import { type Outcome, trial, until } from './trial.js'
 

@@ -1,8 +1,6 @@
 import type { RedisServer } from '../../test/support/redis-server.js'
-import { type Claim, single } from '../contest/claim.js'
-import { figure } from '../contest/figure.js'
-import { progress } from '../contest/progress.js'
-import type { Table } from '../contest/table.js'
+import { figure, single, type Table } from '../contest/figures.js'
+import { type Claim, progress } from '../contest/report.js'
 import { type Outcome, trial } from './trial.js'
 
 export interface Findings {

@@ -2,8 +2,7 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import type { RedisServer } from '../../test/support/redis-server.js'
-import { figure } from '../contest/figure.js'
-import { median } from '../contest/median.js'
+import { figure, median } from '../contest/figures.js'
 import type { Findings } from './fleets.js'
 
 const CONTENDER = fileURLToPath(new URL('./contender.mjs', import.meta.url))
