@@ -12,7 +12,7 @@ beforeAll(async () => {
 })
 afterAll(() => redis.stop())
 
-// Known to fail in about one of ten runs: now and then one answer leaves out the 200 units of a settlement or a grant that met others. The exact schedules are in test/stores/leases.
+// The exact schedules are in test/stores/leases.
 test('remaining is exact when a process alone has asked many things at once, and the server knows only some of the scripts', async () => {
   const client = redis.client()
   const play = async (round: number) => {

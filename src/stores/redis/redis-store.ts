@@ -287,7 +287,7 @@ export class RedisStore implements Store {
 
   async charge(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> {
     if (cost === 0) return
-    const answered = this.#leases?.accountOf(charges)?.charge(cost)
+    const answered = this.#leases?.charge(charges, cost)
     await this.#changes.run('charge', charges, { units: cost, endsAt, answered })
   }
 
@@ -317,7 +317,7 @@ export class RedisStore implements Store {
   lineOf(charges: readonly Charge[]): RedisLine | undefined {
     const tag = this.#keys.tagOf(charges[0])
     if (charges.some(charge => this.#keys.tagOf(charge) !== tag)) return undefined
-    return new ScriptedLine(this.#scripts, charges, tag, () => this.#leases?.accountOf(charges)?.lineAnswered())
+    return new ScriptedLine(this.#scripts, charges, tag, () => this.#leases?.lineAnswered(charges))
   }
 
   /** @internal The lines of one limiter in this store. */

@@ -2,7 +2,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import type { Redis } from 'ioredis'
 import type { Decision } from '../../../src/core/decision.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
-import { change } from '../../../src/redis/scripts.js'
+import { change, leaseBuy } from '../../../src/redis/scripts.js'
+import { HITS_PER_TTL } from '../../../src/stores/redis/leases/terms.js'
 import { RedisStore } from '../../../src/stores/redis/redis-store.js'
 import { ManualClock } from '../../../src/testing.js'
 import { forCases } from '../../support/cases.js'
@@ -293,6 +294,19 @@ describe('remaining is exact when a process alone', () => {
     await untilBuying()
     await alone.settle(leased, 501)
     await packets.untilAnswered()
+    await expectExact()
+  })
+
+  test('settles while the key is not busy, and the settlement is carried out after the first purchase, because the server did not know its script', async () => {
+    alone = new Alone(POLICY, packets.client)
+    let decision = await alone.consume(1)
+    for (let hits = 1; hits < HITS_PER_TTL - 1; hits++) decision = await alone.consume(1)
+    await packets.untilAnswered()
+    await client.script('FLUSH')
+    await client.script('LOAD', leaseBuy.source)
+    const settled = alone.settle(decision, 501)
+    expect((await alone.consume(1)).source).toBe('lease')
+    await settled
     await expectExact()
   })
 

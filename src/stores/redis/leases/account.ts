@@ -42,6 +42,11 @@ export class Account {
     if (this.#coveredByGrants !== undefined) this.#become(limits, grantedAt, askedAt, this.#coveredByGrants)
   }
 
+  /** Whether charges are without an answer. */
+  get isCharging(): boolean {
+    return this.#pending > 0
+  }
+
   /** A settlement charges more units, whether they fit or not. Call the result once, when the answer is read; a charge that fails may have been carried out. */
   charge(units: number): () => void {
     this.#pending += units

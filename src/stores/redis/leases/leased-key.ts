@@ -2,7 +2,7 @@ import { wallOffset } from '../../../core/clock.js'
 import type { Verdict } from '../../../core/decision.js'
 import type { Limit } from '../../../core/limit.js'
 import type { Asker } from '../../store.js'
-import { Account } from './account.js'
+import type { Account } from './account.js'
 import { Demand } from './demand.js'
 import { Holdings, Lease, type PolicyLeases } from './holdings.js'
 import type { Sale } from './seller.js'
@@ -76,7 +76,6 @@ let leases = 0
 
 /** A busy key: its leases in this process, and the purchase of more. */
 export class LeasedKey {
-  readonly account: Account
   readonly holdings: Holdings
   readonly #demand: Demand
   #state: State = IDLE
@@ -86,12 +85,11 @@ export class LeasedKey {
   constructor(
     readonly key: string,
     readonly policy: PolicyLeases,
+    readonly account: Account,
     now: number,
   ) {
-    const { ttlMs } = policy.terms
-    this.account = new Account(ttlMs)
     this.holdings = new Holdings(policy)
-    this.#demand = new Demand(ttlMs, now)
+    this.#demand = new Demand(policy.terms.ttlMs, now)
   }
 
   /** Spends from a lease; undefined if none has enough units. */

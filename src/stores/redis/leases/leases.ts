@@ -4,7 +4,7 @@ import type { Limit } from '../../../core/limit.js'
 import { notify, type Observer } from '../../../core/observer.js'
 import { processId } from '../../../redis/client.js'
 import type { Asker, Charge } from '../../store.js'
-import type { Account } from './account.js'
+import { Account } from './account.js'
 import { BusyKeys } from './demand.js'
 import type { Lease, PolicyLeases } from './holdings.js'
 import { capped, LeasedKey } from './leased-key.js'
@@ -32,6 +32,8 @@ export class LeaseBook implements PolicyLeases {
   readonly decide: PolicyLeases['decide']
   readonly #busy: Set<LeaseBook>
   readonly #keys = new Map<string, LeasedKey>()
+  /** Accounts to which charges without an answer belong. A key may become busy meanwhile, and buy units before they are charged. */
+  readonly #charging = new Map<string, Account>()
   /** The key of the last spend. */
   #last: LeasedKey | undefined
   readonly #busyKeys: BusyKeys
@@ -67,6 +69,22 @@ export class LeaseBook implements PolicyLeases {
   /** The key, if this process leases it. */
   leasedKey(key: string): LeasedKey | undefined {
     return this.#keys.get(key)
+  }
+
+  /** What is known of a key; undefined if this process neither leases it nor charges it. */
+  accountOf(key: string): Account | undefined {
+    return this.#keys.get(key)?.account ?? this.#charging.get(key)
+  }
+
+  /** As `Account.charge`. */
+  charge(key: string, units: number): () => void {
+    const account = this.accountOf(key) ?? new Account(this.terms.ttlMs)
+    this.#charging.set(key, account)
+    const answered = account.charge(units)
+    return () => {
+      answered()
+      if (!account.isCharging) this.#charging.delete(key)
+    }
   }
 
   /** The refusal of a request without a lease, while this process must wait before it buys again. */
@@ -150,7 +168,7 @@ export class LeaseBook implements PolicyLeases {
 
   #warm(key: string, now: number): LeasedKey | undefined {
     if (!this.#busyKeys.hit(key, now) || this.#keys.size >= MOST_KEYS) return undefined
-    const leased = new LeasedKey(key, this, now)
+    const leased = new LeasedKey(key, this, this.accountOf(key) ?? new Account(this.terms.ttlMs), now)
     this.#keys.set(key, leased)
     this.#busy.add(this)
     // Ended leases go back even if no further request comes.
@@ -231,14 +249,19 @@ export class Leases {
 
   /** Redis has granted a request that waited in line: the verdicts with the units that this process holds besides. */
   granted(charges: readonly Charge[], verdicts: readonly Verdict[], grantedAt: number): readonly Verdict[] {
-    const leased = this.#leasedKey(charges)
+    const leased = this.#bookOfCharges(charges)?.leasedKey(charges[0].key)
     leased?.account.granted(verdicts, grantedAt, this.#parts.now())
     return leased?.withRemaining(verdicts) ?? verdicts
   }
 
-  /** What is known of the key under these limits; undefined if this process does not lease it. */
-  accountOf(charges: readonly Charge[]): Account | undefined {
-    return this.#leasedKey(charges)?.account
+  /** An answer to the line of these charges was read: see `Account`. */
+  lineAnswered(charges: readonly Charge[]): void {
+    this.#bookOfCharges(charges)?.accountOf(charges[0].key)?.lineAnswered()
+  }
+
+  /** A settlement charges a key: see `Account`. */
+  charge(charges: readonly Charge[], units: number): (() => void) | undefined {
+    return this.#bookOfCharges(charges)?.charge(charges[0].key, units)
   }
 
   /** Ends the leases of these keys before a reset or block. */
@@ -254,10 +277,6 @@ export class Leases {
   /** Gives back all unspent units. */
   async close(): Promise<void> {
     await Promise.all([...this.#busy].map(book => book.close()))
-  }
-
-  #leasedKey(charges: readonly Charge[]): LeasedKey | undefined {
-    return this.#bookOfCharges(charges)?.leasedKey(charges[0].key)
   }
 
   #bookOfCharges(charges: readonly Charge[]): LeaseBook | undefined {
