@@ -1,8 +1,7 @@
 --[[
   The text forms of an ask and of its answer. Both are single texts, because each further part of a command or reply costs the server and the client more
   than splitting a text. LINE_CHANGE matches the four words of a change in an ask. line_answer returns the ten numbers of `head` with spaces between
-  them, then the lists `granted`, `refused` and `changes`, each after a comma; it modifies the lists. In `granted`, semaphore_hand_over writes '=' for a
-  word that equals the one of the grant before, and '+' for a number that is greater by one.
+  them, then the lists `granted`, `refused` and `changes`, each after a comma; it modifies the lists.
 ]]
 local LINE_CHANGE = '([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n'
 
@@ -30,7 +29,7 @@ end
     A grant is its moment in ms and its facts, as the answer told them, with spaces between them.
 
   `record` is the member's key, a HASH: n (number of its last ask; -1: the member is closed), stamp (the last answer's), c (its waiters), reply
-  (that answer), fresh (the stamp at which a fast path of semaphore_ask set its lifetime; 0: none did). A record lives for `life` ms, or for a
+  (that answer), fresh (the stamp at which semaphore_hand_over set its lifetime; 0: it did not). A record lives for `life` ms, or for a
   minute while it has waiters. `replaced` is the record of the member that this one replaces.
 
   `capacity` is the object that line_walk describes, and also has

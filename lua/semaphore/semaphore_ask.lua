@@ -41,7 +41,7 @@ if
   and number == tonumber(record[1]) + 1
   and record[3] ~= '0'
 then
-  local reply = semaphore_hand_over(stored, record, member, number, floor)
+  local reply = semaphore_hand_over(time, stored, record, member, number, floor)
   if reply then return reply end
 end
 

@@ -39,7 +39,7 @@ interface Refused {
 }
 
 /**
- * Reads a reply in which each grant has `width` facts: see line_answer.lua. Throws `TypeError` for anything else. Every hand-over waits for this, often
+ * Reads a reply in which each grant has `width` facts: see `line_answer` in lua/lib/line_ask.lua. Throws `TypeError` for anything else. Every hand-over waits for this, often
  * with cold processor caches, where plain loops take half as long as `map`.
  */
 export function lineAnswer(reply: unknown, width: number): LineAnswer {
@@ -67,11 +67,6 @@ export function lineAnswer(reply: unknown, width: number): LineAnswer {
     throw new TypeError(`Redis answered ${shown(reply)}, expected what a waiting line answers`)
   }
   const granted = wordsOf(parts[1])
-  // '=': the same as of the grant before; '+': one more.
-  for (let i = 0; i < granted.length; i++) {
-    if (granted[i] === '=') granted[i] = granted[i - width - 1]
-    else if (granted[i] === '+') granted[i] = String(Number(granted[i - width - 1]) + 1)
-  }
   for (let i = 0; i < granted.length; i += width + 1) {
     answer.granted.push({ number: Number(granted[i]), facts: granted.slice(i + 1, i + 1 + width) })
   }
