@@ -48,9 +48,7 @@ end
   KEYS[1..2]   state and log: see LiveKeys
   KEYS[3]      log of the name
   KEYS[4..6]   limits, temporary limits and their ends: of all names, or of the keys of this name
-  KEYS[7]      what this sender has sent: see run_once
-  ARGV[1]      number of this request
-  ARGV[2]      lowest number that is not answered
+  KEYS[7], ARGV[1..2]  see run_once
   ARGV[3]      epoch, if there is none yet
   ARGV[4]      channel
   ARGV[5]      field: the name, or the key
@@ -64,9 +62,6 @@ end
 function live_set()
   local state, log, log_of_name = KEYS[1], KEYS[2], KEYS[3]
   local limits, temporary, ends = KEYS[4], KEYS[5], KEYS[6]
-  local sent = KEYS[7]
-  local number = tonumber(ARGV[1])
-  local floor = tonumber(ARGV[2])
   local first_epoch = ARGV[3]
   local channel = ARGV[4]
   local field = ARGV[5]
@@ -75,7 +70,7 @@ function live_set()
   local ends_at = tonumber(ARGV[8])
   local lasts = tonumber(ARGV[9])
 
-  return run_once(sent, number, floor, function()
+  return run_once(function()
     local now = now_ms('')
     if lasts >= 0 then ends_at = now + lasts end
     local known = live_state(state)

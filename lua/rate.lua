@@ -5,7 +5,7 @@
     limit       a sliding window: rate permits in any interval
     log         the key of the log of grants
     group       the keys that count for this client: log, line, asks, meta
-    fleeting    true if each client is counted separately
+    per_client  true if each client is counted separately
     keep_alive  how long the limiter lives unused, ms; -1 for ever
     ends_at     when the whole limiter ends (nil: it does not)
     life        for how long a request that may be repeated is remembered, ms
@@ -26,7 +26,7 @@ local function rate_open(clock, now)
     server_ahead = time[1] * 1000 + math.floor(time[2] / 1000) - now
     padding, slack = 5000, 5000
   end
-  local fleeting = config[3] == 'per-client'
+  local per_client = config[3] == 'per-client'
   local function text(at) return string.format('%.0f', at + server_ahead) end
   local function expires_at(reset)
     local at = now + reset + padding
@@ -36,9 +36,9 @@ local function rate_open(clock, now)
   end
   return {
     limit = { algorithm = 'sliding-window', quota = rate, window = interval, burst = rate },
-    log = fleeting and KEYS[7] or KEYS[3],
-    group = rate_group(fleeting and 7 or 3),
-    fleeting = fleeting,
+    log = per_client and KEYS[7] or KEYS[3],
+    group = rate_group(per_client and 7 or 3),
+    per_client = per_client,
     keep_alive = keep_alive or -1,
     ends_at = ends_at,
     life = math.max(1, math.min(keep_alive or 60000, ends_at and ends_at - now or 60000, 60000)),
@@ -53,7 +53,7 @@ local function rate_open(clock, now)
     use = function(reset)
       if keep_alive then
         local idle = now + math.max(keep_alive, reset)
-        if fleeting then idle = math.max(idle, idle_at or 0) end
+        if per_client then idle = math.max(idle, idle_at or 0) end
         if ends_at then idle = math.min(idle, ends_at) end
         redis.call('HSET', KEYS[1], 'idleAt', string.format('%.0f', idle))
         redis.call('PEXPIREAT', KEYS[1], text(idle + slack))
@@ -167,7 +167,7 @@ function rate_ask()
   local reply = line_ask(line, KEYS[11], KEYS[12], 4, capacity, rate.life)
   -- A waiter uses the limiter, and asks again within seconds.
   local reset = math.max(capacity.reset(), line.units > 0 and 60000 or 0)
-  if rate.fleeting and (capacity.granted or line.units > 0) then rate.register(client, reset) end
+  if rate.per_client and (capacity.granted or line.units > 0) then rate.register(client, reset) end
   rate.use(reset)
   return reply
 end
@@ -193,7 +193,7 @@ function rate_look()
   local line = line_open(group.line, group.asks, group.meta, '')
   if line.err then return redis.error_reply(line.err) end
   if line_alive(line) then available = 0 end
-  local mode = rate.fleeting and 'per-client' or 'overall'
+  local mode = rate.per_client and 'per-client' or 'overall'
   return { limit.quota, limit.window, mode, rate.keep_alive, available }
 end
 
@@ -201,8 +201,7 @@ end
   Gives permits back, the oldest grants that still count first. Notifies the waiters that fit now.
 
   KEYS[1..10]  see rate_open
-  KEYS[11]     what the sender has sent: see run_once
-  ARGV[1]      number of the request; ARGV[2] the lowest that is not answered
+  KEYS[11], ARGV[1..2]  see run_once
   ARGV[3]      now, ms; '' for the server's clock
   ARGV[4]      client
   ARGV[5]      permits given back
@@ -211,14 +210,13 @@ end
   Returns 1, or -2 where no rate is set.
 ]]
 function rate_release()
-  local number, floor = tonumber(ARGV[1]), tonumber(ARGV[2])
   local clock = ARGV[3]
   local client = ARGV[4]
   local permits = tonumber(ARGV[5])
   local channel = ARGV[6]
   local now = now_ms(clock)
 
-  return run_once(KEYS[11], number, floor, function()
+  return run_once(function()
     local rate = rate_open(clock, now)
     if not rate then return { -2 } end
     local group, window = rate.group, rate.limit.window
@@ -233,7 +231,7 @@ function rate_release()
       line_save(line)
     end
     local reset = capacity.reset()
-    if rate.fleeting and reset > 0 then rate.register(client, reset) end
+    if rate.per_client and reset > 0 then rate.register(client, reset) end
     rate.use(math.max(reset, line.units > 0 and 60000 or 0))
     return { 1 }, true, rate.life
   end)
@@ -244,8 +242,7 @@ end
 
   KEYS[1..10]  see rate_open
   KEYS[11..]   log and line of each further client that is known to have state, four keys each
-  KEYS[last]   what the sender has sent: see run_once
-  ARGV[1]      number of the request; ARGV[2] the lowest that is not answered
+  KEYS[last], ARGV[1..2]  see run_once
   ARGV[3]      now, ms; '' for the server's clock
   ARGV[4]      when: 'absent', 'present' or 'always'
   ARGV[5]      1 to keep what was granted, 0 to forget it
@@ -259,7 +256,6 @@ end
   Returns 1, or 0 if it was not set because of `when`. Or the clients whose keys were not given, and nothing was done.
 ]]
 function rate_set()
-  local number, floor = tonumber(ARGV[1]), tonumber(ARGV[2])
   local clock = ARGV[3]
   local when = ARGV[4]
   local keep = ARGV[5] == '1'
@@ -267,7 +263,7 @@ function rate_set()
   local channel = ARGV[10]
   local now = now_ms(clock)
 
-  return run_once(KEYS[#KEYS], number, floor, function()
+  return run_once(function()
     local before = rate_open(clock, now)
     if (when == 'absent' and before) or (when == 'present' and not before) then return { 0 } end
     local groups, missing = rate_groups(11)
@@ -298,12 +294,12 @@ function rate_set()
         if line then
           line_notify_all(line)
           -- Separate counts become one, or one becomes several: every waiter must join another line. Without a rate nobody waits.
-          if not before or before.fleeting ~= rate.fleeting then line.units = 0 end
+          if not before or before.per_client ~= rate.per_client then line.units = 0 end
           if line.units > 0 then line_walk(line, nil, capacity, { next = 0 }) end
           line_save(line)
           if line.units > 0 then reset = math.max(reset, 60000) end
         end
-        if rate.fleeting and group.client and reset > 0 then rate.register(group.client, reset) end
+        if rate.per_client and group.client and reset > 0 then rate.register(group.client, reset) end
       end
       latest = math.max(latest, reset)
     end
@@ -319,8 +315,7 @@ end
   KEYS[1..10]  see rate_open
   KEYS[11..]   log and line of each further client that is known to have state, four keys each
   KEYS[last-1] record of the caller's own member of the line
-  KEYS[last]   what the sender has sent: see run_once
-  ARGV[1]      number of the request; ARGV[2] the lowest that is not answered
+  KEYS[last], ARGV[1..2]  see run_once
   ARGV[3]      now, ms; '' for the server's clock
   ARGV[4]      in how many ms it ends; 0 now
   ARGV[5]      what the channel of every process begins with
@@ -329,13 +324,12 @@ end
   Returns 1, or 0 where no rate was set. Or the clients whose keys were not given, and nothing was done.
 ]]
 function rate_end()
-  local number, floor = tonumber(ARGV[1]), tonumber(ARGV[2])
   local clock = ARGV[3]
   local left = tonumber(ARGV[4])
   local channel = ARGV[5]
   local now = now_ms(clock)
 
-  return run_once(KEYS[#KEYS], number, floor, function()
+  return run_once(function()
     local rate = rate_open(clock, now)
     if not rate then return { 0 } end
     local groups, missing = rate_groups(6)

@@ -18,17 +18,17 @@ function open_log()
     local last = head[3] and call('LINDEX', key, '-1') or second
     local head_format, second_format, last_format = log_formats[#head[1]], log_formats[#second], log_formats[#last]
     if head_format and second_format and last_format then
-      local _, gone = read(head_format, head[1])
+      local _, expired_total = read(head_format, head[1])
       local oldest, oldest_total = read(second_format, second)
       local newest, total = read(last_format, last)
       if newest <= now and now - oldest < window then
         log = {
-          gone = gone,
+          expired_total = expired_total,
           oldest = oldest,
           oldest_total = oldest_total,
           newest = newest,
           total = total,
-          stored = newest,
+          stored_newest = newest,
           window = false,
         }
       end
@@ -36,12 +36,12 @@ function open_log()
   elseif not head[1] and not head.err then
     -- A table that need not grow.
     log = {
-      gone = 0,
+      expired_total = 0,
       oldest = false,
       oldest_total = 0,
       newest = false,
       total = 0,
-      stored = false,
+      stored_newest = false,
       window = false,
     }
   end

@@ -26,7 +26,7 @@ end
 
 --[[
   What a script for one limit reads before it decides, with KEYS and ARGV as consume_row has them. Reads has_burst. Gives what moment gives, quota, window,
-  burst, costs_at (the place of the first cost), some_kept (whether a key is blocked or a request waits), and `lone` (whether the fast path may be
+  burst, costs_at (the place of the first cost), blocks_or_waiters (whether a key is blocked or a request waits), and `lone` (whether the fast path may be
   taken: one request that costs 1, by the server's clock, and neither).
 ]]
 function arguments()
@@ -34,8 +34,8 @@ function arguments()
   local quota, window = tonumber(ARGV[2]), tonumber(ARGV[3])
   local burst, costs_at = quota, 4
   if has_burst then burst, costs_at = tonumber(ARGV[4]), 5 end
-  local some_kept = call('EXISTS', KEYS[1], KEYS[2]) > 0
-  local lone = spending and clock == '' and not some_kept and not KEYS[4] and not ARGV[costs_at]
+  local blocks_or_waiters = call('EXISTS', KEYS[1], KEYS[2]) > 0
+  local lone = spending and clock == '' and not blocks_or_waiters and not KEYS[4] and not ARGV[costs_at]
 end
 
 --[[ Gives pack and read, `out` and its size for add_verdict, and what lifetimes gives. Reads clock and now; uses now_ms. ]]
@@ -84,7 +84,7 @@ end
 --[[
   Reads `value`, a row of five doubles, into at, x and y, and what is remembered of the lifetime of its key: expires, a moment, as it was in the second
   `asked_in` (see spend_row; 0: nothing). Sets `failure` if the key holds something else; without a value it checks the
-  type of `key` only if `strange` is true. Uses call and read.
+  type of `key` only if `may_be_foreign` is true. Uses call and read.
 ]]
 function read_row()
   if value then
@@ -93,19 +93,19 @@ function read_row()
     if not at or at % 1 ~= 0 or at > 9007199254740992 or at < -9007199254740992 or not (x >= 0 and y >= 0) then
       failure = 'WRONGTYPE the key holds a value that is not a limit\'s'
     end
-  elseif strange then
+  elseif may_be_foreign then
     local kind = call('TYPE', key).ok
     if kind ~= 'none' then failure = 'WRONGTYPE the key holds a ' .. kind end
   end
 end
 
 --[[
-  Sets `ahead` to the units of the waiters in the line of `line_name`, a member of the ZSET `waiting` (see line_mark), or to 0. A mark lasts
-  for 6 s at most, so a later one is from before the server's clock was set back. Reads some_kept and server_now; uses call.
+  Sets `ahead` to the units of the waiters in the line of `line_name`, a member of the ZSET `waiting` (see line_note_units), or to 0. A mark lasts
+  for 6 s at most, so a later one is from before the server's clock was set back. Reads blocks_or_waiters and server_now; uses call.
 ]]
 function read_ahead()
   local ahead = 0
-  if some_kept then
+  if blocks_or_waiters then
     local ends_at = call('ZSCORE', waiting, line_name)
     local lives_ms = ends_at and ends_at - server_now or 0
     if lives_ms > 0 and lives_ms < 6001 then ahead = -tonumber(call('ZSCORE', waiting, line_name .. ' units') or 0) end

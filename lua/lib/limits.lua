@@ -179,16 +179,16 @@ end
 
 --[[
   Tells the processes of those waiters of a line that fit now: after units came back, or a block ended. Only for a line that exists: most keys have none. `line_at`: the
-  place of its three keys in KEYS (see line_open). `marks`: the key of line_mark. `channel`: what the channel of every process begins with. Changes nothing of the limits.
+  place of its three keys in KEYS (see line_open). `waiting_units`: the key of line_note_units. `channel`: what the channel of every process begins with. Changes nothing of the limits.
 ]]
-local function wake_waiters(line_at, channel, marks, limits, keys, blocks, now, clock)
+local function wake_waiters(line_at, channel, waiting_units, limits, keys, blocks, now, clock)
   local line = line_open(KEYS[line_at], KEYS[line_at + 1], KEYS[line_at + 2], channel)
   local capacity = not line.err and limit_capacity(limits, keys, blocks, {}, now, clock)
   -- A line of another version, or a key that another program has changed, is reported to those who ask.
   if not capacity or capacity.err then return end
   line_walk(line, nil, capacity, { next = 0 })
   line_save(line)
-  line_mark(line, marks, keys)
+  line_note_units(line, waiting_units, keys)
 end
 
 --[[

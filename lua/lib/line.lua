@@ -71,11 +71,14 @@ local function line_save(line)
   redis.call('PEXPIRE', line.meta, LINE_LIFE_MS)
 end
 
---[[ Sends a wake-up to the process of a member: the number of the member in its process. Returns how many clients of this server have heard it. ]]
-local function line_publish(line, member)
+--[[
+  Sends a message to the process of a member, "process/number": the number of the member in its process, and `text`. `channel`: what the channel names of all processes
+  begin with. Returns how many clients of this server have heard it.
+]]
+local function line_tell(channel, member, text)
   local process, number = string.match(member, '^(.*)/(.*)$')
-  local channel = line.channel .. process
-  return redis.call('PUBLISH', channel, number)
+  local name = channel .. process
+  return redis.call('PUBLISH', name, number .. text)
 end
 
 --[[
@@ -87,7 +90,7 @@ local function line_notify(line, member, ms)
   if not by or by <= line.now + ms then return false end
   line.known[member] = line.now + ms
   redis.call('ZADD', line.asks, string.format('%.0f', line.now + ms), member)
-  return line_publish(line, member) > 0
+  return line_tell(line.channel, member, '') > 0
 end
 
 --[[
@@ -118,11 +121,7 @@ end
 --[[ Tells up to 200 members of a line to ask, after a change that affects more waiters than a walk visits. ]]
 local function line_notify_all(line)
   if line.units == 0 then return end
-  for _, member in ipairs(redis.call('ZRANGE', line.asks, '0', '199')) do
-    local process, number = string.match(member, '^(.*)/(.*)$')
-    local channel = line.channel .. process
-    redis.call('PUBLISH', channel, number)
-  end
+  for _, member in ipairs(redis.call('ZRANGE', line.asks, '0', '199')) do line_tell(line.channel, member, '') end
 end
 
 --[[
@@ -174,7 +173,7 @@ local function line_walk(line, asker, capacity, answer)
       if asks_by == nil then asks_by = tonumber(redis.call('ZSCORE', line.asks, member) or nil) or false end
       if asks_by and now > asks_by + LINE_GRACE_MS then
         redis.call('ZREM', line.asks, member)
-        line_publish(line, member)
+        line_tell(line.channel, member, '')
         asks_by = false
       end
       known[member] = asks_by
@@ -249,22 +248,22 @@ local function line_walk(line, asker, capacity, answer)
 end
 
 --[[
-  Records in `marks`, a ZSET of all lines under one policy, how many units wait in a line and until when its processes count as alive. So the decision of
+  Records in `waiting_units`, a ZSET of all lines under one policy, how many units wait in a line and until when its processes count as alive. So the decision of
   a new request needs no key of the line. The name of a line is the keys of its limits' `states`; its score is that moment in ms. The units are the
   negative score of the member "name units".
 ]]
-local function line_mark(line, marks, states)
+local function line_note_units(line, waiting_units, states)
   local name = table.concat(states, ' ')
   if line.units == 0 then
-    redis.call('ZREM', marks, name, name .. ' units')
+    redis.call('ZREM', waiting_units, name, name .. ' units')
     return
   end
   local last = redis.call('ZRANGE', line.asks, '-1', '-1', 'WITHSCORES')[2]
   local ends_at = string.format('%.0f', (tonumber(last) or line.now) + LINE_GRACE_MS)
-  redis.call('ZADD', marks, ends_at, name, string.format('%.0f', -line.units), name .. ' units')
+  redis.call('ZADD', waiting_units, ends_at, name, string.format('%.0f', -line.units), name .. ' units')
   -- Lines whose processes died without leaving; a few at a time, so that no call is long.
-  for _, dead in ipairs(redis.call('ZRANGEBYSCORE', marks, '0', line.now, 'LIMIT', '0', '16')) do
-    redis.call('ZREM', marks, dead, dead .. ' units')
+  for _, dead in ipairs(redis.call('ZRANGEBYSCORE', waiting_units, '0', line.now, 'LIMIT', '0', '16')) do
+    redis.call('ZREM', waiting_units, dead, dead .. ' units')
   end
-  redis.call('PEXPIRE', marks, LINE_LIFE_MS)
+  redis.call('PEXPIRE', waiting_units, LINE_LIFE_MS)
 end

@@ -1,21 +1,22 @@
 --[[
   Opens the log of a sliding window: a list of entries with rising times and totals. The first entry no longer counts, but contains the total
   before the second. Fields of the result:
-    gone    total before the oldest entry that counts       total     total of all that was ever spent
-    first   index of that oldest entry (nil: 1)              newest    time of the newest
-    oldest, oldest_total   of the entry at `first`          stored    time of the newest as stored (nil: nothing is)
+    expired_total  total before the oldest entry that counts       total   total of all that was ever spent
+    first          index of that oldest entry (nil: 1)             newest  time of the newest
+    oldest, oldest_total   of the entry at `first`                 stored_newest   time of the newest as stored (nil: nothing is)
+    all_expired    true if the key holds nothing else: whoever writes deletes it first
   Times in the future, other than those of leases, are moved to now, in the list too if `writable`; expired entries are then dropped. While a
   lease lasts, newest is in the future. Returns { err } for a key that holds something else.
 ]]
 local function log_open(key, window, now, writable)
   local head = redis.pcall('LRANGE', key, '0', '1')
   if head.err then return head end
-  if not head[1] then return { gone = 0, total = 0 } end
+  if not head[1] then return { expired_total = 0, total = 0 } end
   if not head[2] or not log_formats[#head[1]] or not log_formats[#head[2]] then
     return { err = 'WRONGTYPE the key holds a list that is not a limit\'s' }
   end
-  local _, gone = log_unpack(head[1])
-  local log = { gone = gone, first = 1 }
+  local _, expired_total = log_unpack(head[1])
+  local log = { expired_total = expired_total, first = 1 }
   log.oldest, log.oldest_total = log_unpack(head[2])
   local last = redis.call('LINDEX', key, '-1')
   if not log_formats[#last] then return { err = 'WRONGTYPE the key holds a list that is not a limit\'s' } end
@@ -25,8 +26,8 @@ local function log_open(key, window, now, writable)
     log_repair_clock(key, now, window)
     log.oldest, log.oldest_total = log_unpack(redis.call('LINDEX', key, '1'))
   end
-  log.stored = log.newest
-  if now - log.newest >= window then return { gone = 0, total = 0, rubbish = true } end
+  log.stored_newest = log.newest
+  if now - log.newest >= window then return { expired_total = 0, total = 0, all_expired = true } end
   if now - log.oldest >= window then
     local length = redis.call('LLEN', key)
     local passes = function(at) return now - at < window end
@@ -35,7 +36,7 @@ local function log_open(key, window, now, writable)
     local first, at, total = log_search(key, 2, reach, passes)
     if not at then first, at, total = log_search(key, reach, length, passes) end
     local _, before = log_unpack(redis.call('LINDEX', key, first - 1))
-    log.gone, log.first, log.oldest, log.oldest_total = before, first, at, total
+    log.expired_total, log.first, log.oldest, log.oldest_total = before, first, at, total
     if writable then
       redis.call('LTRIM', key, first - 1, '-1')
       log.first = 1
@@ -126,18 +127,18 @@ end
   spend_log has spent but not written are kept. The key loses its lifetime, which the next write sets.
 ]]
 local function log_rebase(key, log)
-  local gone = log.gone
-  if log.stored then
+  local expired_total = log.expired_total
+  if log.stored_newest then
     local entries = redis.call('LRANGE', key, '0', '-1')
     redis.call('DEL', key)
     redis.call('RPUSH', key, log_pack(0, 0))
     for i = 2, #entries do
       local at, total, ttl = log_unpack(entries[i])
-      redis.call('RPUSH', key, log_pack(at, total - gone, ttl))
+      redis.call('RPUSH', key, log_pack(at, total - expired_total, ttl))
     end
   end
-  log.gone, log.total, log.rebased = 0, log.total - gone, true
-  if log.oldest then log.oldest_total = log.oldest_total - gone end
+  log.expired_total, log.total, log.rebased = 0, log.total - expired_total, true
+  if log.oldest then log.oldest_total = log.oldest_total - expired_total end
 end
 
 --[[
@@ -145,7 +146,7 @@ end
   see spend_log.
 ]]
 local function sliding_window(limit, now, cost, key, log)
-  local spent = log.total - log.gone
+  local spent = log.total - log.expired_total
   local reset = log.newest and log.newest - now + limit.window or 0
   if cost == 0 then return 0, math.max(0, limit.quota - spent), reset, 0 end
   if spent + cost <= limit.quota then return 0, limit.quota - spent - cost, math.max(reset, limit.window), 0 end
@@ -173,20 +174,20 @@ end
   present second by the server's clock, whose entries have seen to the lifetime (see spend_row); false: the lifetime is asked for in any case.
 ]]
 local function log_save(key, log, window, expires_at, second)
-  if log.rubbish then redis.call('DEL', key) end
+  if log.all_expired then redis.call('DEL', key) end
   local entry = log_pack(log.newest, log.total)
-  local left = log.stored and math.huge
-  if left and not (second and log.stored >= second and not log.rebased) then left = redis.call('PTTL', key) end
-  if not log.stored then
-    redis.call('RPUSH', key, log_pack(0, log.gone), entry)
-  elseif log.stored == log.newest then
+  local left = log.stored_newest and math.huge
+  if left and not (second and log.stored_newest >= second and not log.rebased) then left = redis.call('PTTL', key) end
+  if not log.stored_newest then
+    redis.call('RPUSH', key, log_pack(0, log.expired_total), entry)
+  elseif log.stored_newest == log.newest then
     redis.call('LSET', key, '-1', entry)
   else
     redis.call('RPUSH', key, entry)
   end
   local expire_at = expires_at(window, left)
   if expire_at then redis.call('PEXPIREAT', key, expire_at) end
-  log.stored, log.rubbish = log.newest, nil
+  log.stored_newest, log.all_expired = log.newest, nil
 end
 
 --[[
@@ -194,10 +195,10 @@ end
   `expire_at`: the moment at which the key may expire, ms.
 ]]
 local function log_insert(key, log, at, units, ttl, expire_at)
-  if log.rubbish then redis.call('DEL', key) end
+  if log.all_expired then redis.call('DEL', key) end
   if log.total + units > 9007199254740991 then log_rebase(key, log) end
-  if not log.stored then redis.call('RPUSH', key, log_pack(0, log.gone)) end
-  local later, before = {}, log.gone
+  if not log.stored_newest then redis.call('RPUSH', key, log_pack(0, log.expired_total)) end
+  local later, before = {}, log.expired_total
   local last = redis.call('RPOP', key)
   local last_at, last_total, last_ttl = log_unpack(last)
   -- The first entry no longer counts, but stores the total before the others.
@@ -213,14 +214,14 @@ local function log_insert(key, log, at, units, ttl, expire_at)
   for i = #later, 1, -1 do written[#written + 1] = log_pack(later[i][1], later[i][2] + units, later[i][3]) end
   redis.call('RPUSH', key, unpack(written))
   redis.call('PEXPIREAT', key, expire_at)
-  log.total, log.rubbish = log.total + units, nil
+  log.total, log.all_expired = log.total + units, nil
   if not log.newest or at > log.newest then log.newest = at end
   if not log.oldest or at < log.oldest then
     log.oldest, log.oldest_total = at, before + units
   elseif at == log.oldest then
     log.oldest_total = before + units
   end
-  log.stored = log.newest
+  log.stored_newest = log.newest
 end
 
 --[[ Adds a cost to an opened log now, whether it fits or not, and writes it. `expires_at`: see expiry. ]]
@@ -241,14 +242,14 @@ end
 ]]
 local function log_refund_oldest(key, log, cost, expire_at)
   if not log.newest or cost == 0 then return end
-  local gone = math.min(log.total, log.gone + cost)
-  if gone == log.total then
+  local expired_total = math.min(log.total, log.expired_total + cost)
+  if expired_total == log.total then
     redis.call('DEL', key)
     return
   end
-  local index = log_search(key, 1, redis.call('LLEN', key), function(_, total) return total > gone end)
+  local index = log_search(key, 1, redis.call('LLEN', key), function(_, total) return total > expired_total end)
   redis.call('LTRIM', key, index - 1, '-1')
-  redis.call('LSET', key, '0', log_pack(0, gone))
+  redis.call('LSET', key, '0', log_pack(0, expired_total))
   redis.call('PEXPIREAT', key, expire_at)
 end
 
@@ -357,10 +358,10 @@ local function log_state(limit, key, now, expires_at, _, read_only)
     ahead = function(own, ahead, cost) return log_ahead(own, now, ahead, cost, key, log) end,
     grant = function(own, cost)
       log_spend(key, log, now, limit.window, cost, expires_at)
-      return math.max(0, own.quota - (log.total - log.gone)), reset()
+      return math.max(0, own.quota - (log.total - log.expired_total)), reset()
     end,
     look = function(cost) return sliding_window(limit, now, cost, key, log) end,
-    room = function(ttl) return math.max(0, limit.quota - (log.total - log.gone)), ttl end,
+    room = function(ttl) return math.max(0, limit.quota - (log.total - log.expired_total)), ttl end,
     buy = function(units, ttl)
       log_insert(key, log, now + ttl, units, ttl, expires_at(math.max(reset(), limit.window + ttl)))
     end,

@@ -30,11 +30,11 @@ local function row_state(limit, key, now, expires_at, functions, read_only)
   local call, read = redis.call, struct.unpack
   local value, failure, at = redis.pcall('GET', key), nil, nil
   local x, y, expires, asked_in, changed = 0, 0, 0, 0, false
-  local strange = type(value) == 'table'
-  if strange then value = false end
+  local may_be_foreign = type(value) == 'table'
+  if may_be_foreign then value = false end
   -- @inline decision.read_row
 
-  local function become(next_at, next_x, next_y)
+  local function set_row(next_at, next_x, next_y)
     if not next_at then return false end
     at, x, y, changed = next_at, next_x, next_y, true
     return true
@@ -48,7 +48,7 @@ local function row_state(limit, key, now, expires_at, functions, read_only)
   local left = at and not failure and call('PTTL', key)
   if left and not read_only then
     local _, _, _, _, next_at, next_x, next_y = functions.measure(limit, now, 0, at, x, y)
-    if next_at ~= at or next_x ~= x or next_y ~= y then become(next_at, next_x, next_y) end
+    if next_at ~= at or next_x ~= x or next_y ~= y then set_row(next_at, next_x, next_y) end
     -- Under a slower limit the state matters for longer.
     if left < reset() then changed = true end
   end
@@ -58,7 +58,7 @@ local function row_state(limit, key, now, expires_at, functions, read_only)
     ahead = function(own, ahead, cost, passes) return functions.ahead(own, now, ahead, cost, at, x, y, not passes) end,
     grant = function(own, cost)
       local _, remaining, ms, _, next_at, next_x, next_y = functions.measure(own, now, cost, at, x, y)
-      become(next_at, next_x, next_y)
+      set_row(next_at, next_x, next_y)
       return remaining, ms
     end,
     look = function(cost) return functions.measure(limit, now, cost, at, x, y) end,
@@ -69,17 +69,17 @@ local function row_state(limit, key, now, expires_at, functions, read_only)
         note.leased_until = math.max(note.leased_until or 0, now + ttl)
         refund_note_save(note_key, note, limit, expires_at)
       end
-      become(functions.charge(limit, now, units, functions.raised(limit, now, ttl, at, x, y)))
+      set_row(functions.charge(limit, now, units, functions.raised(limit, now, ttl, at, x, y)))
     end,
-    charge = function(cost) become(functions.charge(limit, now, cost, at, x, y)) end,
+    charge = function(cost) set_row(functions.charge(limit, now, cost, at, x, y)) end,
     refund = function(own, cost, note_key)
       local note = refund_note_open(note_key)
-      if become(functions.refund(own, now, cost, at, x, y, note)) then refund_note_save(note_key, note, own, expires_at) end
+      if set_row(functions.refund(own, now, cost, at, x, y, note)) then refund_note_save(note_key, note, own, expires_at) end
     end,
     settle = function(units, receipt, note_key)
       if not at then return end
       local note = refund_note_open(note_key)
-      if become(functions.settle(limit, now, units, receipt, at, x, y, note)) then refund_note_save(note_key, note, limit, expires_at) end
+      if set_row(functions.settle(limit, now, units, receipt, at, x, y, note)) then refund_note_save(note_key, note, limit, expires_at) end
     end,
     save = function()
       if not changed then return end

@@ -67,11 +67,11 @@ end
     direct   the table of the leases, while permits are taken directly
 
   `initial` sets the permits if none are set. -1: sets none, and without permits the result is nil. Below that: -2 - permits, which apply whatever is
-  stored. `idle` below 0: as stored. `floor` is the newest token that the caller has seen; `stored` the configuration (permits, idle, v), if the caller has read it. Returns { err }
+  stored. `idle` below 0: as stored. `newest_seen` is the newest token that the caller has seen; `stored` the configuration (permits, idle, v), if the caller has read it. Returns { err }
   for another version.
 ]]
 
-local function semaphore_read(keys, clock, initial, idle, floor, stored)
+local function semaphore_read(keys, clock, initial, idle, newest_seen, stored)
   local time = redis.call('TIME')
   local micros = time[1] * 1000000 + time[2]
   local s = {
@@ -109,7 +109,7 @@ local function semaphore_read(keys, clock, initial, idle, floor, stored)
     kept = redis.call('ZMSCORE', s.leases, '!extra', '!last')
   end
   s.stored_last = tonumber(kept[2] or nil)
-  s.last = math.max(s.stored_last or 0, floor or 0)
+  s.last = math.max(s.stored_last or 0, newest_seen or 0)
   s.extra = math.max(0, -1 - (tonumber(kept[1] or nil) or -1))
   return s
 end
@@ -152,8 +152,8 @@ end
 
   semaphore_first_end returns when the first lease ends, in ms; nil without leases. If ended leases of several permits may remain, their permits are free a moment later.
 ]]
-local function semaphore_open(keys, clock, initial, idle, floor, stored)
-  local s = semaphore_read(keys, clock, initial, idle, floor, stored)
+local function semaphore_open(keys, clock, initial, idle, newest_seen, stored)
+  local s = semaphore_read(keys, clock, initial, idle, newest_seen, stored)
   if not s or s.err then return s end
   if clock == '' then semaphore_repair_clock(s) end
   s.extra = math.max(0, s.extra - semaphore_sweep(s.leases, s.facts, s.now, SEMAPHORE_SWEEP))
@@ -240,11 +240,7 @@ local function semaphore_end(s, id, token)
 end
 
 --[[ Tells the process of a member ("process/number") to check whether it still has its leases. The message ends with '?'. ]]
-local function semaphore_notify(channel, member)
-  local process, number = string.match(member, '^(.*)/(.*)$')
-  local box = channel .. process
-  redis.call('PUBLISH', box, number .. ' ?')
-end
+local function semaphore_notify(channel, member) line_tell(channel, member, ' ?') end
 
 --[[ Tells all processes that may hold leases without a fact to check whether they still have them. `key` is the key of the leases. ]]
 local function semaphore_notify_direct_holders(key, channel)
@@ -374,4 +370,24 @@ local function semaphore_serve(s, keys, channel, all)
   end
   semaphore_save(s, line.units > 0)
   return line
+end
+
+--[[
+  Carries out a change of a semaphore, once: see run_once. KEYS[1..7] are the semaphore: see semaphore_read; ARGV[3] is now, ms ('' for the server's clock), ARGV[4] the permits to
+  set if none are set (-1: none; below that see semaphore_read), ARGV[5] the lifetime in ms while nothing is held (-1: as stored), ARGV[6] the beginning of the channel names of all
+  processes. `initial`, if given, stands for ARGV[4]; `newest_seen` is the newest token that the caller has seen, if it names one. `act(s, channel)` is given the opened semaphore, and
+  returns the reply, true if it has changed anything, and true to notify every waiting member. Returns { -2 } without a semaphore.
+]]
+local function semaphore_change(initial, newest_seen, act)
+  initial = initial or tonumber(ARGV[4])
+  local clock, idle, channel = ARGV[3], tonumber(ARGV[5]), ARGV[6]
+  return run_once(function()
+    local s = semaphore_open(KEYS, clock, initial, idle, newest_seen)
+    if not s then return { -2 } end
+    if s.err then return redis.error_reply(s.err) end
+    local reply, changed, all = act(s, channel)
+    local line = semaphore_serve(s, KEYS, channel, all)
+    if line.err then return redis.error_reply(line.err) end
+    return reply, changed
+  end, idle >= 0 and idle or nil)
 end

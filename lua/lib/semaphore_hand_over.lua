@@ -3,10 +3,10 @@
   the same as semaphore_open, line_ask and semaphore_save with half of the commands, but only if all leases concerned are without a fact (see semaphore_sweep), nothing has
   ended by itself, no lifetime is due, and the first waiter that remains must wait and belongs to the asker, too. For any other ask it returns nil and writes nothing.
 
-  `time` is the answer of TIME; `stored` and `member_fields` are the fields of the semaphore and of the member's record that semaphore_ask has read. `floor` is the newest
+  `time` is the answer of TIME; `stored` and `member_fields` are the fields of the semaphore and of the member's record that semaphore_ask has read. `newest_seen` is the newest
   token that the caller has seen. Not used with a given clock (of a test), or if the semaphore has a lifetime.
 ]]
-local function semaphore_hand_over(time, stored, member_fields, member, number, floor)
+local function semaphore_hand_over(time, stored, member_fields, member, number, newest_seen)
   local call, match, format = redis.call, string.match, string.format
   local leases, line, asks, meta, record = KEYS[2], KEYS[4], KEYS[5], KEYS[6], KEYS[8]
   local prefix, permits, micros = member .. ' ', tonumber(stored[1]), time[1] * 1000000 + time[2]
@@ -51,7 +51,7 @@ local function semaphore_hand_over(time, stored, member_fields, member, number, 
   if free < 0 or free > 100 then return nil end
   local ids = call('ZRANGE', line, '0', free)
   if #ids <= free or ids[1] ~= prefix .. ARGV[10] then return nil end
-  local granted, entries, token = {}, {}, math.max(floor, last_token)
+  local granted, entries, token = {}, {}, math.max(newest_seen, last_token)
   for i = 1, #ids do
     local waiter, ms, name = match(ids[i], '^(%d+) 1 (%d+) (~%S+)$', #prefix + 1)
     if not waiter or string.sub(ids[i], 1, #prefix) ~= prefix then return nil end

@@ -35,19 +35,20 @@ end
 
 --[[
   Carries out a request, unless that has happened already: then returns the same answer. (A client that lost its connection before the answer repeats
-  the request, and requests that are repeated may overtake each other.) `sent` is a ZSET of one sender's requests that may be repeated: number → the
-  number and its answer. Requests with a number below `floor` were answered, and are not repeated.
+  the request, and requests that are repeated may overtake each other.) The last of KEYS is a ZSET of one sender's requests that may be repeated: number → the
+  number and its answer. ARGV[1] is the number of this request; those below ARGV[2] were answered, and are not repeated.
 
   act() returns the reply, a table, and true if it changed anything: a request without changes may run again. The answer is stored
   for a minute, or for `keep` ms if the object must leave nothing behind for longer; act() may return the ms as its third value.
 ]]
-local function run_once(sent, number, floor, act, keep)
+local function run_once(act, keep)
+  local sent, number, lowest_open = KEYS[#KEYS], tonumber(ARGV[1]), tonumber(ARGV[2])
   local kept = redis.call('ZRANGEBYSCORE', sent, number, number)[1]
   if kept then return cmsgpack.unpack(string.sub(kept, 8)) end
   local reply, changed, life = act()
   if not changed then return reply end
   -- Each call adds one entry and drops up to 16, so that the set grows no larger than the number of requests in flight.
-  local answered = redis.call('ZRANGEBYSCORE', sent, '-inf', '(' .. floor, 'LIMIT', '0', '16')
+  local answered = redis.call('ZRANGEBYSCORE', sent, '-inf', '(' .. lowest_open, 'LIMIT', '0', '16')
   if #answered > 0 then redis.call('ZREM', sent, unpack(answered)) end
   redis.call('ZADD', sent, number, struct.pack('>I7', number) .. cmsgpack.pack(reply))
   -- Longer than a client retries.

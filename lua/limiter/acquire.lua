@@ -4,7 +4,7 @@
 
   KEYS[1..3]  the line: see line_open
   KEYS[4]     record of the member; KEYS[5] of the member that it replaces, or the same
-  KEYS[6]     the marks of all lines of the policy: see line_mark
+  KEYS[6]     the units that wait in all lines of the policy: see line_note_units
   KEYS[7..]   the state of each limit, then the block list of each, then its note
   ARGV[1]     now, ms; '' for the server's clock
   ARGV[2]     what the channel of every process begins with
@@ -31,5 +31,5 @@ if capacity.err then return redis.error_reply(capacity.err) end
 local stood = line.units > 0
 local reply = line_ask(line, KEYS[4], KEYS[5], ask_at, capacity, LINE_LIFE_MS)
 capacity.save()
-if stood or line.units > 0 then line_mark(line, KEYS[6], states) end
+if stood or line.units > 0 then line_note_units(line, KEYS[6], states) end
 return reply

@@ -2,8 +2,8 @@
   Changes what a key may spend, wakes the requests that wait for the units that come free, and tells other processes.
 
   KEYS      the state of each limit; the note of each; the sold leases of each (ZSET lease → when it was sold, ms; see return_lease); the block list of
-            each (ZSET state key → blocked until, ms); the line in which requests wait for these limits together, three keys: see line_open; the marks
-            of the waiting lines of the policy (see line_mark); of strike two more: see strike
+            each (ZSET state key → blocked until, ms); the line in which requests wait for these limits together, three keys: see line_open; the units that wait
+            in the lines of the policy (see line_note_units); of strike two more: see strike
   ARGV[1]   now, ms; '' for the server's clock
   ARGV[2]   the change:
               charge   spends units whether they fit or not
@@ -38,7 +38,7 @@ local expires_at = expiry(clock, now)
 local keys, notes = { unpack(KEYS, 1, count) }, { unpack(KEYS, count + 1, 2 * count) }
 local sold, blocks = { unpack(KEYS, 2 * count + 1, 3 * count) }, { unpack(KEYS, 3 * count + 1, 4 * count) }
 local line_at = 4 * count + 1
-local marks = KEYS[line_at + 3]
+local waiting_units = KEYS[line_at + 3]
 -- For how long the keys are to be blocked, ms: nil for a change that leaves blocks as they are.
 local block_for, struck
 if verb == 'block' then block_for = units end
@@ -118,7 +118,7 @@ end
 if struck and not block_for then return struck end
 if verb ~= 'charge' and not (block_for and block_for > 0) then
   if redis.call('EXISTS', KEYS[line_at]) == 1 then
-    wake_waiters(line_at, channel, marks, limits, keys, blocks, now, clock)
+    wake_waiters(line_at, channel, waiting_units, limits, keys, blocks, now, clock)
   end
 end
 if message ~= '' then

@@ -2,7 +2,7 @@
   Decides a batch of requests under a policy of several limits, in order, each at the same instant: spends from all limits of a request
   or from none. What the batch shares is sent once. (One limit alone is decided by the script of its algorithm.)
 
-  KEYS       the block list of each limit (ZSET member → blocked until, ms); the marks of the waiting lines of the policy (see line_mark);
+  KEYS       the block list of each limit (ZSET member → blocked until, ms); the units that wait in the lines of the policy (see line_note_units);
              then of request 1 the key of each limit, of request 2 …
   ARGV[1]    until when this may be carried out, and the clock: see moment
   ARGV[2]    number of limits, then for each: algorithm, quota, window in ms, burst
@@ -53,10 +53,10 @@ end
 local costs_at = 4 * width + 3
 local one_cost = #ARGV == costs_at and tonumber(ARGV[costs_at])
 local waiting = KEYS[width + 1]
-local some_kept = call('EXISTS', unpack(KEYS, 1, width + 1)) > 0
+local blocks_or_waiters = call('EXISTS', unpack(KEYS, 1, width + 1)) > 0
 
 -- MGET answers nil for a key of another type as for none at all.
-local values, strange = {}, false
+local values, may_be_foreign = {}, false
 local keys, shared = KEYS, width + 1
 if rows > 0 then
   if rows < width then
@@ -73,7 +73,7 @@ if rows > 0 then
       missing[#missing + 1] = keys[shared + i]
     end
   end
-  strange = missing and call('EXISTS', unpack(missing)) > 0
+  may_be_foreign = missing and call('EXISTS', unpack(missing)) > 0
 end
 
 -- The pending writes stand in `values`; spend_row notes their places, because some keys are in the batch twice. The logs, and the keys of those
@@ -84,7 +84,7 @@ for first = width + 1, count - 1, width do
   local request = (first - width - 1) / width
   local asked = one_cost or tonumber(ARGV[costs_at + request])
   local cost, allowed, failure, again = asked, true, nil, false
-  local line_name = some_kept and table.concat(KEYS, ' ', first + 1, first + width)
+  local line_name = blocks_or_waiters and table.concat(KEYS, ' ', first + 1, first + width)
   -- @inline decision.read_ahead
   repeat
     for j = 1, width do
@@ -101,7 +101,7 @@ for first = width + 1, count - 1, width do
           end
           failure = log.err
           if failure then break end
-          retry, remaining, reset, delay = 0, quota - (log.total - log.gone) - cost, window, 0
+          retry, remaining, reset, delay = 0, quota - (log.total - log.expired_total) - cost, window, 0
           if remaining < 0 or cost == 0 then
             retry, remaining, reset = functions_of(algorithm).measure(limit, now, cost, key, log)
           end
@@ -122,7 +122,7 @@ for first = width + 1, count - 1, width do
         end
         limit.retry, limit.remaining, limit.reset, limit.delay = retry, remaining, reset, delay
         if not again then
-          local blocked_until = some_kept and tonumber(call('ZSCORE', KEYS[j], key) or 0) or 0
+          local blocked_until = blocks_or_waiters and tonumber(call('ZSCORE', KEYS[j], key) or 0) or 0
           limit.blocked_until = blocked_until
           if retry ~= 0 or blocked_until > now then allowed = false end
           if ahead > 0 and asked > 0 then

@@ -27,11 +27,11 @@ if lone then
     end
     if entry and #first == length and #second == length then
       local read, left = struct.unpack, call('PTTL', key)
-      local _, gone = read(entry, first)
+      local _, expired_total = read(entry, first)
       local oldest = read(entry, second)
       local newest, total = read(entry, last)
       total = total + 1
-      local most, remaining, reset = quota, quota - (total - gone), window
+      local most, remaining, reset = quota, quota - (total - expired_total), window
       if newest <= now and now - oldest < window and remaining >= 0 and total <= largest then
         local spent = struct.pack(entry, now, total)
         if newest == now then
@@ -66,12 +66,12 @@ for i = 3, #KEYS do
     out[size] = log.err
   else
     local cost = one_cost or tonumber(ARGV[costs_at - 3 + i])
-    local blocked_until = some_kept and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
+    local blocked_until = blocks_or_waiters and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
     local blocked = blocked_until > now
     local line_name = key
     -- @inline decision.read_ahead
     local wait = ahead > 0 and cost > 0 and functions_of(algorithm).ahead(limit, now, ahead, cost, key, log) or 0
-    local retry, remaining, reset, delay = 0, quota - (log.total - log.gone) - cost, window, 0
+    local retry, remaining, reset, delay = 0, quota - (log.total - log.expired_total) - cost, window, 0
     if remaining < 0 or cost == 0 or blocked or wait > 0 then
       local measure = functions_of(algorithm).measure
       retry, remaining, reset = measure(limit, now, cost, key, log)

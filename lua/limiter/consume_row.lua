@@ -3,7 +3,7 @@
   stands for. It does the same as consume, without the additional work for several limits and logs. Most requests are decided by this script, and every one
   pays for each instruction: so it avoids functions and tables.
 
-  KEYS        the block list of the limit (ZSET member → blocked until, ms), the marks of its waiting lines (see line_mark); then the key
+  KEYS        the block list of the limit (ZSET member → blocked until, ms), the units that wait in its lines (see line_note_units); then the key
               of each request
   ARGV[1]     until when this may be carried out, and the clock: see moment
   ARGV[2…]    the limit: quota, window in ms, for a bucket its burst, for a calendar window its beginning; then the cost of each request, one for all, or none where all
@@ -24,7 +24,7 @@ if lone then
   local key, read = KEYS[3], struct.unpack
   -- An error is a table, which has no length: a key of another type is no row.
   local value, failure, at = redis.pcall('GET', key), nil, nil
-  local x, y, expires, asked_in, strange, cost = 0, 0, 0, 0, false, 1
+  local x, y, expires, asked_in, may_be_foreign, cost = 0, 0, 0, 0, false, 1
   -- @inline decision.read_row
   if not failure then
     local retry, remaining, reset, delay, next_at, next_x, next_y
@@ -60,7 +60,7 @@ for i = 3, count do
     missing[#missing + 1] = keys[i]
   end
 end
-local strange = missing and call('EXISTS', unpack(missing)) > 0
+local may_be_foreign = missing and call('EXISTS', unpack(missing)) > 0
 
 -- The pending writes stand in `values`; spend_row notes their places, because some keys are in the batch twice.
 local expire_ats, place, together = {}, {}, count > 3
@@ -76,7 +76,7 @@ for i = 3, count do
     out[size] = failure
   else
     local cost = one_cost or tonumber(ARGV[costs_at - 3 + i])
-    local blocked_until = some_kept and tonumber(call('ZSCORE', keys[1], key) or 0) or 0
+    local blocked_until = blocks_or_waiters and tonumber(call('ZSCORE', keys[1], key) or 0) or 0
     local blocked = blocked_until > now
     local line_name = key
     -- @inline decision.read_ahead

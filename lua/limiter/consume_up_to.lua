@@ -1,7 +1,7 @@
 --[[
   Spends as many units as fit under all limits, at most the requested number. If not even one fits, it spends nothing and refuses a request of one unit.
 
-  KEYS      the block list of each limit (ZSET member → blocked until, ms); the marks of the waiting lines of the policy (see line_mark);
+  KEYS      the block list of each limit (ZSET member → blocked until, ms); the units that wait in the lines of the policy (see line_note_units);
             the state of each limit
   ARGV[1]   now, ms; '' for the server's clock
   ARGV[2]   units, at most
@@ -21,7 +21,7 @@ local limits = read_limits(4, count, now)
 local expires_at = expiry(clock, now)
 local waiting, keys = KEYS[count + 1], { unpack(KEYS, count + 2) }
 
-local some_kept = call('EXISTS', unpack(KEYS, 1, count + 1)) > 0
+local blocks_or_waiters = call('EXISTS', unpack(KEYS, 1, count + 1)) > 0
 local line_name = table.concat(keys, ' ')
 -- @inline decision.read_ahead
 local states, blocked_ends, some_blocked = {}, {}, false
@@ -29,7 +29,7 @@ for i = 1, count do
   local state = open_state(limits[i], keys[i], now, expires_at)
   if state.err then return redis.error_reply(state.err) end
   states[i] = state
-  blocked_ends[i] = some_kept and block_end(KEYS[i], keys[i]) or 0
+  blocked_ends[i] = blocks_or_waiters and block_end(KEYS[i], keys[i]) or 0
   if blocked_ends[i] > now then some_blocked = true end
   local _, remaining = state.look(0)
   units = math.min(units, remaining - ahead)

@@ -39,7 +39,7 @@ end
   Sells units of a key as a lease: a process may spend them without asking. All limits sell the same, or none sells anything. First takes back what was
   left of the lease before.
 
-  KEYS      the block list of each limit (ZSET member → blocked until, ms); the marks of the waiting lines of the policy (see line_mark);
+  KEYS      the block list of each limit (ZSET member → blocked until, ms); the units that wait in the lines of the policy (see line_note_units);
             the state of each limit; the note of each; the leases of each (ZSET lease → when it was sold, ms; see return_lease); the line in which requests wait for
             these limits together, three keys: see line_open
   ARGV[1]   now, ms; '' for the server's clock
@@ -69,7 +69,7 @@ function lease_buy()
   local expires_at = expiry(clock, now)
   local waiting, keys = KEYS[count + 1], { unpack(KEYS, count + 2, 2 * count + 1) }
   local notes, sold = { unpack(KEYS, 2 * count + 2, 3 * count + 1) }, { unpack(KEYS, 3 * count + 2, 4 * count + 1) }
-  local blocks, line_at, marks = { unpack(KEYS, 1, count) }, 4 * count + 2, waiting
+  local blocks, line_at, waiting_units = { unpack(KEYS, 1, count) }, 4 * count + 2, waiting
 
   local states = {}
   for i = 1, count do
@@ -80,19 +80,19 @@ function lease_buy()
     return_lease(returned, unspent, returned_sold_at, limits, states, notes, sold, read_receipts(receipts_at, count), now)
     for i = 1, count do states[i].save() end
     if redis.call('EXISTS', KEYS[line_at]) == 1 then
-      wake_waiters(line_at, channel, marks, limits, keys, blocks, now, clock)
+      wake_waiters(line_at, channel, waiting_units, limits, keys, blocks, now, clock)
     end
   end
 
   -- The purchase was carried out before: its answer is in flight, or lost with its units. A second sale could lead to a second return.
   if call('ZSCORE', sold[1], lease) then return { now, -1, 0 } end
 
-  local some_kept = call('EXISTS', unpack(KEYS, 1, count + 1)) > 0
+  local blocks_or_waiters = call('EXISTS', unpack(KEYS, 1, count + 1)) > 0
   local line_name = table.concat(keys, ' ')
   -- @inline decision.read_ahead
   local blocked, room, lasts = {}, 9007199254740991, ttl
   for i = 1, count do
-    blocked[i] = some_kept and block_end(KEYS[i], keys[i]) - now or 0
+    blocked[i] = blocks_or_waiters and block_end(KEYS[i], keys[i]) - now or 0
     local units, ms = states[i].room(ttl)
     room, lasts = math.min(room, blocked[i] > 0 and 0 or units), math.min(lasts, ms)
   end

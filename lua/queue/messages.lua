@@ -2,9 +2,7 @@
   Removes a waiting message from a delay queue.
 
   KEYS[1..11]  the queue: see queue_keys
-  KEYS[12]     the requests of this sender: see run_once
-  ARGV[1]      number of this request
-  ARGV[2]      lowest unanswered number
+  KEYS[12], ARGV[1..2]  see run_once
   ARGV[3]      now, ms; '' for the server's clock
   ARGV[4]      id
 
@@ -12,13 +10,10 @@
 ]]
 function queue_cancel()
   local keys = queue_keys()
-  local sent = KEYS[12]
-  local number = tonumber(ARGV[1])
-  local floor = tonumber(ARGV[2])
   local given = ARGV[3]
   local id = ARGV[4]
 
-  local reply = run_once(sent, number, floor, function()
+  local reply = run_once(function()
     local text = redis.call('HGET', keys.messages, id)
     if not text then return { 0 }, false end
     local clock = queue_clock(keys, given)
@@ -34,9 +29,7 @@ end
   Gives a delayed message another due moment; wakes idle processes if it is now due before all that wait.
 
   KEYS[1..11]  the queue: see queue_keys
-  KEYS[12]     the requests of this sender: see run_once
-  ARGV[1]      number of this request
-  ARGV[2]      lowest unanswered number
+  KEYS[12], ARGV[1..2]  see run_once
   ARGV[3]      now, ms; '' for the server's clock
   ARGV[4]      id
   ARGV[5]      delay from now, ms
@@ -45,14 +38,11 @@ end
 ]]
 function queue_reschedule()
   local keys = queue_keys()
-  local sent = KEYS[12]
-  local number = tonumber(ARGV[1])
-  local floor = tonumber(ARGV[2])
   local given = ARGV[3]
   local id = ARGV[4]
   local delay = tonumber(ARGV[5])
 
-  return run_once(sent, number, floor, function()
+  return run_once(function()
     local clock = queue_clock(keys, given)
     local now = clock.now
     local text = redis.call('HGET', keys.messages, id)
@@ -77,9 +67,7 @@ end
   record has another version, stays where it is.
 
   KEYS[1..11]  the queue: see queue_keys
-  KEYS[12]     the requests of this sender: see run_once
-  ARGV[1]      number of this request
-  ARGV[2]      lowest unanswered number
+  KEYS[12], ARGV[1..2]  see run_once
   ARGV[3]      now, ms; '' for the server's clock
   ARGV[4]      how many of the oldest to pass over, when no ids are given
   ARGV[5]      how many to bring back, when no ids are given
@@ -89,9 +77,6 @@ end
 ]]
 function queue_redrive()
   local keys = queue_keys()
-  local sent = KEYS[12]
-  local number = tonumber(ARGV[1])
-  local floor = tonumber(ARGV[2])
   local given = ARGV[3]
   local from = tonumber(ARGV[4])
   local count = tonumber(ARGV[5])
@@ -100,7 +85,7 @@ function queue_redrive()
     named[#named + 1] = ARGV[i]
   end
 
-  return run_once(sent, number, floor, function()
+  return run_once(function()
     local ids = #named > 0 and named or redis.call('ZRANGE', keys.dead, from, from + count - 1)
     if #ids == 0 then return { 0, 0, 0 }, false end
     local clock = queue_clock(keys, given)

@@ -2,9 +2,7 @@
   Puts messages into a delay queue, and wakes idle processes if one of the messages is due before all that wait.
 
   KEYS[1..11]  the queue: see queue_keys
-  KEYS[12]     the requests of this sender: see run_once
-  ARGV[1]      number of this request
-  ARGV[2]      lowest unanswered number
+  KEYS[12], ARGV[1..2]  see run_once
   ARGV[3]      now, ms; '' for the server's clock
   ARGV[4]      most messages that the queue holds; -1 without limit
   ARGV[5…]     for each message: id, delay in ms (-1: due at a moment), moment in ms, priority, ttl in ms (-1: none), most attempts
@@ -13,9 +11,6 @@
   Returns for each message 1, or 0 if its id is in the queue already or the queue is full; then 1 if processes were woken, else 0
 ]]
 local keys = queue_keys()
-local sent = KEYS[12]
-local number = tonumber(ARGV[1])
-local floor = tonumber(ARGV[2])
 local given = ARGV[3]
 local max_size = tonumber(ARGV[4])
 
@@ -109,4 +104,4 @@ local function push()
   return reply, true
 end
 
-return run_once(sent, number, floor, push)
+return run_once(push)

@@ -45,9 +45,7 @@ end
   Pauses or resumes the deliveries of a delay queue. A pause is a member before all others, so that checking it costs nothing.
 
   KEYS[1..11]  the queue: see queue_keys
-  KEYS[12]     the requests of this sender: see run_once
-  ARGV[1]      number of this request
-  ARGV[2]      lowest unanswered number
+  KEYS[12], ARGV[1..2]  see run_once
   ARGV[3]      now, ms; '' for the server's clock
   ARGV[4]      1 to pause, 0 to resume
 
@@ -55,14 +53,11 @@ end
 ]]
 function queue_pause()
   local keys = queue_keys()
-  local sent = KEYS[12]
-  local number = tonumber(ARGV[1])
-  local floor = tonumber(ARGV[2])
   local given = ARGV[3]
   local hold = ARGV[4] == '1'
 
   -- It counts as a change even if nothing changes: repeated later, it must not undo what others have done in between.
-  return run_once(sent, number, floor, function()
+  return run_once(function()
     if hold then
       redis.call('ZADD', keys.delayed, '-1', 'paused')
       queue_save(keys, queue_clock(keys, given))
@@ -79,22 +74,17 @@ end
   Empties a delay queue, dead letters too. Open deliveries become stale; a pause continues.
 
   KEYS[1..11]  the queue: see queue_keys
-  KEYS[12]     the requests of this sender: see run_once
-  ARGV[1]      number of this request
-  ARGV[2]      lowest unanswered number
+  KEYS[12], ARGV[1..2]  see run_once
   ARGV[3]      now, ms; '' for the server's clock
 
   Returns nothing of use
 ]]
 function queue_clear()
   local keys = queue_keys()
-  local sent = KEYS[12]
-  local number = tonumber(ARGV[1])
-  local floor = tonumber(ARGV[2])
   local given = ARGV[3]
 
   -- If it is repeated after a lost answer, it must not delete messages pushed since.
-  return run_once(sent, number, floor, function()
+  return run_once(function()
     local now = queue_clock(keys, given).now
     local last = redis.call('ZRANGE', keys.unacked, '-1', '-1', 'WITHSCORES')
     local paused = redis.call('ZSCORE', keys.delayed, 'paused')

@@ -1,90 +1,49 @@
 --[[
   Sets the number of permits of a semaphore. Notifies the waiters.
 
-  KEYS[1..7]  the semaphore: see semaphore_read
-  KEYS[8]     the requests of this sender: see run_once
-  ARGV[1]     number of the request; ARGV[2] the lowest number without an answer
-  ARGV[3]     now, ms; '' for the server's clock
-  ARGV[4]     permits to set if none are set; -1 for none
-  ARGV[5]     lifetime in ms while nothing is held; -1: as stored
-  ARGV[6]     the beginning of the channel names of all processes
+  KEYS[1..8], ARGV[1..6]  see semaphore_change; ARGV[4] counts only for 'add'
   ARGV[7]     'try': set them if none are set; 'set': set them; 'add': add this number, which may be negative
   ARGV[8]     permits
 
   Returns { 1, permits } if they were set, { 0, permits } if not, { -2 } without a semaphore to add to.
 ]]
 function semaphore_set()
-  local number = tonumber(ARGV[1])
-  local answered = tonumber(ARGV[2])
-  local clock = ARGV[3]
-  local initial = tonumber(ARGV[4])
-  local idle = tonumber(ARGV[5])
-  local channel = ARGV[6]
   local verb = ARGV[7]
   local permits = tonumber(ARGV[8])
 
-  return run_once(KEYS[8], number, answered, function()
-    local absent = redis.call('HEXISTS', KEYS[1], 'permits') == 0
-    local s = semaphore_open(KEYS, clock, verb == 'add' and initial or permits, idle)
-    if not s then return { -2 } end
-    if s.err then return redis.error_reply(s.err) end
+  return semaphore_change(verb ~= 'add' and permits or nil, nil, function(s)
     local before = s.permits
     if verb == 'set' then s.permits = permits end
     if verb == 'add' then s.permits = math.max(0, before + permits) end
-    local line = semaphore_serve(s, KEYS, channel, s.permits ~= before)
-    if line.err then return redis.error_reply(line.err) end
-    local done = verb ~= 'try' or absent
-    return { done and 1 or 0, s.permits }, done
-  end, idle >= 0 and idle or nil)
+    local done = verb ~= 'try' or not s.stored[1]
+    return { done and 1 or 0, s.permits }, done, s.permits ~= before
+  end)
 end
 
 --[[
   Ends a lease, regardless of its holder, which is notified.
 
-  KEYS[1..7]  the semaphore: see semaphore_read
-  KEYS[8]     the requests of this sender: see run_once
-  ARGV[1]     number of the request; ARGV[2] the lowest number without an answer
-  ARGV[3]     now, ms; '' for the server's clock
-  ARGV[4]     permits to set if none are set; -1 for none
-  ARGV[5]     lifetime in ms while nothing is held; -1: as stored
-  ARGV[6]     the beginning of the channel names of all processes
+  KEYS[1..8], ARGV[1..6]  see semaphore_change
   ARGV[7]     id of the lease
 
   Returns { 1 } if it ended, { 0 } if there is none; { -2 } without a semaphore.
 ]]
 function semaphore_force()
-  local number = tonumber(ARGV[1])
-  local answered = tonumber(ARGV[2])
-  local clock = ARGV[3]
-  local initial = tonumber(ARGV[4])
-  local idle = tonumber(ARGV[5])
-  local channel = ARGV[6]
   local id = ARGV[7]
 
-  return run_once(KEYS[8], number, answered, function()
-    local s = semaphore_open(KEYS, clock, initial, idle)
-    if not s then return { -2 } end
-    if s.err then return redis.error_reply(s.err) end
+  return semaphore_change(nil, nil, function(s, channel)
     local ended, holder = semaphore_end(s, id)
     if ended == 1 then
       if holder then semaphore_notify(channel, holder) else semaphore_notify_direct_holders(s.leases, channel) end
     end
-    local line = semaphore_serve(s, KEYS, channel, false)
-    if line.err then return redis.error_reply(line.err) end
     return { ended }, ended == 1
-  end, idle >= 0 and idle or nil)
+  end)
 end
 
 --[[
   Takes a lease over: it gets a new fencing token, and its previous holder is notified.
 
-  KEYS[1..7]  the semaphore: see semaphore_read
-  KEYS[8]     the requests of this sender: see run_once
-  ARGV[1]     number of the request; ARGV[2] the lowest number without an answer
-  ARGV[3]     now, ms; '' for the server's clock
-  ARGV[4]     permits to set if none are set; -1 for none
-  ARGV[5]     lifetime in ms while nothing is held; -1: as stored
-  ARGV[6]     the beginning of the channel names of all processes
+  KEYS[1..8], ARGV[1..6]  see semaphore_change
   ARGV[7]     id of the lease
   ARGV[8]     the new holder, "process/number"
   ARGV[9]     length of the lease from now on, ms
@@ -93,58 +52,41 @@ end
   Returns { 1, fencing token, deadline, permits }; { 0 } if there is no such lease; { -2 } without a semaphore.
 ]]
 function semaphore_resume()
-  local number = tonumber(ARGV[1])
-  local answered = tonumber(ARGV[2])
-  local clock = ARGV[3]
-  local initial = tonumber(ARGV[4])
-  local idle = tonumber(ARGV[5])
-  local channel = ARGV[6]
   local id = ARGV[7]
   local member = ARGV[8]
   local ms = tonumber(ARGV[9])
-  local floor = tonumber(ARGV[10])
+  local newest_seen = tonumber(ARGV[10])
 
-  return run_once(KEYS[8], number, answered, function()
-    local s = semaphore_open(KEYS, clock, initial, idle, floor)
-    if not s then return { -2 } end
-    if s.err then return redis.error_reply(s.err) end
-    local reply = { 0 }
+  return semaphore_change(nil, newest_seen, function(s, channel)
     local taken = '~' .. id
     local scores = redis.call('ZMSCORE', s.leases, taken, id)
     local directly = scores[1]
-    if (tonumber(directly or scores[2] or nil) or 0) > s.now then
-      local permits, former = semaphore_parse_fact(redis.call('HGET', s.facts, id))
-      -- From now on it has a fact, so the process that took it directly finds it lost.
-      if directly then s.ids_to_drop[#s.ids_to_drop + 1] = taken end
-      local token, deadline = semaphore_lease(s, id, ms, permits, member)
-      if former then semaphore_notify(channel, former) end
-      if directly then semaphore_notify_direct_holders(s.leases, channel) end
-      reply = { 1, token, deadline, permits }
-    end
-    local line = semaphore_serve(s, KEYS, channel, false)
-    if line.err then return redis.error_reply(line.err) end
-    return reply, reply[1] == 1
-  end, idle >= 0 and idle or nil)
+    if (tonumber(directly or scores[2] or nil) or 0) <= s.now then return { 0 } end
+    local permits, former = semaphore_parse_fact(redis.call('HGET', s.facts, id))
+    -- From now on it has a fact, so the process that took it directly finds it lost.
+    if directly then s.ids_to_drop[#s.ids_to_drop + 1] = taken end
+    local token, deadline = semaphore_lease(s, id, ms, permits, member)
+    if former then semaphore_notify(channel, former) end
+    if directly then semaphore_notify_direct_holders(s.leases, channel) end
+    return { 1, token, deadline, permits }, true
+  end)
 end
 
 --[[
   Deletes a semaphore. Notifies its holders and waiters to check their state.
 
   KEYS[1..7]  the semaphore: see semaphore_read
-  KEYS[8]     the requests of this sender: see run_once
-  ARGV[1]     number of the request; ARGV[2] the lowest number without an answer
+  KEYS[8], ARGV[1..2]  see run_once
   ARGV[3]     the beginning of the channel names of all processes
   ARGV[4]     how long the request is remembered, ms; -1 for as long as usual
 
   Returns { 1 } if there was one, { 0 } if not.
 ]]
 function semaphore_delete()
-  local number = tonumber(ARGV[1])
-  local answered = tonumber(ARGV[2])
   local channel = ARGV[3]
   local keep = tonumber(ARGV[4])
 
-  return run_once(KEYS[8], number, answered, function()
+  return run_once(function()
     local told = {}
     for _, fact in ipairs(redis.call('HVALS', KEYS[3])) do
       local _, member = semaphore_parse_fact(fact)

@@ -21,7 +21,7 @@ local clock = ARGV[1]
 local initial = tonumber(ARGV[2])
 local idle = tonumber(ARGV[3])
 local channel = ARGV[4]
-local floor = tonumber(ARGV[5])
+local newest_seen = tonumber(ARGV[5])
 local member = ARGV[6]
 local number = tonumber(ARGV[7])
 local stamp = ARGV[8]
@@ -41,11 +41,11 @@ if
   and number == tonumber(record[1]) + 1
   and record[3] ~= '0'
 then
-  local reply = semaphore_hand_over(time, stored, record, member, number, floor)
+  local reply = semaphore_hand_over(time, stored, record, member, number, newest_seen)
   if reply then return reply end
 end
 
-local s = semaphore_open(KEYS, clock, initial, idle, floor, stored)
+local s = semaphore_open(KEYS, clock, initial, idle, newest_seen, stored)
 if not s then return '-2' end
 if s.err then return redis.error_reply(s.err) end
 local line = line_open(KEYS[4], KEYS[5], KEYS[6], channel)
