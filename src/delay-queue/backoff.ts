@@ -2,7 +2,7 @@ import { type Duration, parseOption } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { checkOptions } from '../core/options.js'
 import { emitWarning } from '../core/warnings.js'
-import { textOf } from './reason.js'
+import { textOf } from './record.js'
 
 /**
  * How long a message waits after a failed delivery, in whole ms or as a `Duration`.

@@ -1,14 +1,13 @@
 import { LONGEST_TIMER_MS } from '../core/clock.js'
 import type { Duration } from '../core/duration.js'
 import { StaleDeliveryError, StoreError, shown } from '../core/errors.js'
-import { Alarm } from '../waiting/alarms.js'
+import { Alarm, RetryDelay } from '../waiting/alarms.js'
 import type { ConsumeSettings, Limiter } from './consume-options.js'
 import type { Delivery, OpenDelivery } from './delivery.js'
 import type { FaultReport, QueueHealth } from './fault-report.js'
 import type { Taken } from './fetch.js'
 import type { Fetcher } from './fetcher.js'
 import type { MessageReceiver } from './receivers.js'
-import { RetryDelay } from './retry-delay.js'
 
 /** A message taken in advance should begin within this time, by the recent duration of the handler. */
 const AHEAD_MS = 2
@@ -172,7 +171,11 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
   }
 
   #serve(delivery: OpenDelivery<T>): void {
-    const ending = this.#begin(delivery).finally(() => {
+    this.#track(this.#begin(delivery))
+  }
+
+  #track(work: Promise<void>): void {
+    const ending = work.finally(() => {
       this.#endings.delete(ending)
     })
     this.#endings.add(ending)
@@ -249,12 +252,7 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
   }
 
   #giveAheadBack(): void {
-    for (const delivery of this.#ahead.splice(0)) {
-      const ending = this.#end(delivery, () => delivery.giveBack()).finally(() => {
-        this.#endings.delete(ending)
-      })
-      this.#endings.add(ending)
-    }
+    for (const delivery of this.#ahead.splice(0)) this.#track(this.#end(delivery, () => delivery.giveBack()))
   }
 
   /** Settles a delivery, unless the handler did, and makes room for the next in the same turn. */

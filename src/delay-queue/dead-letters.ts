@@ -1,5 +1,5 @@
 import type { Clock } from '../core/clock.js'
-import type { Commands } from '../redis/commands.js'
+import { type Commands, clockArgument } from '../redis/commands.js'
 import { queueDead, queueRedrive } from '../redis/scripts.js'
 import type { Codec } from './options.js'
 import { parseRecord } from './record.js'
@@ -77,8 +77,7 @@ export class DeadLetters<T> {
   }
 
   async #redrive(from: number, ids: readonly string[]): Promise<[came: number, looked: number]> {
-    const clock = this.#clock === undefined ? '' : String(Math.floor(this.#clock.now()))
-    const args = [clock, String(from), String(BATCH), ...ids]
+    const args = [clockArgument(this.#clock), String(from), String(BATCH), ...ids]
     const [came, looked, woken] = (await this.#commands.once(queueRedrive, this.#keys, args)) as number[]
     if (woken === 1) this.woke()
     return [came, looked]

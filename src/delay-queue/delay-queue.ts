@@ -3,7 +3,7 @@ import { PolicyError, SpillwayError, shown } from '../core/errors.js'
 import { checkOptions } from '../core/options.js'
 import type { RedisClient } from '../redis/client.js'
 import { portOf } from '../redis/clients.js'
-import { Commands } from '../redis/commands.js'
+import { Commands, clockArgument } from '../redis/commands.js'
 import { keyRoot } from '../redis/keys.js'
 import { noteObject } from '../redis/object-index.js'
 import { queueCancel, queueClear, queuePause, queueReschedule, queueStats } from '../redis/scripts.js'
@@ -19,9 +19,7 @@ import { type DeadLetter, DeadLetters } from './dead-letters.js'
 import { type Delivery, type DeliveryContext, OpenDelivery } from './delivery.js'
 import { QueueHealth } from './fault-report.js'
 import type { Taken } from './fetch.js'
-import type { Fetcher } from './fetcher.js'
-import { holdFetcher } from './fetcher-of.js'
-import { queueKeys } from './keys.js'
+import { type Fetcher, holdFetcher } from './fetcher.js'
 import {
   type DelayQueueOptions,
   type DelayQueueSettings,
@@ -32,9 +30,8 @@ import {
 import { PushBatcher } from './push-batcher.js'
 import { QueueSchedules } from './queue-schedules.js'
 import { type QueueLevels, QueueWatch } from './queue-watch.js'
-import { textOf } from './reason.js'
 import { Receiving } from './receiving.js'
-import { NO_RECORD, parseRecord } from './record.js'
+import { NO_RECORD, parseRecord, queueKeys, textOf } from './record.js'
 import { SCHEDULES, type ScheduleStore } from './schedules.js'
 
 /** The number of messages in a queue, by their state. */
@@ -279,8 +276,7 @@ export class DelayQueue<T = unknown> {
   }
 
   #clock(): string {
-    const { clock } = this.#settings
-    return clock === undefined ? '' : String(Math.floor(clock.now()))
+    return clockArgument(this.#settings.clock)
   }
 
   #checkOpen(): void {

@@ -6,8 +6,7 @@ import { type BackoffMs, LONGEST_DELAY_MS } from './backoff.js'
 import type { SettlementKind, Taken } from './fetch.js'
 import type { Fetcher } from './fetcher.js'
 import type { DeliveryOutcome, QueueWatch } from './queue-watch.js'
-import { reasonOf, textOf } from './reason.js'
-import { begunReceipt, parseReceipt, type QueueRecord } from './record.js'
+import { begunReceipt, parseReceipt, type QueueRecord, reasonOf, textOf } from './record.js'
 
 /**
  * A message delivered to this process. Settle it by `ack`, `nack` or `reject` before its visibility ends. Once it is settled, or

@@ -39,15 +39,11 @@ export class FaultReport {
 
   succeeded(): void {
     this.#warnings?.answered()
-    this.#end()
+    this.close()
   }
 
-  /** The last consumer has closed. */
+  /** Nothing fails any more: also called when the last consumer has closed. */
   close(): void {
-    this.#end()
-  }
-
-  #end(): void {
     this.#failures = 0
     if (!this.#opened) return
     this.#opened = false

@@ -95,7 +95,7 @@ export interface FetchRequest {
   readonly visibilities: readonly number[]
 }
 
-/** The ARGV of queue_settle_and_fetch.lua. */
+/** The ARGV of lua/queue/queue_settle_and_fetch.lua. */
 export function fetchArguments({ clock, mode, number, settlements, visibilities }: FetchRequest): string[] {
   const args = [clock, mode, String(number), String(settlements.length)]
   for (const { what, receipt, until, detail } of settlements) args.push(what, receipt, String(until), detail)

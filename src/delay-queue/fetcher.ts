@@ -1,9 +1,10 @@
 import type { Clock } from '../core/clock.js'
+import { getOrMake } from '../core/get-or-make.js'
 import { randomText } from '../core/short-key.js'
 import type { RedisClient } from '../redis/client.js'
-import type { Commands } from '../redis/commands.js'
+import { type Commands, clockArgument } from '../redis/commands.js'
 import { forgetSent, queueSettleAndFetch } from '../redis/scripts.js'
-import { Alarm } from '../waiting/alarms.js'
+import { Alarm, RetryDelay } from '../waiting/alarms.js'
 import {
   FetchNumber,
   type FetchReply,
@@ -15,15 +16,16 @@ import {
   type Settlement,
   type Taken,
 } from './fetch.js'
-import { queueKeys, WAKE } from './keys.js'
+import { PendingCalls } from './pending-calls.js'
 import { QueueWatches } from './queue-watch.js'
 import { type MessageReceiver, Receivers } from './receivers.js'
-import { RetryDelay } from './retry-delay.js'
-import { SettlementQueue } from './settlement-queue.js'
+import { queueKeys, WAKE } from './record.js'
 import { PeerWaker } from './wakers.js'
 import { type Wakeup, WakeupListener } from './wakeup-listener.js'
 
+/** Most messages, and most settlements, in one call. */
 const MOST_TAKEN = 100
+const MOST_SETTLED = 100
 /** If another `receive` follows within this time, the fetcher keeps its state. */
 const LINGER_MS = 20
 
@@ -42,7 +44,7 @@ export class Fetcher {
   readonly #schedule = new FetchSchedule()
   readonly #alarm = new Alarm(() => this.#ring())
   readonly #receivers = new Receivers()
-  readonly #settlements: SettlementQueue
+  readonly #settlements: PendingCalls<Settlement, number>
   /** True if there may be messages that were not asked for yet. */
   #asking = true
   #looking = true
@@ -64,7 +66,7 @@ export class Fetcher {
 
   constructor(client: RedisClient, commands: Commands, keyBase: string, clock: Clock | undefined) {
     this.#commands = commands
-    this.#settlements = new SettlementQueue(commands)
+    this.#settlements = new PendingCalls(commands)
     this.#keys = queueKeys(keyBase)
     this.#fetchKey = `${keyBase}:fetch:${randomText(12)}`
     this.#clock = clock
@@ -88,7 +90,7 @@ export class Fetcher {
   leave(receiver: MessageReceiver): void {
     this.#receivers.delete(receiver)
     // Settlements that waited to share the next fetch are sent alone.
-    if (!this.#settlements.empty) this.#nextTick()
+    if (this.#settlements.size > 0) this.#nextTick()
     if (this.#receivers.size > 0) return
     this.#alarm.clear()
     this.#listener.rest()
@@ -141,7 +143,7 @@ export class Fetcher {
     await this.#call
     // The first call repeats the fetch whose answer was lost, the second puts its messages back. If Redis does not answer, their visibility ends.
     for (let calls = 0; calls < 2; calls++) {
-      if (!this.#number.unread && this.#settlements.empty) continue
+      if (!this.#number.unread && this.#settlements.size === 0) continue
       this.#failed = false
       this.#settleAndFetch()
       await this.#call
@@ -182,7 +184,9 @@ export class Fetcher {
 
   /** True if settlements can wait for a fetch that follows in a moment. */
   #mayShare(): boolean {
-    return !this.#asking && this.#schedule.dueWithShare && !this.#settlements.full && this.#receivers.hasRoom()
+    return (
+      !this.#asking && this.#schedule.dueWithShare && this.#settlements.size < MOST_SETTLED && this.#receivers.hasRoom()
+    )
   }
 
   #ring(): void {
@@ -220,7 +224,7 @@ export class Fetcher {
 
   #settleAndFetch(): void {
     if (this.#inFlight) return
-    const settlements = this.#settlements.take()
+    const settlements = this.#settlements.take(MOST_SETTLED)
     const wants = this.#asking ? this.#receivers.wants(MOST_TAKEN) : []
     // Without a receiver, a fetch whose answer was lost is repeated only to put its messages back.
     const fetches = wants.length > 0 || (this.#number.unread && this.#receivers.size === 0)
@@ -238,10 +242,10 @@ export class Fetcher {
       this.#watching = true
     }
     const args = fetchArguments({
-      clock: this.#clock === undefined ? '' : String(Math.floor(this.#clock.now())),
+      clock: clockArgument(this.#clock),
       mode,
       number: fetches ? this.#number.value : 0,
-      settlements,
+      settlements: settlements.map(({ content }) => content),
       visibilities: wants.map(({ visibilityMs, beginsLater }) => (beginsLater ? -visibilityMs : visibilityMs)),
     })
     this.#call = this.#commands.run(queueSettleAndFetch, [...this.#keys, this.#fetchKey], args).then(
@@ -261,7 +265,7 @@ export class Fetcher {
         this.#failed = true
         for (const settlement of settlements) settlement.reject(error)
         if (fetches) this.#unfetched(wants, error, performance.now() - askedAt)
-        if (!this.#settlements.empty) this.#nextTick()
+        if (this.#settlements.size > 0) this.#nextTick()
       },
     )
   }
@@ -307,7 +311,7 @@ export class Fetcher {
   }
 
   #after(): void {
-    if (!this.#settlements.empty || (this.#asking && this.#receivers.hasRoom())) this.#nextTick()
+    if (this.#settlements.size > 0 || (this.#asking && this.#receivers.hasRoom())) this.#nextTick()
     if (!this.#scheduled) this.#setAlarm()
   }
 
@@ -316,5 +320,38 @@ export class Fetcher {
     // A process without room must not use up a wake-up that another could use.
     if (this.#receivers.hasRoom()) this.#listener.listen()
     this.#alarm.set(this.#schedule.at(this.#listener.able))
+  }
+}
+
+interface Held {
+  readonly fetcher: Fetcher
+  holders: number
+}
+
+const FETCHERS = new WeakMap<RedisClient, Map<string, Held>>()
+
+/**
+ * The fetcher of a queue: one for each client of this process, shared by all queue objects, so that they share one connection for
+ * wake-ups. `release` closes it after its last user.
+ */
+export function holdFetcher(
+  client: RedisClient,
+  commands: Commands,
+  keyBase: string,
+  clock: Clock | undefined,
+): { fetcher: Fetcher; release: () => Promise<void> } {
+  const fetchers = getOrMake(FETCHERS, client, () => new Map())
+  const held = getOrMake(fetchers, keyBase, () => ({
+    fetcher: new Fetcher(client, commands, keyBase, clock),
+    holders: 0,
+  }))
+  held.holders++
+  return {
+    fetcher: held.fetcher,
+    async release() {
+      if (--held.holders > 0) return
+      fetchers.delete(keyBase)
+      await held.fetcher.close()
+    },
   }
 }

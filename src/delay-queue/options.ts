@@ -6,8 +6,7 @@ import { checkOptions, type OptionNames } from '../core/options.js'
 import { randomText } from '../core/short-key.js'
 import { type Backoff, type BackoffMs, LONGEST_DELAY_MS, parseBackoff } from './backoff.js'
 import type { PushRequest } from './push-batcher.js'
-import { textOf } from './reason.js'
-import { recordBody } from './record.js'
+import { recordBody, textOf } from './record.js'
 
 /** Options of a `DelayQueue`: use the same in all processes. */
 export interface DelayQueueOptions<T> {

@@ -1,8 +1,8 @@
-import type { Clock, Pending } from '../core/clock.js'
-import type { Commands } from '../redis/commands.js'
+import type { Clock } from '../core/clock.js'
+import { type Commands, clockArgument } from '../redis/commands.js'
 import { queuePush } from '../redis/scripts.js'
-import { queueKeys } from './keys.js'
-import { maxAttemptsText } from './record.js'
+import { PendingCalls } from './pending-calls.js'
+import { maxAttemptsText, queueKeys } from './record.js'
 
 /** A message to push. */
 export interface PushRequest {
@@ -18,15 +18,8 @@ export interface PushRequest {
   readonly body: string
 }
 
-interface Push {
-  readonly letter: PushRequest
-  readonly call: Pending
-  resolve(accepted: boolean): void
-  reject(error: unknown): void
-}
-
 /** Limits of one call. */
-const MOST_LETTERS = 100
+const MOST_MESSAGES = 100
 const MOST_CHARACTERS = 1_000_000
 
 /** Sends messages in order. Messages of one turn of the event loop, and those that come while a call is in flight, share a call. */
@@ -35,7 +28,7 @@ export class PushBatcher {
   readonly #keys: readonly string[]
   readonly #clock: Clock | undefined
   readonly #maxSize: number
-  #pending: Push[] = []
+  readonly #pending: PendingCalls<PushRequest, boolean>
   #sending = false
   #scheduled = false
 
@@ -48,37 +41,36 @@ export class PushBatcher {
     readonly woke: () => void,
   ) {
     this.#commands = commands
+    this.#pending = new PendingCalls(commands)
     this.#keys = queueKeys(keyBase)
     this.#maxSize = maxSize ?? -1
     this.#clock = clock
   }
 
   /** False if its id is already in the queue, or the queue is full. Rejects with `StoreError`. */
-  push(letter: PushRequest): Promise<boolean> {
-    return new Promise((resolve, reject) => {
-      const call = this.#commands.begin(error => {
-        // Calls expire in their order. This one is not sent any more, unless it is in flight.
-        if (this.#pending[0]?.call === call) this.#pending.shift()
-        reject(error)
-      })
-      this.#pending.push({ letter, call, resolve, reject })
-      if (this.#sending || this.#scheduled) return
+  push(message: PushRequest): Promise<boolean> {
+    const accepted = this.#pending.add(message)
+    if (!this.#sending && !this.#scheduled) {
       this.#scheduled = true
       setImmediate(() => {
         this.#scheduled = false
         this.#send()
       })
-    })
+    }
+    return accepted
   }
 
   #send(): void {
-    const batch = this.#pending.splice(0, this.#batchSize())
+    let characters = 0
+    const batch = this.#pending.take(MOST_MESSAGES, ({ body }) => {
+      characters += body.length
+      return characters <= MOST_CHARACTERS
+    })
     if (batch.length === 0) return
     this.#sending = true
-    const clock = this.#clock === undefined ? '' : String(Math.floor(this.#clock.now()))
-    const args = [clock, String(this.#maxSize)]
-    for (const { letter } of batch) {
-      const { id, delayMs, at, priority, ttlMs, maxAttempts, body } = letter
+    const args = [clockArgument(this.#clock), String(this.#maxSize)]
+    for (const { content } of batch) {
+      const { id, delayMs, at, priority, ttlMs, maxAttempts, body } = content
       args.push(id, String(delayMs ?? -1), String(at), String(priority), String(ttlMs ?? -1))
       args.push(maxAttemptsText(maxAttempts), body)
     }
@@ -87,11 +79,11 @@ export class PushBatcher {
         this.#sent()
         const accepted = reply as number[]
         if (accepted[batch.length] === 1) this.woke()
-        for (const [i, { call, resolve }] of batch.entries()) if (this.#commands.end(call)) resolve(accepted[i] === 1)
+        for (const [i, call] of batch.entries()) call.resolve(accepted[i] === 1)
       },
       error => {
         this.#sent()
-        for (const { call, reject } of batch) if (this.#commands.end(call)) reject(error)
+        for (const call of batch) call.reject(error)
       },
     )
   }
@@ -99,14 +91,5 @@ export class PushBatcher {
   #sent(): void {
     this.#sending = false
     this.#send()
-  }
-
-  #batchSize(): number {
-    let characters = 0
-    const end = this.#pending.findIndex(({ letter }, i) => {
-      characters += letter.body.length
-      return i === MOST_LETTERS || (i > 0 && characters > MOST_CHARACTERS)
-    })
-    return end < 0 ? this.#pending.length : end
   }
 }

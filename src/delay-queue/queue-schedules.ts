@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.js'
 import type { ClientPort } from '../redis/client.js'
-import type { Commands } from '../redis/commands.js'
+import { type Commands, clockArgument } from '../redis/commands.js'
 import { queueSchedule } from '../redis/scripts.js'
 import {
   newToken,
@@ -50,8 +50,7 @@ export class QueueSchedules implements ScheduleStore {
 
   async #run(names: readonly string[], args: readonly string[]): Promise<ScheduleWriting> {
     const keys = [`${this.#base}:clock`, ...['!clock', ...names].map(name => `${this.#base}:schedule:${name}`)]
-    const clock = this.#clock === undefined ? '' : String(Math.floor(this.#clock.now()))
-    const reply = (await this.#commands.run(queueSchedule, keys, [clock, ...args])) as [
+    const reply = (await this.#commands.run(queueSchedule, keys, [clockArgument(this.#clock), ...args])) as [
       number,
       number,
       number,

@@ -46,3 +46,41 @@ export function begunReceipt(receipt: string): string {
   const { attempts } = parseReceipt(receipt)
   return `${receipt.slice(0, 27)}${maxAttemptsText(attempts + 1)}${receipt.slice(34)}`
 }
+
+/** The keys of a queue, in the order that all its scripts expect: see queue_keys in lua/lib/queue.lua. */
+export function queueKeys(base: string): readonly string[] {
+  return [
+    'delayed',
+    'unacked',
+    'messages',
+    'tries',
+    'ttls',
+    'dead',
+    'graves',
+    'wake',
+    'called',
+    'cleared',
+    'clock',
+  ].map(part => `${base}:${part}`)
+}
+
+/** The index of the key on which idle processes block. */
+export const WAKE = 7
+/** The key of the dead letters. */
+export const DEAD = 5
+
+const LONGEST_REASON = 1000
+
+/** The reason in a dead letter: at most 1000 characters. */
+export function reasonOf(text: string): string {
+  return text.slice(0, LONGEST_REASON)
+}
+
+/** The text of any thrown value. Never throws. */
+export function textOf(error: unknown): string {
+  try {
+    return error instanceof Error ? `${error.name}: ${error.message}` : String(error)
+  } catch {
+    return 'an error without a text'
+  }
+}

@@ -6,7 +6,7 @@ type SyncOrAsync<Value> = Value | Promise<Value>
 /** The schedules of some limits at one moment. */
 export interface ScheduleReading {
   readonly nowMs: number
-  /** By how much that is ahead of the clock by which callers say when a message is due; absent: 0. See queue_schedule.lua. */
+  /** By how much that is ahead of the clock by which callers say when a message is due; absent: 0. See `queue_schedule` in lua/queue. */
   readonly aheadMs?: number
   /** For each name: its text, which begins with a token; '' if there is none. */
   readonly texts: readonly string[]

@@ -4,98 +4,31 @@ import { queueWakeMore } from '../redis/scripts.js'
 /** Within this time the woken process has come, or else the second one, which is woken in case the first is stopped. */
 const CHECK_MS = 200
 const FIRST_MORE = 4
-
-/**
- * After this process has woken others, checks that one of them came; if not, wakes more: 4, then 8, and so on, until one comes or no process
- * is idle. It does not keep the process alive.
- */
-class WakeupCheck {
-  readonly #wakeMore: (count: number) => Promise<boolean>
-  #timer: ReturnType<typeof setTimeout> | undefined
-  #closed = false
-
-  /** `wakeMore` resolves to true if none had come and more processes were woken. */
-  constructor(wakeMore: (count: number) => Promise<boolean>) {
-    this.#wakeMore = wakeMore
-  }
-
-  /** Processes were woken just now. */
-  start(): void {
-    if (this.#timer === undefined && !this.#closed) this.#arm(FIRST_MORE)
-  }
-
-  /** A process has come. */
-  stop(): void {
-    clearTimeout(this.#timer)
-    this.#timer = undefined
-  }
-
-  close(): void {
-    this.#closed = true
-    this.stop()
-  }
-
-  #arm(more: number): void {
-    this.#timer = setTimeout(async () => {
-      this.#timer = undefined
-      const woken = await this.#wakeMore(more).catch(() => false)
-      if (woken && this.#timer === undefined && !this.#closed) this.#arm(more * 2)
-    }, CHECK_MS)
-    this.#timer.unref()
-  }
-}
-
 /** A process that stays saturated for this long wakes others. */
 const SATURATED_MS = 2
 /** While saturated, wake others at most once per interval. */
 const INTERVAL_MS = 50
 
-/** Wakes other processes for messages that this one has no room for. */
-class OverflowWaker {
-  readonly #saturated: () => boolean
-  readonly #wake: () => void
-  #timer: ReturnType<typeof setTimeout> | undefined
-  #wokenAt = Number.NEGATIVE_INFINITY
-
-  /** `saturated`: messages are due and this process has no room for them. */
-  constructor(saturated: () => boolean, wake: () => void) {
-    this.#saturated = saturated
-    this.#wake = wake
-  }
-
-  now(): void {
-    this.#wokenAt = performance.now()
-    this.#wake()
-  }
-
-  /** Wakes others if this process is still saturated in a moment. */
-  ifSaturated(): void {
-    if (this.#timer !== undefined) return
-    const ms = Math.max(SATURATED_MS, this.#wokenAt + INTERVAL_MS - performance.now())
-    this.#timer = setTimeout(() => {
-      this.#timer = undefined
-      if (this.#saturated()) this.now()
-    }, ms)
-    this.#timer.unref()
-  }
-
-  close(): void {
-    clearTimeout(this.#timer)
-  }
-}
-
-/** Wakes other idle processes of the same queue. */
+/**
+ * Wakes other idle processes of the same queue. After that it checks that one of them came; if not, it wakes more: 4, then 8, and so on, until one comes or no process
+ * is idle. It does not keep the process alive.
+ */
 export class PeerWaker {
   readonly #commands: Commands
   readonly #keys: readonly string[]
-  readonly #overflow: OverflowWaker
-  readonly #check = new WakeupCheck(count => this.#run(count))
+  readonly #saturated: () => boolean
+  readonly #passOn: () => void
+  #check: ReturnType<typeof setTimeout> | undefined
+  #overflow: ReturnType<typeof setTimeout> | undefined
+  #passedOnAt = Number.NEGATIVE_INFINITY
+  #closed = false
 
   /** `saturated`: messages are due and this process has no room. `passOn` wakes other processes for them. */
   constructor(commands: Commands, keys: readonly string[], saturated: () => boolean, passOn: () => void) {
     this.#commands = commands
     this.#keys = keys
-    this.#overflow = new OverflowWaker(saturated, passOn)
+    this.#saturated = saturated
+    this.#passOn = passOn
   }
 
   /** Wakes others. Rejects with `StoreError`. */
@@ -105,25 +38,44 @@ export class PeerWaker {
 
   /** A command has woken other processes: checks in a moment that one of them came. */
   woke(): void {
-    this.#check.start()
+    if (this.#check === undefined && !this.#closed) this.#checkLater(FIRST_MORE)
   }
 
   /** This process has asked, so that no other process need come. */
   came(): void {
-    this.#check.stop()
+    clearTimeout(this.#check)
+    this.#check = undefined
   }
 
   passOn(): void {
-    this.#overflow.now()
+    this.#passedOnAt = performance.now()
+    this.#passOn()
   }
 
+  /** Wakes others if this process is still saturated in a moment. */
   passOnIfSaturated(): void {
-    this.#overflow.ifSaturated()
+    if (this.#overflow !== undefined) return
+    const ms = Math.max(SATURATED_MS, this.#passedOnAt + INTERVAL_MS - performance.now())
+    this.#overflow = setTimeout(() => {
+      this.#overflow = undefined
+      if (this.#saturated()) this.passOn()
+    }, ms)
+    this.#overflow.unref()
   }
 
   close(): void {
-    this.#check.close()
-    this.#overflow.close()
+    this.#closed = true
+    this.came()
+    clearTimeout(this.#overflow)
+  }
+
+  #checkLater(more: number): void {
+    this.#check = setTimeout(async () => {
+      this.#check = undefined
+      const woken = await this.#run(more).catch(() => false)
+      if (woken && this.#check === undefined && !this.#closed) this.#checkLater(more * 2)
+    }, CHECK_MS)
+    this.#check.unref()
   }
 
   /** 0: wakes other processes; else wakes `more` if none has come since. True if any were woken. */

@@ -1,14 +1,19 @@
-import { Deadline, type Pending } from '../core/clock.js'
-import { StoreError } from '../core/errors.js'
+import { type Clock, Deadline, type Pending } from '../core/clock.js'
+import type { StoreError } from '../core/errors.js'
 import { randomText } from '../core/short-key.js'
 import type { ClientPort, RedisClient } from './client.js'
 import { portOf } from './clients.js'
-import { replyWords } from './replies.js'
+import { redisFailed } from './replies.js'
 import { runScript, type Script } from './script.js'
 import { forgetSent } from './scripts.js'
 
 /** A call rejects after this time, however long the client would keep trying. */
 const PATIENCE = new Deadline(5000)
+
+/** The time that a script is given: whole ms of a given clock, or '', which makes it read the server's. */
+export function clockArgument(clock: Clock | undefined): string {
+  return clock === undefined ? '' : String(Math.floor(clock.now()))
+}
 
 /** How long the closing of an object waits for Redis. */
 const CLOSING = new Deadline(1000)
@@ -86,7 +91,7 @@ export class Commands {
 
   /** Starts the five seconds of a call that may wait before it is sent; they include that wait. */
   begin(expire: (error: StoreError) => void): Pending {
-    const pending: Pending = { endsAt: 0, settled: false, expire: cause => expire(this.#failure(cause)) }
+    const pending: Pending = { endsAt: 0, settled: false, expire: cause => expire(redisFailed(this.#subject, cause)) }
     PATIENCE.start(pending)
     return pending
   }
@@ -100,12 +105,8 @@ export class Commands {
     try {
       return await PATIENCE.hold(answer)
     } catch (cause) {
-      throw this.#failure(cause)
+      throw redisFailed(this.#subject, cause)
     }
-  }
-
-  #failure(cause: unknown): StoreError {
-    return new StoreError(`${this.#subject}: Redis failed: ${replyWords(cause)}`, { cause })
   }
 
   async #forget(): Promise<void> {

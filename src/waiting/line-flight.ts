@@ -1,9 +1,9 @@
-import type { Ringing, Timing } from './alarms.js'
+import { RetryDelay, type Ringing, type Timing } from './alarms.js'
 import type { NumberedAsk } from './line-membership.js'
 import type { LineUser } from './line-user.js'
 
-const FIRST_RETRY_MS = 50
-const LONGEST_RETRY_MS = 1000
+/** Repeats an ask that no error has ended: its answer may be lost. */
+const UNANSWERED_MS = 1000
 /**
  * How long an ask may be sent again, and may act: the server remembers a member for 60 s, so no copy comes after its record, and nobody is granted who has
  * given up.
@@ -24,7 +24,7 @@ export class LineFlight<Grant> {
   readonly firstSentAt: number
   /** The last reason for a missing answer, if known. */
   cause: unknown
-  #retryMs = FIRST_RETRY_MS
+  readonly #retryDelay = new RetryDelay()
   #ended = false
 
   constructor(
@@ -48,8 +48,8 @@ export class LineFlight<Grant> {
       this.end.givenUp()
       return
     }
-    // Repeats after a second if the answer is lost. This also covers a client that is not ready, which may never report that it is.
-    this.retry.set(sentAt + LONGEST_RETRY_MS)
+    // This also covers a client that is not ready, which may never report that it is.
+    this.retry.set(sentAt + UNANSWERED_MS)
     if (!this.user.ready()) {
       this.cause ??= new Error('the Redis client is not connected')
       return
@@ -72,7 +72,6 @@ export class LineFlight<Grant> {
       return
     }
     this.cause = error
-    this.retry.set(this.timing.now() + this.#retryMs)
-    this.#retryMs = Math.min(LONGEST_RETRY_MS, this.#retryMs * 2)
+    this.retry.set(this.timing.now() + this.#retryDelay.next())
   }
 }
