@@ -26,6 +26,11 @@ export function replyWords(error: unknown): string {
   return String((error as Error)?.message).replace(/ script: [0-9a-f]{40}, on @user_script:\d+\.?$/, '')
 }
 
+/** The error of the object `subject`, like `Semaphore "jobs"`, when Redis has failed, or did not answer. */
+export function redisFailed(subject: string, cause: unknown): StoreError {
+  return new StoreError(`${subject}: Redis failed: ${replyWords(cause)}`, { cause })
+}
+
 interface HashReaders {
   hgetall?(key: string): Promise<object>
   hGetAll?(key: string): Promise<object>

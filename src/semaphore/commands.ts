@@ -3,7 +3,7 @@ import { type Clock, suspendedMs, wallOffset } from '../core/clock.js'
 import { type Duration, parseStoredOption } from '../core/duration.js'
 import { NotInitializedError, PolicyError, shown } from '../core/errors.js'
 import type { RedisClient } from '../redis/client.js'
-import { Commands } from '../redis/commands.js'
+import { Commands, clockArgument } from '../redis/commands.js'
 import type { Script } from '../redis/script.js'
 import { semaphoreDelete, semaphoreForce, semaphoreLook, semaphoreResume, semaphoreSet } from '../redis/scripts.js'
 
@@ -127,7 +127,7 @@ export class SemaphoreCommands {
 
   /** The clock argument of the scripts; '' for the server's clock. */
   get now(): string {
-    return this.clock === undefined ? '' : String(Math.floor(this.clock.now()))
+    return clockArgument(this.clock)
   }
 
   /** False with a given clock: direct takes, and leases without a fact, go by the server's. */

@@ -1,4 +1,5 @@
 import { Deadline, type Pending } from '../core/clock.js'
+import { getOrMake } from '../core/get-or-make.js'
 import type { ClientPort } from '../redis/client.js'
 import { runScript } from '../redis/script.js'
 import { semaphoreTake } from '../redis/scripts.js'
@@ -20,16 +21,11 @@ const LOSSES = new WeakMap<ClientPort, Losses>()
 
 /** One listener for each client: a client outlives its semaphores. */
 function lossesOf(port: ClientPort): Losses {
-  let losses = LOSSES.get(port)
-  if (losses === undefined) {
-    const counted = { count: 0 }
-    port.onLost(() => {
-      counted.count++
-    })
-    LOSSES.set(port, counted)
-    losses = counted
-  }
-  return losses
+  return getOrMake(LOSSES, port, () => {
+    const losses = { count: 0 }
+    port.onLost(() => losses.count++)
+    return losses
+  })
 }
 
 /** A take without an answer so far. It cannot be cancelled: whoever no longer wants it gives its grant back. */

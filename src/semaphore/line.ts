@@ -1,19 +1,17 @@
 import { Deadline, suspendedMs, wallOffset } from '../core/clock.js'
-import { CostError, NotInitializedError, StoreError, TimeoutError } from '../core/errors.js'
+import { CostError, NotInitializedError, TimeoutError } from '../core/errors.js'
 import type { ClientPort } from '../redis/client.js'
-import { isFault, replyWords } from '../redis/replies.js'
 import { semaphoreAsk } from '../redis/scripts.js'
 import { TimelyScripts } from '../redis/timely-scripts.js'
-import type { GrantFacts, LineAsk, LineUser, Wanted } from '../waiting/line-user.js'
+import { type GrantFacts, type LineAsk, type LineUser, SharedObjectLine, type Wanted } from '../waiting/line-user.js'
 import type { Mailbox } from '../waiting/mailbox.js'
 import { type Patience, Wait } from '../waiting/wait.js'
 import { WaitingLine } from '../waiting/waiting-line.js'
 import { Asked, type Grant, newLeaseId, type SemaphoreCommands } from './commands.js'
 import { DirectTakes, LONGEST_WITHOUT_FACT_MS } from './direct-takes.js'
 
-/** Waiters and releases are rejected when Redis does not answer for this time. */
-const DEADLINE_MS = 5000
-const RELEASE = new Deadline(DEADLINE_MS)
+/** A release is rejected when Redis does not answer for this time. */
+const RELEASE = new Deadline(5000)
 /** How long closing waits for the answers to direct takes. */
 const CLOSING = new Deadline(1000)
 
@@ -54,40 +52,24 @@ class PlainCaller<T> implements Caller<T> {
  * The waiting line of a semaphore, as seen by one object: its asks carry takes and releases, so that a process that does both
  * sends one command for many of them.
  */
-export class SemaphoreLine implements LineUser<Grant> {
+export class SemaphoreLine extends SharedObjectLine implements LineUser<Grant> {
   /** Token and deadline. */
   readonly width = 2
-  readonly deadlineMs = DEADLINE_MS
-  readonly isFault = isFault
   readonly #line: WaitingLine<Grant>
   readonly #direct: DirectTakes
   #closed: Error | undefined
-  /** True while waiters of this object are in the line on the server. */
-  #hasWaiters = false
-  #forgetReady: (() => void) | undefined
   /** The last ask, and the offset of the clocks when it was sent: see `wallOffset`. */
   #asked: LineAsk | undefined
   #offset = 0
 
   constructor(
     readonly commands: SemaphoreCommands,
-    readonly port: ClientPort,
-    readonly mailbox: Mailbox,
+    port: ClientPort,
+    mailbox: Mailbox,
   ) {
+    super(commands.subject, port, mailbox)
     this.#line = new WaitingLine(this)
     this.#direct = new DirectTakes(commands, port, mailbox.address, () => this.#sendChange('v', this.#direct.sender))
-  }
-
-  get subject(): string {
-    return this.commands.subject
-  }
-
-  get address(): string {
-    return this.mailbox.address
-  }
-
-  get canHear(): boolean {
-    return this.mailbox.canHear
   }
 
   /**
@@ -100,7 +82,7 @@ export class SemaphoreLine implements LineUser<Grant> {
     if (this.#line.isIdle && this.#direct.canTake(permits, leaseMs)) {
       return this.#takeDirectly(id, leaseMs, patience, leaseOf)
     }
-    if (!this.#hasWaiters && this.#direct.shouldOpen) this.#open()
+    if (!this.#line.hasWaitersInLine && this.#direct.shouldOpen) this.#open()
     const hasNoFact = permits === 1 && this.commands.isTimedByServer && leaseMs <= LONGEST_WITHOUT_FACT_MS
     return this.#line.wait(permits, `${leaseMs} ${hasNoFact ? '~' : ''}${id}`, patience).then(leaseOf)
   }
@@ -214,21 +196,8 @@ export class SemaphoreLine implements LineUser<Grant> {
     if ((await answered) && !this.#line.isIdle) await this.#line.close(reason)
   }
 
-  hold(): void {
-    this.#hasWaiters = true
+  begins(): void {
     this.#direct.shut()
-    this.mailbox.hold()
-    this.#forgetReady = this.port.onReady(() => this.#line.resend())
-  }
-
-  release(): void {
-    this.#hasWaiters = false
-    this.mailbox.release()
-    this.#forgetReady?.()
-  }
-
-  ready(): boolean {
-    return this.port.state() !== 'down'
   }
 
   send(ask: LineAsk, endsAt: number): Promise<unknown> {
@@ -277,9 +246,5 @@ export class SemaphoreLine implements LineUser<Grant> {
 
   ended(): Error {
     return this.commands.unset()
-  }
-
-  failed(cause: unknown): Error {
-    return new StoreError(`${this.subject}: Redis failed: ${replyWords(cause)}`, { cause })
   }
 }

@@ -1,8 +1,8 @@
 import { Deadline } from '../core/clock.js'
-import { StoreError } from '../core/errors.js'
+import type { StoreError } from '../core/errors.js'
 import { getOrMake } from '../core/get-or-make.js'
 import type { ClientPort } from '../redis/client.js'
-import { replyWords } from '../redis/replies.js'
+import { redisFailed } from '../redis/replies.js'
 import { runScript } from '../redis/script.js'
 import { semaphoreRenew } from '../redis/scripts.js'
 import { Alarm } from '../waiting/alarms.js'
@@ -104,8 +104,8 @@ export class Renewals implements Keeper {
     const keys = [...homes.keys()].flatMap(home => home.commands.keys)
     const args = [leases[0].home.commands.channel, String(homes.size)]
     const order: Array<[lease: HeldLease, ms: number]> = []
-    for (const [{ commands, address }, ours] of homes) {
-      args.push(commands.now, commands.idle, address, String(ours.length))
+    for (const [{ commands, mailbox }, ours] of homes) {
+      args.push(commands.now, commands.idle, mailbox.address, String(ours.length))
       for (const lease of ours) {
         const ms = msOf(lease)
         order.push([lease, ms])
@@ -116,7 +116,7 @@ export class Renewals implements Keeper {
     try {
       answers = (await ANSWER.hold(runScript(this.port, semaphoreRenew, keys, args))) as unknown[]
     } catch (cause) {
-      throw failure(leases[0], cause)
+      throw redisFailed(leases[0].home.subject, cause)
     }
     const failed = order.map(([lease, ms], i) => this.#read(lease, ms, answers[i], asked))
     const error = failed.find(one => one !== undefined)
@@ -125,7 +125,7 @@ export class Renewals implements Keeper {
 
   /** Reads the answer for one lease. Returns an error if the server could not answer for its semaphore. */
   #read(lease: HeldLease, ms: number, answer: unknown, asked: Asked): StoreError | undefined {
-    if (typeof answer !== 'number') return failure(lease, new Error(String(answer)))
+    if (typeof answer !== 'number') return redisFailed(lease.home.subject, new Error(String(answer)))
     if (answer < 0) lease.lose('the server has it no longer')
     else if (lease.held) {
       if (ms > 0) lease.extended(answer, asked, ms)
@@ -159,17 +159,9 @@ function nextOf(lease: HeldLease, now: number): number {
   return lease.asking ? endsAt : Math.min(lease.renewAt, endsAt)
 }
 
-function failure({ home }: HeldLease, cause: unknown): StoreError {
-  return new StoreError(`${home.subject}: Redis failed: ${replyWords(cause)}`, { cause })
-}
-
 function byHomeOf(leases: readonly HeldLease[]): Map<SemaphoreLine, HeldLease[]> {
   const groups = new Map<SemaphoreLine, HeldLease[]>()
-  for (const lease of leases) {
-    const group = groups.get(lease.home)
-    if (group) group.push(lease)
-    else groups.set(lease.home, [lease])
-  }
+  for (const lease of leases) getOrMake(groups, lease.home, () => []).push(lease)
   return groups
 }
 

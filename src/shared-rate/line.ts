@@ -1,17 +1,20 @@
 import { CostError, NotInitializedError, StoreError, TimeoutError } from '../core/errors.js'
-import type { ClientPort, RedisClient } from '../redis/client.js'
+import type { RedisClient } from '../redis/client.js'
 import { portOf } from '../redis/clients.js'
-import { isFault, replyWords } from '../redis/replies.js'
 import { rateAsk } from '../redis/scripts.js'
 import { TimelyScripts } from '../redis/timely-scripts.js'
-import { type GrantFacts, isLateOnce, type LineAsk, type LineUser, type Wanted } from '../waiting/line-user.js'
+import {
+  type GrantFacts,
+  isLateOnce,
+  type LineAsk,
+  type LineUser,
+  SharedObjectLine,
+  type Wanted,
+} from '../waiting/line-user.js'
 import { Mailbox } from '../waiting/mailbox.js'
 import type { Patience } from '../waiting/wait.js'
 import { WaitingLine } from '../waiting/waiting-line.js'
 import type { RateKeys } from './options.js'
-
-/** Shared objects have no deadline option: waiters are rejected when Redis does not answer for this time. */
-const DEADLINE_MS = 5000
 
 interface RateLineOptions {
   /** The name of the limiter in errors, like `SharedRateLimiter "mail"`. */
@@ -23,35 +26,19 @@ interface RateLineOptions {
 }
 
 /** The waiting line of one shared rate, as seen by one of its clients. */
-export class RateLine implements LineUser<number> {
+export class RateLine extends SharedObjectLine implements LineUser<number> {
   readonly width = 0
-  readonly deadlineMs = DEADLINE_MS
   readonly isLate = isLateOnce
-  readonly isFault = isFault
-  readonly #port: ClientPort
-  readonly #mailbox: Mailbox
   readonly #line: WaitingLine<number>
-  #forgetReady: (() => void) | undefined
 
   constructor(
     client: RedisClient,
     readonly options: RateLineOptions,
   ) {
     const { subject, prefix } = options
-    this.#port = portOf(client, subject)
-    this.#mailbox = new Mailbox(client, prefix, {
-      hear: () => this.#line.hear(),
-      live: () => this.#line.hear(),
-    })
+    const hear = () => this.#line.hear()
+    super(subject, portOf(client, subject), new Mailbox(client, prefix, { hear, live: hear }))
     this.#line = new WaitingLine(this)
-  }
-
-  get address(): string {
-    return this.#mailbox.address
-  }
-
-  get canHear(): boolean {
-    return this.#mailbox.canHear
   }
 
   /** The key of the server's record of this process. */
@@ -61,7 +48,7 @@ export class RateLine implements LineUser<number> {
 
   /** The beginning of the channel names of all processes. */
   get channel(): string {
-    return this.#mailbox.channel
+    return this.mailbox.channel
   }
 
   /**
@@ -92,28 +79,14 @@ export class RateLine implements LineUser<number> {
 
   /** Rejects all waiters; resolves when they have left the line. */
   close(): Promise<void> {
-    return this.#line.close(new StoreError(`${this.options.subject} was closed while this waited`))
-  }
-
-  hold(): void {
-    this.#mailbox.hold()
-    this.#forgetReady = this.#port.onReady(() => this.#line.resend())
-  }
-
-  release(): void {
-    this.#mailbox.release()
-    this.#forgetReady?.()
-  }
-
-  ready(): boolean {
-    return this.#port.state() !== 'down'
+    return this.#line.close(new StoreError(`${this.subject} was closed while this waited`))
   }
 
   send({ member, replaces, words }: LineAsk, endsAt: number): Promise<unknown> {
     const { keys, now } = this.options
     const records = [keys.record(member), keys.record(replaces === '' ? member : replaces)]
     const nowText = now()
-    return TimelyScripts.of(this.#port).runForLine({
+    return TimelyScripts.of(this.port).runForLine({
       script: rateAsk,
       keys: [...keys.own, ...records],
       args: until => [nowText, keys.clientId, this.channel, ...words, until],
@@ -127,7 +100,7 @@ export class RateLine implements LineUser<number> {
   }
 
   refusal({ cost }: Wanted, waitMs: number, most: number): Error {
-    const { subject } = this.options
+    const { subject } = this
     if (waitMs === -1)
       return new CostError(`${subject}: permits ${cost}: more than the rate, ${most}, waiting would not help`)
     if (waitMs < 0) return unset(subject)
@@ -137,15 +110,11 @@ export class RateLine implements LineUser<number> {
   }
 
   timedOut(_: Wanted, timeoutMs: number): Error {
-    return new TimeoutError(`${this.options.subject}: no permit was free within ${timeoutMs} ms`)
+    return new TimeoutError(`${this.subject}: no permit was free within ${timeoutMs} ms`)
   }
 
   ended(): Error {
-    return unset(this.options.subject)
-  }
-
-  failed(cause: unknown): Error {
-    return new StoreError(`${this.options.subject}: Redis failed: ${replyWords(cause)}`, { cause })
+    return unset(this.subject)
   }
 }
 

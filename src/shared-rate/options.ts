@@ -11,12 +11,12 @@ export class RateKeys {
     readonly base: string,
     readonly clientId: string,
   ) {
-    this.own = [base, `${base}:clients`, ...this.#party(''), ...this.of(clientId)]
+    this.own = [base, `${base}:clients`, ...this.#group(''), ...this.of(clientId)]
   }
 
   /** The log and the line of one client. */
   of(clientId: string): string[] {
-    return this.#party(`:${keySegment(clientId)}`)
+    return this.#group(`:${keySegment(clientId)}`)
   }
 
   /** The record of a member of a line. */
@@ -24,7 +24,7 @@ export class RateKeys {
     return `${this.base}:sent:${member}`
   }
 
-  #party(end: string): string[] {
+  #group(end: string): string[] {
     return ['log', 'line', 'asks', 'meta'].map(kind => `${this.base}:${kind}${end}`)
   }
 }

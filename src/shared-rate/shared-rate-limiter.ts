@@ -4,7 +4,7 @@ import { CostError, PolicyError, StoreError, shown, TimeoutError } from '../core
 import { type Observer, parseObserver } from '../core/observer.js'
 import { checkOptions, type OptionNames } from '../core/options.js'
 import { processId, type RedisClient } from '../redis/client.js'
-import { Commands } from '../redis/commands.js'
+import { Commands, clockArgument } from '../redis/commands.js'
 import { keyRoot } from '../redis/keys.js'
 import { noteObject } from '../redis/object-index.js'
 import type { Script } from '../redis/script.js'
@@ -237,7 +237,7 @@ export class SharedRateLimiter {
   }
 
   #now(): string {
-    return this.#clock === undefined ? '' : String(Math.floor(this.#clock.now()))
+    return clockArgument(this.#clock)
   }
 
   #checkOpen(): void {

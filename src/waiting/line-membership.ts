@@ -183,7 +183,7 @@ export class LineMembership<Grant> {
 
   constructor(user: LineUser<Grant>) {
     this.#user = user
-    this.#member = new LineMember(user.address)
+    this.#member = new LineMember(user.mailbox.address)
   }
 
   get id(): string {
@@ -291,7 +291,7 @@ export class LineMembership<Grant> {
 
   /** Becomes another member. All waiters join again, with their tickets if they have any; late ones exchange their grants instead. */
   rejoin(): void {
-    this.#member = new LineMember(this.#user.address, this.#member.id)
+    this.#member = new LineMember(this.#user.mailbox.address, this.#member.id)
     this.#byNumber.clear()
     this.changes.leaves.clear()
     this.changes.joins.clear()
@@ -317,7 +317,7 @@ export class LineMembership<Grant> {
 
   /** The server has dropped this member, or may have; it has no waiters. The next ask opens another. */
   forget(): void {
-    this.#member = new LineMember(this.#user.address)
+    this.#member = new LineMember(this.#user.mailbox.address)
   }
 
   #readGrants({ granted, grantedAt, lateMs }: LineAnswer, now: number, askedAt: number): void {

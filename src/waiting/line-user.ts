@@ -1,3 +1,7 @@
+import type { ClientPort } from '../redis/client.js'
+import { isFault, redisFailed } from '../redis/replies.js'
+import type { Mailbox } from './mailbox.js'
+
 /** One ask, ready to be sent: the script reads the words after the user's own arguments. */
 export interface LineAsk {
   /** The member that asks; it has a record key of its own. */
@@ -25,17 +29,16 @@ export interface GrantFacts {
 
 /** The user of a waiting line (a limiter, shared rate or semaphore): what it counts, how it asks, and which errors it gives. */
 export interface LineUser<Grant> {
-  /** "process/number": see `Mailbox.address`. */
-  readonly address: string
+  /** Where the server wakes this process. It is held while waiters of this process are in the line. */
+  readonly mailbox: LineMailbox
   /** How many facts the script returns for each grant. */
   readonly width: number
   /** How long the server may be silent before the waiters are rejected, ms. */
   readonly deadlineMs: number
-  /** False if the server cannot wake this process. */
-  readonly canHear: boolean
-  /** Starts and stops listening for wake-ups. */
-  hold(): void
-  release(): void
+  /** Waiters of this process are in the line from now on. */
+  begins?(): void
+  /** Calls back whenever the client becomes ready; the returned function unsubscribes. Without it, the user calls `resend` itself. */
+  onReady?(listener: () => void): () => void
   /** False while nothing may be sent. */
   ready(): boolean
   /** Why the server is known to fail at this moment; undefined if it is not. For a user whose waiters have an `Outage`. */
@@ -54,6 +57,34 @@ export interface LineUser<Grant> {
   ended(code: number): unknown
   /** The error when the server has failed, or was silent for longer than the deadline. */
   failed(cause: unknown): unknown
+}
+
+/** The part of a `Mailbox` that a line uses. */
+export type LineMailbox = Pick<Mailbox, 'address' | 'canHear' | 'hold' | 'release'>
+
+/** What the lines of all shared objects have in common: waiters are rejected when Redis does not answer for five seconds. */
+export abstract class SharedObjectLine {
+  readonly deadlineMs = 5000
+  readonly isFault = isFault
+
+  /** `subject`: the object in errors, like `Semaphore "jobs"`. */
+  constructor(
+    readonly subject: string,
+    readonly port: ClientPort,
+    readonly mailbox: Mailbox,
+  ) {}
+
+  ready(): boolean {
+    return this.port.state() !== 'down'
+  }
+
+  onReady(listener: () => void): () => void {
+    return this.port.onReady(listener)
+  }
+
+  failed(cause: unknown): Error {
+    return redisFailed(this.subject, cause)
+  }
 }
 
 /** What a waiter does while the server fails. Without it, the waiter is rejected when the server is silent for longer than the deadline. */

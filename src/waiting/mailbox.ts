@@ -24,108 +24,101 @@ export class Mailbox {
   /** The beginning of the channel names of all processes. */
   readonly channel: string
   readonly #number = String(boxes++)
-  readonly #office: Office
+  readonly #process: ProcessChannel
   readonly #listener: MailboxListener
   #holds = 0
 
   constructor(client: RedisClient, prefix: string, listener: MailboxListener) {
-    this.channel = channelOf(prefix)
-    this.#office = officeOf(client, this.channel)
-    this.address = `${this.#office.process}/${this.#number}`
+    this.channel = `${keySegment(prefix)}!turns:`
+    this.#process = ProcessChannel.of(client, this.channel)
+    this.address = `${this.#process.name}/${this.#number}`
     this.#listener = listener
   }
 
   /** False if the client provides no connection to listen on, or if the server does not let it listen. */
   get canHear(): boolean {
-    return this.#office.subscription !== undefined && !this.#office.refused
+    return this.#process.subscription !== undefined && !this.#process.refused
   }
 
   hold(): void {
-    const { listeners, missed, subscription } = this.#office
+    const { listeners, missed, subscription } = this.#process
     const isFirst = this.#holds++ === 0
     if (isFirst) listeners.set(this.#number, this.#listener)
     subscription?.hold()
-    watch(this.#office)
+    this.#process.watch()
     if (isFirst && missed.delete(this.#number)) this.#listener.live()
   }
 
   release(): void {
-    if (--this.#holds === 0) this.#office.listeners.delete(this.#number)
-    this.#office.subscription?.release()
+    if (--this.#holds === 0) this.#process.listeners.delete(this.#number)
+    this.#process.subscription?.release()
   }
 }
 
-/** The beginning of all processes' channel names, under a prefix of keys. */
-function channelOf(prefix: string): string {
-  return `${keySegment(prefix)}!turns:`
-}
+const CHANNELS = new WeakMap<RedisClient, Map<string, ProcessChannel>>()
 
-/** One channel for each client, for all objects. A message begins with the number of its object. */
-interface Office {
+/** The channel of this process: one for each client and prefix, for all objects. A message begins with the number of its object. */
+class ProcessChannel {
   /** The name of the process in the scripts. */
-  readonly process: string
+  readonly name = randomText(12)
   /** Undefined if the client provides no connection to listen on. */
   readonly subscription: Subscription | undefined
   /** By number; contains only objects that listen, so that objects used once leave nothing behind. */
-  readonly listeners: Map<string, MailboxListener>
+  readonly listeners = new Map<string, MailboxListener>()
   /**
    * Numbers of objects that were woken before they listened: an object starts to listen when it reads that it waits, and the
    * wake-up may come before that.
    */
-  readonly missed: Set<string>
+  readonly missed = new Set<string>()
   /** The server has refused the last subscription. */
-  refused: boolean
-  checks: ReturnType<typeof setInterval> | undefined
-}
+  refused = false
+  #checks: ReturnType<typeof setInterval> | undefined
 
-/** While an object listens, a silent connection is noticed within five seconds: `Subscription.check` sends a PING after two. */
-function watch(office: Office): void {
-  const { subscription, listeners, missed } = office
-  if (subscription === undefined || office.checks !== undefined) return
-  // The timer ends by itself: otherwise a semaphore that is taken and released repeatedly would restart it each time.
-  office.checks = setInterval(() => {
-    if (listeners.size > 0) {
-      subscription.check()
-      return
-    }
-    clearInterval(office.checks)
-    office.checks = undefined
-    missed.clear()
-  }, CHECK_EVERY_MS).unref()
-}
-
-const OFFICES = new WeakMap<RedisClient, Map<string, Office>>()
-
-function officeOf(client: RedisClient, channel: string): Office {
-  const offices = getOrMake(OFFICES, client, () => new Map())
-  return getOrMake(offices, channel, () => newOffice(client, channel))
-}
-
-function newOffice(client: RedisClient, channel: string): Office {
-  const process = randomText(12)
-  const listeners: Office['listeners'] = new Map()
-  const missed: Office['missed'] = new Set()
-  const tellAll = () => {
-    for (const listener of [...listeners.values()]) listener.live()
+  private constructor(client: RedisClient, channel: string) {
+    this.subscription = Subscriber.of(client)?.subscription(`${channel}${this.name}`, {
+      hear: text => this.#hear(text),
+      live: () => {
+        this.refused = false
+        this.#tellAll()
+      },
+      refused: () => {
+        if (this.refused) return
+        this.refused = true
+        // They rely on being woken: from now on they ask more often.
+        this.#tellAll()
+      },
+    })
   }
-  const subscription = Subscriber.of(client)?.subscription(`${channel}${process}`, {
-    hear: text => {
-      const [number = ''] = /^\d+/.exec(text) ?? []
-      const listener = listeners.get(number)
-      if (listener !== undefined) listener.hear(text.slice(number.length))
-      else if (missed.size < MOST_MISSED) missed.add(number)
-    },
-    live: () => {
-      office.refused = false
-      tellAll()
-    },
-    refused: () => {
-      if (office.refused) return
-      office.refused = true
-      // They rely on being woken: from now on they ask more often.
-      tellAll()
-    },
-  })
-  const office: Office = { process, subscription, listeners, missed, refused: false, checks: undefined }
-  return office
+
+  static of(client: RedisClient, channel: string): ProcessChannel {
+    const channels = getOrMake(CHANNELS, client, () => new Map<string, ProcessChannel>())
+    return getOrMake(channels, channel, () => new ProcessChannel(client, channel))
+  }
+
+  /** While an object listens, a silent connection is noticed within five seconds: `Subscription.check` sends a PING after two. */
+  watch(): void {
+    const { subscription } = this
+    if (subscription === undefined || this.#checks !== undefined) return
+    // The timer ends by itself: otherwise a semaphore that is taken and released repeatedly would restart it each time.
+    this.#checks = setInterval(() => {
+      if (this.listeners.size > 0) {
+        subscription.check()
+        return
+      }
+      clearInterval(this.#checks)
+      this.#checks = undefined
+      this.missed.clear()
+    }, CHECK_EVERY_MS).unref()
+  }
+
+  #hear(text: string): void {
+    const [number = ''] = /^\d+/.exec(text) ?? []
+    const listener = this.listeners.get(number)
+    if (listener !== undefined) listener.hear(text.slice(number.length))
+    else if (this.missed.size < MOST_MISSED) this.missed.add(number)
+  }
+
+  #tellAll(): void {
+    for (const listener of [...this.listeners.values()]) listener.live()
+  }
 }

@@ -17,7 +17,7 @@ const METERS = new WeakMap<Observer, Map<string, LevelMeter>>()
 export class LevelMeter {
   readonly #now: Levels = {}
   readonly #reported: Levels = {}
-  #toldAt = Number.NEGATIVE_INFINITY
+  #reportedAt = Number.NEGATIVE_INFINITY
   readonly #alarm = new Alarm(() => this.#report(), false)
   #ringsAt = Number.POSITIVE_INFINITY
 
@@ -43,7 +43,7 @@ export class LevelMeter {
     Object.assign(this.#now, levels)
     const standsMs = levels.waiting === undefined ? 0 : STANDS_MS
     const now = performance.now()
-    const dueAt = Math.max(this.#toldAt + EVERY_MS, now + standsMs)
+    const dueAt = Math.max(this.#reportedAt + EVERY_MS, now + standsMs)
     if (dueAt <= now) this.#report()
     else if (dueAt < this.#ringsAt) {
       this.#ringsAt = dueAt
@@ -59,8 +59,8 @@ export class LevelMeter {
     // What was asked for is told each time: it is not of this process, and grows old.
     if (depth === undefined && reported.inUse === inUse && reported.waiting === waiting) return
     // The first reported level is never 0 waiters.
-    if (this.#toldAt < 0 && !inUse && !waiting && depth === undefined) return
-    this.#toldAt = performance.now()
+    if (this.#reportedAt < 0 && !inUse && !waiting && depth === undefined) return
+    this.#reportedAt = performance.now()
     Object.assign(reported, this.#now)
     notify(this.observer, 'level', { object: this.object, name: this.name, ...this.#now })
   }
@@ -165,12 +165,12 @@ export class HoldWatch extends WaitWatch<'semaphore' | 'concurrency'> {
       lease === undefined
         ? { permits, since: Date.now() }
         : { permits, lease: lease.id, since: Math.floor(Number(lease.token) / 1000) }
-    this.#holds ??= this.#told()
+    this.#holds ??= this.#newHolds()
     this.#holds.add(hold)
     return hold
   }
 
-  #told(): Set<Hold> {
+  #newHolds(): Set<Hold> {
     const { observer, object, name } = this
     const holds = getOrMake(HOLDS, observer, () => new Map<string, Set<Hold>>())
     return getOrMake(holds, `${object}:${name}`, () => {

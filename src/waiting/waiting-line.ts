@@ -32,6 +32,7 @@ export class WaitingLine<Grant> {
   #scheduled = false
   #isGathering = false
   #isListening = false
+  #forgetReady: (() => void) | undefined
   #resolveClose: (() => void) | undefined
   /** Why the server fails, while those waiters that can wait elsewhere do so. */
   #outage: unknown
@@ -54,6 +55,11 @@ export class WaitingLine<Grant> {
   /** True if there are no waiters and no ask is in flight. */
   get isIdle(): boolean {
     return this.size === 0 && this.#flight === undefined && this.#membership.changes.isEmpty
+  }
+
+  /** True while waiters of this process are in the line on the server. */
+  get hasWaitersInLine(): boolean {
+    return this.#isListening
   }
 
   /** This process's member id in the line. */
@@ -238,7 +244,7 @@ export class WaitingLine<Grant> {
     this.#flight = undefined
     const now = this.#timing.now()
     const asExpected = this.#membership.read(carried, answer, now, sentAt - answer.ageMs)
-    const nextMs = this.#user.canHear ? answer.nextMs : Math.min(answer.nextMs, UNSUBSCRIBED_ASK_MS)
+    const nextMs = this.#user.mailbox.canHear ? answer.nextMs : Math.min(answer.nextMs, UNSUBSCRIBED_ASK_MS)
     this.#nextAskAlarm.set(sentAt + nextMs)
     if (asExpected) this.#doNext()
     else this.#rejoin()
@@ -272,14 +278,18 @@ export class WaitingLine<Grant> {
   #doNext(): void {
     if (!this.#isListening && this.#membership.hasWaitersInLine) {
       this.#isListening = true
-      this.#user.hold()
+      this.#user.mailbox.hold()
+      this.#user.begins?.()
+      this.#forgetReady = this.#user.onReady?.(() => this.resend())
     }
     if (this.size === 0) {
       this.#nextAskAlarm.clear()
       this.#deadlineAlarm.clear()
       this.#hasDeadline = false
-      if (this.#isListening) this.#user.release()
+      if (this.#isListening) this.#user.mailbox.release()
       this.#isListening = false
+      this.#forgetReady?.()
+      this.#forgetReady = undefined
     }
     if (this.#flight !== undefined) return
     const { changes } = this.#membership

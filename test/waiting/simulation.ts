@@ -1,5 +1,12 @@
 import type { Ringing, Timing } from '../../src/waiting/alarms.js'
-import { type GrantFacts, isLateOnce, type LineAsk, type LineUser, type Wanted } from '../../src/waiting/line-user.js'
+import {
+  type GrantFacts,
+  isLateOnce,
+  type LineAsk,
+  type LineMailbox,
+  type LineUser,
+  type Wanted,
+} from '../../src/waiting/line-user.js'
 import { WaitingLine } from '../../src/waiting/waiting-line.js'
 import { answerText } from '../support/line-words.js'
 import type { Random } from '../support/random.js'
@@ -89,7 +96,7 @@ export class Simulation {
   /** Messages to the processes that were notified. */
   tell(): void {
     for (const member of this.oracle.notified.splice(0)) {
-      const process = this.processes.find(({ address }) => member.startsWith(`${address}.`))
+      const process = this.processes.find(({ mailbox }) => member.startsWith(`${mailbox.address}.`))
       if (process === undefined || this.#happens(this.faults.lost)) continue
       this.schedule(this.nowMs + this.#delay(), process, () => process.line.hear())
     }
@@ -108,22 +115,19 @@ export class Simulation {
 export class Process implements LineUser<void> {
   readonly width = 0
   readonly deadlineMs = 1e9
-  readonly canHear = true
   readonly isLate = isLateOnce
   readonly line: WaitingLine<void>
-  readonly address: string
+  readonly mailbox: LineMailbox
   stopped = false
 
   constructor(
     readonly world: Simulation,
     name: string,
   ) {
-    this.address = `${name}/0`
+    this.mailbox = { address: `${name}/0`, canHear: true, hold() {}, release() {} }
     this.line = new WaitingLine<void>(this, timingOf(world, this))
   }
 
-  hold(): void {}
-  release(): void {}
   ready(): boolean {
     return true
   }

@@ -104,7 +104,7 @@ export class RedisLines implements StoreLines {
 class LimitLine implements LineUser<Turn> {
   readonly width: number
   readonly isLate = isLateOnce
-  readonly #mailbox: Mailbox
+  readonly mailbox: Mailbox
   readonly #line: WaitingLine<Turn>
 
   constructor(
@@ -116,7 +116,7 @@ class LimitLine implements LineUser<Turn> {
     readonly guard: LineGuard,
   ) {
     this.width = 2 * charges.length
-    this.#mailbox = new Mailbox(store.client, store.prefix, {
+    this.mailbox = new Mailbox(store.client, store.prefix, {
       hear: () => this.#line.hear(),
       live: () => this.#line.hear(),
     })
@@ -125,14 +125,6 @@ class LimitLine implements LineUser<Turn> {
 
   get deadlineMs(): number {
     return this.guard.deadlineMs
-  }
-
-  get address(): string {
-    return this.#mailbox.address
-  }
-
-  get canHear(): boolean {
-    return this.#mailbox.canHear
   }
 
   get isIdle(): boolean {
@@ -154,14 +146,6 @@ class LimitLine implements LineUser<Turn> {
 
   close(error: Error): Promise<void> {
     return this.#line.close(error)
-  }
-
-  hold(): void {
-    this.#mailbox.hold()
-  }
-
-  release(): void {
-    this.#mailbox.release()
   }
 
   /** While the breaker is open, only the ask that is its probe is sent. */
