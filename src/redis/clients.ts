@@ -2,24 +2,9 @@ import { PolicyError, shown } from '../core/errors.js'
 import { getOrMake } from '../core/get-or-make.js'
 import { emitWarning, OutageWarnings } from '../core/warnings.js'
 import type { ClientPort, GaveUp, OpenBlocking, OpenListening, RedisClient } from './client.js'
-import { glideBlocking, glideListening, glidePort, isGlide, isGlideBlocker, isGlideListener } from './glide.js'
-import {
-  ioredisBlocking,
-  ioredisListening,
-  ioredisPort,
-  isIoredis,
-  isIoredisBlocker,
-  isIoredisListener,
-} from './ioredis.js'
-import {
-  isNodeRedis,
-  isNodeRedisBlocker,
-  isNodeRedisListener,
-  nodeRedisBlocking,
-  nodeRedisListening,
-  nodeRedisPort,
-  nodeRedisRefusal,
-} from './node-redis.js'
+import * as glide from './glide.js'
+import * as ioredis from './ioredis.js'
+import * as nodeRedis from './node-redis.js'
 
 const PORTS = new WeakMap<RedisClient, ClientPort>()
 
@@ -33,11 +18,11 @@ export function portOf(client: RedisClient, user: string): ClientPort {
 }
 
 function newPort(client: RedisClient, user: string): ClientPort {
-  if (isIoredis(client)) return ioredisPort(client, warnOnce(client))
-  const refusal = nodeRedisRefusal(client)
+  if (ioredis.isIoredis(client)) return ioredis.ioredisPort(client, warnOnce(client))
+  const refusal = nodeRedis.nodeRedisRefusal(client)
   if (refusal !== undefined) throw new PolicyError(`${user}: client ${refusal}`)
-  if (isNodeRedis(client)) return nodeRedisPort(client, warnOnce(client))
-  if (isGlide(client)) return glidePort(client)
+  if (nodeRedis.isNodeRedis(client)) return nodeRedis.nodeRedisPort(client, warnOnce(client))
+  if (glide.isGlide(client)) return glide.glidePort(client)
   throw unknown(client, user)
 }
 
@@ -97,9 +82,9 @@ function addressOf(options: (Address & { socket?: Address; url?: unknown }) | un
  * Opens blocking connections beside this client; undefined if the client cannot be duplicated, like a sentinel of node-redis.
  */
 export function blockingOf(client: RedisClient): OpenBlocking | undefined {
-  if (isIoredisBlocker(client)) return ioredisBlocking(client)
-  if (isNodeRedisBlocker(client)) return nodeRedisBlocking(client)
-  return isGlideBlocker(client) ? glideBlocking(client) : undefined
+  if (ioredis.isIoredisBlocker(client)) return ioredis.ioredisBlocking(client)
+  if (nodeRedis.isNodeRedisBlocker(client)) return nodeRedis.nodeRedisBlocking(client)
+  return glide.isGlideBlocker(client) ? glide.glideBlocking(client) : undefined
 }
 
 /**
@@ -107,7 +92,7 @@ export function blockingOf(client: RedisClient): OpenBlocking | undefined {
  * 2.3.
  */
 export function listeningOf(client: RedisClient): OpenListening | undefined {
-  if (isIoredisListener(client)) return ioredisListening(client)
-  if (isNodeRedisListener(client)) return nodeRedisListening(client)
-  return isGlideListener(client) ? glideListening(client) : undefined
+  if (ioredis.isIoredisListener(client)) return ioredis.ioredisListening(client)
+  if (nodeRedis.isNodeRedisListener(client)) return nodeRedis.nodeRedisListening(client)
+  return glide.isGlideListener(client) ? glide.glideListening(client) : undefined
 }

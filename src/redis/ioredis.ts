@@ -21,7 +21,7 @@ export interface IoredisLike {
   readonly manuallyClosing?: boolean
   /** Only on a `Redis`. `connecting` is false after `disconnect`. */
   readonly connector?: { readonly connecting?: boolean }
-  readonly stream?: { prependListener?(event: 'close', listener: () => void): unknown }
+  readonly stream?: IoredisStream
   readonly isCluster?: boolean
   readonly options?: {
     readonly autoResendUnfulfilledCommands?: boolean
@@ -47,10 +47,6 @@ export interface IoredisLike {
 
 interface IoredisQueue {
   peekBack?(): { readonly command: { readonly args: unknown[] } } | undefined
-}
-
-interface IoredisNode {
-  on(event: 'close', listener: () => void): unknown
 }
 
 export function isIoredis(client: object): client is IoredisLike {
@@ -144,18 +140,31 @@ function watchGivingUp(client: IoredisLike, gaveUp: GaveUp): void {
   })
 }
 
-/** The part of an ioredis connection (5 and 6) that is used here. */
-interface IoredisConnection {
-  readonly status: string
+interface IoredisStream {
+  prependListener?(event: 'close', listener: () => void): unknown
+  unref?(): unknown
+}
+
+/** What connects to one server. */
+interface IoredisNode {
   /** Undefined until it connects. */
-  readonly stream?: { unref?(): unknown }
-  duplicate(override: object): IoredisConnection
+  readonly stream?: IoredisStream
+  on(event: 'close' | 'connect', listener: () => void): unknown
+}
+
+/** The part of a further `Redis`, or to block also `Cluster`, that is used here. */
+interface IoredisConnection extends IoredisNode {
+  readonly status: string
+  readonly isCluster?: boolean
+  duplicate(...override: unknown[]): IoredisConnection
   connect(): Promise<unknown>
   disconnect(): void
   subscribe(...channels: string[]): Promise<unknown>
   unsubscribe(...channels: string[]): Promise<unknown>
   ping(): Promise<unknown>
-  on(event: 'error' | 'end' | 'connect', listener: () => void): unknown
+  bzpopmin(key: string, seconds: number): Promise<[key: string, member: string, score: string] | null>
+  on(event: 'error' | 'end' | 'close' | 'connect', listener: () => void): unknown
+  on(event: '+node', listener: (node?: IoredisNode) => void): unknown
   on(event: 'message', listener: (channel: string, text: string) => void): unknown
 }
 
@@ -232,26 +241,8 @@ async function open(client: IoredisConnection, { onMessage, onLost }: ListeningE
   }
 }
 
-/** The part of an ioredis `Redis` or `Cluster` (5 and 6) that is used here. */
-interface IoredisBlocker {
-  readonly status: string
-  readonly isCluster?: boolean
-  duplicate(...override: unknown[]): IoredisBlocker
-  connect(): Promise<unknown>
-  disconnect(): void
-  bzpopmin(key: string, seconds: number): Promise<[key: string, member: string, score: string] | null>
-  on(event: 'error' | 'end' | 'connect' | '+node', listener: (node?: BlockingNode) => void): unknown
-  nodes?(): BlockingNode[]
-  /** Undefined until it connects. */
-  readonly stream?: { unref?(): unknown }
-}
-interface BlockingNode {
-  readonly stream?: { unref?(): unknown }
-  on(event: 'connect', listener: () => void): unknown
-}
-
-export function isIoredisBlocker(client: object): client is IoredisBlocker {
-  return typeof (client as IoredisBlocker).status === 'string' && hasMethods(client, 'duplicate', 'bzpopmin')
+export function isIoredisBlocker(client: object): client is IoredisConnection {
+  return isConnection(client) && hasMethods(client, 'bzpopmin')
 }
 
 /** Override the client's own options: a lost connection is replaced, not reconnected, and a block may last longer than a command. */
@@ -265,19 +256,19 @@ const CLUSTER_OPTIONS = {
   redisOptions: PATIENT,
 }
 
-export function ioredisBlocking(client: IoredisBlocker): OpenBlocking {
+export function ioredisBlocking(client: IoredisConnection): OpenBlocking {
   return () =>
     make(client.isCluster === true ? client.duplicate([], CLUSTER_OPTIONS) : client.duplicate(BLOCKING_OPTIONS))
 }
 
-function make(connection: IoredisBlocker): Blocking {
+function make(connection: IoredisConnection): Blocking {
   const close = () => {
     // Disconnecting an ended connection would only start a timer.
     if (connection.status !== 'end') connection.disconnect()
   }
   connection.on('error', () => {})
   // The caller's timer keeps the process alive, not this socket.
-  const release = (node: BlockingNode) => node.on('connect', () => node.stream?.unref?.())
+  const release = (node: IoredisNode) => node.on('connect', () => node.stream?.unref?.())
   if (connection.isCluster) connection.on('+node', node => node && release(node))
   else release(connection)
   return {

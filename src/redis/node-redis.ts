@@ -153,13 +153,15 @@ type Hear = (text: string, channel: string) => void
 /** The part of a node-redis connection (4 and later) that is used here. */
 interface NodeRedisConnection {
   readonly isOpen: boolean
+  readonly isReady?: boolean
   readonly options?: { readonly socket?: object }
   duplicate(overrides: object): NodeRedisConnection
   connect(): Promise<unknown>
   /** Closes it at once; before version 5 the method was `disconnect`. */
   destroy?(): void
-  disconnect(): Promise<void> | void
-  unref(): void
+  disconnect?(): Promise<void> | void
+  unref?(): void
+  sendCommand(command: readonly string[]): Promise<unknown>
   subscribe(channels: readonly string[], listener: Hear): Promise<unknown>
   unsubscribe(channels: readonly string[]): Promise<unknown>
   ping(): Promise<unknown>
@@ -169,7 +171,7 @@ interface NodeRedisConnection {
 interface ListeningCluster {
   readonly isOpen: boolean
   /** Version 4 holds a promise while a node connects. */
-  readonly masters: readonly { readonly client?: NodeRedisConnection & { readonly isReady?: boolean } }[]
+  readonly masters: readonly { readonly client?: NodeRedisConnection }[]
 }
 
 export function isNodeRedisListener(client: object): client is NodeRedisConnection | ListeningCluster {
@@ -211,7 +213,7 @@ async function open(client: NodeRedisConnection, { onMessage, onLost }: Listenin
   try {
     await connection.connect()
     // This connection does not keep the process alive; the timer of a waiter does.
-    connection.unref()
+    connection.unref?.()
   } catch {
     end(true)
   }
@@ -227,43 +229,28 @@ async function open(client: NodeRedisConnection, { onMessage, onLost }: Listenin
 }
 
 /** Closes it at once; before version 5 the method was `disconnect`. */
-function close(connection: { destroy?(): void; disconnect?(): Promise<void> | void }): void {
+function close(connection: NodeRedisConnection): void {
   if (connection.destroy) connection.destroy()
   else Promise.resolve(connection.disconnect?.()).catch(() => {})
-}
-
-/** The part of a node-redis client (4 and later) that is used here. */
-interface NodeRedisBlocker {
-  readonly isOpen: boolean
-  readonly isReady?: boolean
-  readonly options?: { readonly socket?: object }
-  duplicate(overrides: object): NodeRedisBlocker
-  connect(): Promise<unknown>
-  /** Closes it at once; before version 5 the method was `disconnect`. */
-  destroy?(): void
-  disconnect?(): Promise<void> | void
-  unref?(): void
-  sendCommand(command: readonly string[]): Promise<unknown>
-  on(event: 'error' | 'end', listener: () => void): unknown
 }
 
 /** The part of a node-redis cluster (4 and later) that is used here. */
 interface BlockingCluster {
   readonly isOpen: boolean
   /** Version 4 holds a promise while a node connects. */
-  readonly slots: ReadonlyArray<{ readonly master: { readonly client?: NodeRedisBlocker } } | undefined>
+  readonly slots: ReadonlyArray<{ readonly master: { readonly client?: NodeRedisConnection } } | undefined>
 }
 
-export function isNodeRedisBlocker(client: object): client is NodeRedisBlocker | BlockingCluster {
+export function isNodeRedisBlocker(client: object): client is NodeRedisConnection | BlockingCluster {
   if (hasSlots(client)) return true
-  return typeof (client as NodeRedisBlocker).isOpen === 'boolean' && hasMethods(client, 'duplicate', 'sendCommand')
+  return typeof (client as NodeRedisConnection).isOpen === 'boolean' && hasMethods(client, 'duplicate', 'sendCommand')
 }
 
 function hasSlots(client: object): client is BlockingCluster {
   return Array.isArray((client as BlockingCluster).slots) && hasMethods(client, 'nodeClient')
 }
 
-export function nodeRedisBlocking(client: NodeRedisBlocker | BlockingCluster): OpenBlocking {
+export function nodeRedisBlocking(client: NodeRedisConnection | BlockingCluster): OpenBlocking {
   return key => {
     if (!hasSlots(client)) return make(client)
     const node = client.slots[slotOf(key)]?.master.client
@@ -271,9 +258,9 @@ export function nodeRedisBlocking(client: NodeRedisBlocker | BlockingCluster): O
   }
 }
 
-function make(node: NodeRedisBlocker): Blocking {
+function make(node: NodeRedisConnection): Blocking {
   let over = false
-  let connection: NodeRedisBlocker | undefined
+  let connection: NodeRedisConnection | undefined
   const end = () => {
     if (over) return
     over = true

@@ -92,7 +92,7 @@ export interface TimelyCall {
 export class TimelyScripts {
   readonly #clocks = new Map<string, ServerClock>()
   /** In no order. An array, because a Set that is filled and emptied constantly is reallocated constantly. */
-  readonly #inFlight: Bound[] = []
+  readonly #inFlight: VoidableMoment[] = []
   /** Whether the client exposes everything that it sends; undefined before the first call. If so, texts are sent instead of buffers. */
   #showsSent: boolean | undefined
   #lastSent: unknown[] | undefined
@@ -152,29 +152,29 @@ export class TimelyScripts {
     const voidable = this.port.sendsAgain && call.endsAt < Number.POSITIVE_INFINITY && !call.isNumbered
     const untilMs = lastMoment(call, clock)
     const until = untilMs + (call.behindUntil ?? '')
-    const bound = new Bound(voidable && !this.#showsSent ? Buffer.from(until) : until)
-    if (voidable) bound.place = this.#inFlight.push(bound) - 1
+    const moment = new VoidableMoment(voidable && !this.#showsSent ? Buffer.from(until) : until)
+    if (voidable) moment.place = this.#inFlight.push(moment) - 1
     const sentAt = performance.now()
     const repeat = () => this.ask(call, given, failed, repeats + 1)
-    askScript(this.port, call.script, call.keys, call.args(bound.argument), {
-      sent: voidable ? () => this.#find(bound) : undefined,
+    askScript(this.port, call.script, call.keys, call.args(moment.argument), {
+      sent: voidable ? () => this.#find(moment) : undefined,
       given: answer => {
         this.#isFirst = false
-        if (voidable) this.#ended(bound)
+        if (voidable) this.#ended(moment)
         const reply = call.listOf === undefined ? answer : call.listOf(answer, untilMs)
         const isTold = Array.isArray(reply) && (reply.length === 1 || call.tellsTime !== false)
         const now = isTold ? Number(reply[0] ?? Number.NaN) : Number.NaN
         if (call.byServerClock && now > 0) clock.learn(now, sentAt)
         if (!Array.isArray(reply) || reply.length !== 1 || Number.isNaN(now)) given(reply)
-        else if (bound.isVoid) failed(new StoreError('the connection to Redis was lost before the answer came'))
+        else if (moment.isVoid) failed(new StoreError('the connection to Redis was lost before the answer came'))
         else if (repeats < MOST_REPEATS && performance.now() < call.endsAt) repeat()
         else failed(new StoreError('Redis was asked too late to carry it out'))
       },
       failed: error => {
         this.#isFirst = false
-        if (voidable) this.#ended(bound)
+        if (voidable) this.#ended(moment)
         const now = calendarNow(error)
-        if (now === undefined || bound.isVoid || repeats >= MOST_REPEATS) {
+        if (now === undefined || moment.isVoid || repeats >= MOST_REPEATS) {
           failed(failure(call, error))
           return
         }
@@ -202,16 +202,16 @@ export class TimelyScripts {
   }
 
   /** Finds the arguments in the client's queue, so that they can be changed there. */
-  #find(bound: Bound): void {
+  #find(moment: VoidableMoment): void {
     const sent = this.port.lastSent?.()
     // With a wrapped client that sends later, the last command is another one.
-    const found = sent !== undefined && sent !== this.#lastSent && bound.find(sent)
+    const found = sent !== undefined && sent !== this.#lastSent && moment.find(sent)
     this.#lastSent = sent
     this.#showsSent = found && this.#showsSent !== false
   }
 
-  #ended({ place }: Bound): void {
-    const last = this.#inFlight.pop() as Bound
+  #ended({ place }: VoidableMoment): void {
+    const last = this.#inFlight.pop() as VoidableMoment
     if (last.place === place) return
     this.#inFlight[place] = last
     last.place = place
@@ -229,7 +229,7 @@ export class TimelyScripts {
   /** A command that the client sends again may have been carried out already. */
   #lost(): void {
     this.#isFirst = false
-    for (const bound of this.#inFlight) bound.void()
+    for (const moment of this.#inFlight) moment.void()
     this.#forgetClocks()
     const refused = [...this.#firstCalls]
     this.#firstCalls.clear()
@@ -271,7 +271,7 @@ const SCRIPTS = new WeakMap<ClientPort, TimelyScripts>()
  * The last moment at which a script may act. A client must not repeat a command with this moment unchanged: a text is replaced in the
  * client's queue; a buffer is overwritten, but a command with a buffer takes twice as long to write.
  */
-class Bound {
+class VoidableMoment {
   isVoid = false
   /** Its index among those in flight. */
   place = -1
