@@ -17,7 +17,7 @@ export class BatchKind {
   readonly script: Script
   /** Most decisions in one call, so that the call blocks the server for at most about 1 ms. */
   readonly most: number
-  /** The keys that all decisions share: the block lists, and the marks of waiting lines. */
+  /** The keys that all decisions share: the block lists, and the units that wait in lines. */
   readonly sharedKeys: readonly string[]
   /** Makes the key of each limit from a client's key. */
   readonly toKeys: readonly ((client: string) => string)[]
@@ -40,7 +40,7 @@ export class BatchKind {
     const work = this.limits.reduce((sum, { algorithm }) => sum + algorithmOf(algorithm).inPlace.redisWork, 0)
     this.most = Math.max(1, Math.floor(BATCH_WORK / work))
     const blockLists = charges.map(charge => keys.blockListOf(charge, tag))
-    this.sharedKeys = [...blockLists, keys.marksOf(charges, tag)]
+    this.sharedKeys = [...blockLists, keys.waitingUnitsOf(charges, tag)]
     this.toKeys = charges.map(charge => keys.toKey(charge, tag))
     this.#changes = this.limits.some(({ calendar }) => calendar !== undefined)
     this.#limitArguments = this.#changes ? undefined : this.#limitsAt(() => 0)

@@ -6,7 +6,7 @@ import type { ClientPort } from '../../redis/client.js'
 import { notConnected } from '../../redis/replies.js'
 import type { Asker, Charge } from '../store.js'
 import { Batch, type BatchKind, type BatchKinds } from './batch.js'
-import { type StoreScripts, UNSPOKEN_DEADLINE_MS } from './store-scripts.js'
+import { DEFAULT_DEADLINE_MS, type StoreScripts } from './store-scripts.js'
 import { listOf, VerdictReader } from './wire-format.js'
 
 /** From this number of decisions on, two calls are better than one. */
@@ -109,7 +109,7 @@ export class Batcher {
       asker.reject(new StoreError('the Redis client has not connected yet, and too many decisions wait for it'))
     } else {
       if (state === 'starting') this.#held++
-      const endsAt = asker.endsAt ?? performance.now() + UNSPOKEN_DEADLINE_MS
+      const endsAt = asker.endsAt ?? performance.now() + DEFAULT_DEADLINE_MS
       this.#batchFor(kind, endsAt).add(clients, cost, endsAt, asker)
     }
   }

@@ -78,7 +78,7 @@ export class Changes {
         ...charges.map(charge => keys.leasesOf(charge, tag)),
         ...charges.map(charge => keys.blockListOf(charge, tag)),
         ...keys.lineOf(charges, tag),
-        keys.marksOf(charges, tag),
+        keys.waitingUnitsOf(charges, tag),
         ...(strike === undefined ? [] : keys.strikesOf(charges[0], tag)),
       ],
       args: nowMs => [
@@ -136,7 +136,7 @@ export interface RedisLine {
 
 export class ScriptedLine implements RedisLine {
   readonly #line: readonly string[]
-  readonly #marks: string
+  readonly #waitingUnits: string
   /** For each limit its state, then its block list, then its note. */
   readonly #states: readonly string[]
   readonly #limits: readonly Limit[]
@@ -155,7 +155,7 @@ export class ScriptedLine implements RedisLine {
     this.#scripts = scripts
     this.#tag = tag
     this.#line = keys.lineOf(charges, tag)
-    this.#marks = keys.marksOf(charges, tag)
+    this.#waitingUnits = keys.waitingUnitsOf(charges, tag)
     this.#states = [
       ...charges.map(charge => keys.keyOf(charge, tag)),
       ...charges.map(charge => keys.blockListOf(charge, tag)),
@@ -186,7 +186,7 @@ export class ScriptedLine implements RedisLine {
     return this.#scripts.run({
       script: acquire,
       tag: this.#tag,
-      keys: [...this.#line, ...records, this.#marks, ...this.#states],
+      keys: [...this.#line, ...records, this.#waitingUnits, ...this.#states],
       args: nowMs => [channel, ...limitArguments(this.#limits, () => nowMs), ...words],
       endsAt,
       isNumbered: true,

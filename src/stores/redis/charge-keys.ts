@@ -16,12 +16,12 @@ export class ChargeKeys {
   readonly #tags: readonly string[]
   readonly #slots: readonly number[]
 
-  /** `tags`: the number of hash tags over which a cluster's keys are spread. `met` is called once for each limit. */
+  /** `tags`: the number of hash tags over which a cluster's keys are spread. `onNewLimit` is called once for each limit. */
   constructor(
     readonly prefix: string,
     readonly port: ClientPort,
     tags: number,
-    readonly met?: (limiter: string, limit: Limit) => void,
+    readonly onNewLimit?: (limiter: string, limit: Limit) => void,
   ) {
     this.#tags = port.cluster ? evenTags(tags) : ['']
     this.#slots = this.#tags.map(tag => port.slotOf(`${prefix}:{${tag}}`))
@@ -48,7 +48,7 @@ export class ChargeKeys {
     return client => before + clientSegment(client) + end
   }
 
-  /** The key of the charge's settlement note. */
+  /** The key of the charge's refund note: see `refund_note_open` in lua/lib/rows.lua. */
   noteOf(charge: Charge, tag: number): string {
     return `${this.keyOf(charge, tag)}:settled`
   }
@@ -58,7 +58,7 @@ export class ChargeKeys {
     return `${this.keyOf(charge, tag)}:leases`
   }
 
-  /** The keys that count the charge's denials, and its blocks: see strike.lua. */
+  /** The keys that count the charge's denials, and its blocks: see `strike` in lua/lib/limits.lua. */
   strikesOf(charge: Charge, tag: number): [denials: string, blocks: string] {
     const key = this.keyOf(charge, tag)
     return [`${key}:denials`, `${key}:blocks`]
@@ -69,13 +69,13 @@ export class ChargeKeys {
     return `${this.prefix}:${this.port.cluster ? `{${this.#tags[tag]}}` : ''}!blocked${this.#suffix(charge)}`
   }
 
-  /** The key of the marks of all lines in which requests wait for these limits together: see line_mark.lua. */
-  marksOf(charges: readonly Charge[], tag: number): string {
+  /** The key of the units that wait in all lines in which requests wait for these limits together: see `line_note_units` in lua/lib/line.lua. */
+  waitingUnitsOf(charges: readonly Charge[], tag: number): string {
     const suffixes = keySegment(charges.map(charge => this.#suffix(charge)).join(' '))
     return `${this.prefix}:${this.port.cluster ? `{${this.#tags[tag]}}` : ''}!waiting:${suffixes}`
   }
 
-  /** The keys of the line in which requests wait for these limits together: see line_open.lua. The first names the line: each combination of limits has its own. */
+  /** The keys of the line in which requests wait for these limits together: see `line_open` in lua/lib/line.lua. The first names the line: each combination of limits has its own. */
   lineOf(charges: readonly Charge[], tag: number): [line: string, asks: string, meta: string] {
     const [first, ...others] = charges.map(charge => this.keyOf(charge, tag))
     let line = `${first}:line`
@@ -94,7 +94,7 @@ export class ChargeKeys {
       const kind = keySegment(`${algorithmOf(limit.algorithm).inPlace.keySuffix}${countedSpan(limit)}`)
       suffix = `:${keySegment(limiter ?? DEFAULT_LIMITER)}:${keySegment(limit.name)}:${kind}`
       suffixes.set(limiter, suffix)
-      this.met?.(limiter ?? DEFAULT_LIMITER, limit)
+      this.onNewLimit?.(limiter ?? DEFAULT_LIMITER, limit)
     }
     return suffix
   }

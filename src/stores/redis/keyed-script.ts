@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers'
 import { Deadline, type Pending } from '../../core/clock.js'
 import { StoreError, shown } from '../../core/errors.js'
+import { getOrMake } from '../../core/get-or-make.js'
 import type { ClientPort } from '../../redis/client.js'
 import type { Script } from '../../redis/script.js'
 import { GRACE_MS, TimelyScripts } from '../../redis/timely-scripts.js'
@@ -43,10 +44,8 @@ export class KeyedScript {
 
   /** The one instance for each client, so that all users of the script share its commands. */
   static of(port: ClientPort, script: Script): KeyedScript {
-    const ofPort = KEYED.get(port) ?? new Map<Script, KeyedScript>()
-    const one = ofPort.get(script) ?? new KeyedScript(port, script)
-    KEYED.set(port, ofPort.set(script, one))
-    return one
+    const scripts = getOrMake(KEYED, port, () => new Map<Script, KeyedScript>())
+    return getOrMake(scripts, script, () => new KeyedScript(port, script))
   }
 
   /** Rejects the asker with `StoreError` if Redis fails, or has not answered within 5 s. */

@@ -183,7 +183,7 @@ export class RedisStore implements Store {
       now: clock === undefined ? () => processTime.now() : () => clock.now(),
       askRedis: (verb, charges, cost, asker) => this.#askRedis(verb, charges, cost, asker),
       giveBack: (receipts, units, endsAt) => this.giveBack(receipts, units, endsAt),
-      hear: ms => this.hearResets(ms),
+      hearResets: ms => this.hearResets(ms),
     })
   }
 

@@ -43,8 +43,8 @@ export class ResetChannel {
   #heldUntil = 0
   #release: ReturnType<typeof setTimeout> | undefined
   /** Keys to announce to other processes; null: any key. */
-  #untold: Set<string> | null = new Set()
-  #telling: ReturnType<typeof setTimeout> | undefined
+  #unsent: Set<string> | null = new Set()
+  #sending: ReturnType<typeof setTimeout> | undefined
   #warned = false
 
   private constructor(
@@ -87,9 +87,9 @@ export class ResetChannel {
   /** The message that the script of a change publishes; '' if the change is announced later, with others of the same 20 ms. `tells`: see `Changes`. */
   message(keys: readonly string[], tells: 'units' | 'key'): string {
     if (tells === 'units') {
-      if (this.#telling !== undefined) return ''
-      this.#telling = setTimeout(() => this.flush(), GATHER_MS)
-      this.#telling.unref()
+      if (this.#sending !== undefined) return ''
+      this.#sending = setTimeout(() => this.flush(), GATHER_MS)
+      this.#sending.unref()
     }
     return JSON.stringify({ from: this.#id, keys, endsLeases: tells === 'key' } satisfies Message)
   }
@@ -101,18 +101,18 @@ export class ResetChannel {
 
   /** Announces changes whose scripts published no message. */
   gather(keys: readonly string[]): void {
-    if (this.#untold !== null) for (const key of keys) this.#untold.add(key)
-    if (this.#untold !== null && this.#untold.size > MOST_KEYS) this.#untold = null
-    this.#telling ??= setTimeout(() => this.flush(), GATHER_MS)
-    this.#telling.ref()
+    if (this.#unsent !== null) for (const key of keys) this.#unsent.add(key)
+    if (this.#unsent !== null && this.#unsent.size > MOST_KEYS) this.#unsent = null
+    this.#sending ??= setTimeout(() => this.flush(), GATHER_MS)
+    this.#sending.ref()
   }
 
   /** Sends the gathered keys now. */
   flush(): void {
-    clearTimeout(this.#telling)
-    this.#telling = undefined
-    const keys = this.#untold === null ? null : [...this.#untold]
-    this.#untold = new Set()
+    clearTimeout(this.#sending)
+    this.#sending = undefined
+    const keys = this.#unsent === null ? null : [...this.#unsent]
+    this.#unsent = new Set()
     if (keys?.length === 0 || this.port.state() === 'down') return
     const message: Message = { from: this.#id, keys, endsLeases: false }
     runScript(this.port, publish, [], [this.name, JSON.stringify(message)]).catch(error => this.warn(error))

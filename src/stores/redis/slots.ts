@@ -8,7 +8,7 @@ import type { Batcher } from './batcher.js'
 interface ChargeGroup<C extends Charge> {
   readonly tag: number
   readonly charges: C[]
-  readonly places: number[]
+  readonly indexes: number[]
 }
 
 export function groupByTag<C extends Charge>(
@@ -16,15 +16,15 @@ export function groupByTag<C extends Charge>(
   tagOf: (charge: Charge) => number,
 ): readonly ChargeGroup<C>[] {
   const groups: ChargeGroup<C>[] = []
-  charges.forEach((charge, place) => {
+  charges.forEach((charge, index) => {
     const tag = tagOf(charge)
     let group = groups.find(group => group.tag === tag)
     if (group === undefined) {
-      group = { tag, charges: [], places: [] }
+      group = { tag, charges: [], indexes: [] }
       groups.push(group)
     }
     group.charges.push(charge)
-    group.places.push(place)
+    group.indexes.push(index)
   })
   return groups
 }
@@ -63,9 +63,9 @@ export async function consumeApart(
         if (spends && isAllowed(late))
           giveBack(receiptsOf(group.charges, late.verdicts, late.decidedAt, cost)).catch(() => {})
       })
-      group.places.forEach((place, i) => {
-        verdicts[place] = answer[i]
-        chargedAt[place] = decidedAt
+      group.indexes.forEach((index, i) => {
+        verdicts[index] = answer[i]
+        chargedAt[index] = decidedAt
       })
       if (!isAllowed({ verdicts: answer })) denied = true
       else if (spends) spent.push(...receiptsOf(group.charges, answer, decidedAt, cost))
@@ -77,10 +77,10 @@ export async function consumeApart(
   if (!denied) return { verdicts, chargedAt }
   await giveBack(spent)
   for (const group of groups) {
-    if (!group.places.every(place => verdicts[place].allowed)) continue
+    if (!group.indexes.every(index => verdicts[index].allowed)) continue
     const { verdicts: standing } = await peeks.verdicts(group.charges, 0, group.tag, endsAt)
-    group.places.forEach((place, i) => {
-      verdicts[place] = standing[i]
+    group.indexes.forEach((index, i) => {
+      verdicts[index] = standing[i]
     })
   }
   return { verdicts, chargedAt }

@@ -8,7 +8,7 @@ import type { ChargeKeys } from './charge-keys.js'
 import { limitArguments, VerdictReader } from './wire-format.js'
 
 /** Deadline of a call that was requested without one. */
-export const UNSPOKEN_DEADLINE_MS = 1000
+export const DEFAULT_DEADLINE_MS = 1000
 
 /** A script call about keys of one tag. Its ARGV are the time, `args`, and the last moment at which it may act. */
 interface StoreCall extends Pick<TimelyCall, 'script' | 'does' | 'keys' | 'isNumbered'> {
@@ -57,7 +57,7 @@ export class StoreScripts {
 
   /** Calls `given` or `failed` once. */
   ask(
-    { script, does, tag, keys, args, endsAt = performance.now() + UNSPOKEN_DEADLINE_MS, isNumbered }: StoreCall,
+    { script, does, tag, keys, args, endsAt = performance.now() + DEFAULT_DEADLINE_MS, isNumbered }: StoreCall,
     given: (reply: unknown) => void,
     failed: (error: unknown) => void,
   ): void {
@@ -128,7 +128,7 @@ export function askUpTo(
       script: consumeUpTo,
       does: 'decide',
       tag,
-      keys: [...blocks, keys.marksOf(charges, tag), ...states],
+      keys: [...blocks, keys.waitingUnitsOf(charges, tag), ...states],
       args: nowMs => [String(partial.cost), ...limitArguments(limits, () => nowMs)],
       endsAt: asker.endsAt,
     },

@@ -8,14 +8,14 @@ import { Holdings, Lease, type PolicyLeases } from './holdings.js'
 import type { Sale } from './seller.js'
 
 /** A request that waits for a purchase. */
-interface LeaseAsker {
+interface WaitingRequest {
   readonly cost: number
   readonly asker: Asker
 }
 
 /** A purchase, and the requests that wait for it. */
 class Purchase {
-  readonly askers: LeaseAsker[] = []
+  readonly askers: WaitingRequest[] = []
   sent = false
   /** The number of requests that came before it was sent, and the units that they need. */
   counted = 0
@@ -295,7 +295,7 @@ export class LeasedKey {
   }
 
   /** Answers a waiting request: spends from the lease, or else refuses with the wait of the server or of the pause, or else lets it wait for the next purchase. */
-  #serve({ cost, asker }: LeaseAsker, purchase: Purchase, sale: Sale, now: number): void {
+  #serve({ cost, asker }: WaitingRequest, purchase: Purchase, sale: Sale, now: number): void {
     const lease = this.#spend(cost, now)
     if (lease !== undefined) {
       this.#resolve(asker, lease, this.holdings.held(now), now)

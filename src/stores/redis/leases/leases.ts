@@ -200,7 +200,7 @@ interface LeasesParts extends SellingStore {
   /** Asks Redis, regardless of leases. */
   readonly askRedis: (verb: 'consume' | 'peek', charges: readonly Charge[], cost: number, asker: Asker) => void
   /** Listens for resets and blocks for `ms` more. */
-  readonly hear: (ms: number) => void
+  readonly hearResets: (ms: number) => void
 }
 
 interface KnownBook {
@@ -298,7 +298,7 @@ export class Leases {
   }
 
   #newBook(limits: readonly Limit[], limiter: string | undefined): LeaseBook | undefined {
-    const { settings, now, askRedis, hear } = this.#parts
+    const { settings, now, askRedis, hearResets } = this.#parts
     const terms = leaseTerms(limits, settings)
     if (terms === undefined) return undefined
     return new LeaseBook({
@@ -306,7 +306,7 @@ export class Leases {
       seller: new RedisSeller(this.#parts, terms, limiter),
       now,
       defer: send => {
-        hear(2 * terms.ttlMs)
+        hearResets(2 * terms.ttlMs)
         setImmediate(send)
       },
       decide: (key, cost, asker) => {

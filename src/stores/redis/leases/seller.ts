@@ -113,7 +113,7 @@ export class RedisSeller implements LeaseSeller {
         tag,
         keys: [
           ...charges.map(charge => keys.blockListOf(charge, tag)),
-          keys.marksOf(charges, tag),
+          keys.waitingUnitsOf(charges, tag),
           ...charges.map(charge => keys.keyOf(charge, tag)),
           ...charges.map(charge => keys.noteOf(charge, tag)),
           ...charges.map(charge => keys.leasesOf(charge, tag)),
