@@ -1,144 +1,187 @@
 #!/usr/bin/env node
-// Writes docs/reference.md from the docstrings of every entry point. With --check it writes nothing and fails when the page is stale
-// or when something public has no docstring.
-import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { dirname, join, posix } from 'node:path'
+// Fills the blocks of docs/reference.md from the docstrings of src/. The text between the blocks, and their order, are written by hand:
+//
+//   <!-- spillway/express RateLimitOptions: policy, limit -->   rows of these members; without names, of all that no other block shows
+//   <!-- end -->
+//
+// So each member stands on the page once, and an adapter's block shows what differs from the blocks above it. With --check nothing is written.
+// Fails when a public name or a member is missing, has no docstring, or is an option without an example; with --check also when the page is stale.
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import ts from 'typescript'
 
-const root = join(dirname(fileURLToPath(import.meta.url)), '..')
-const entries = Object.values(JSON.parse(readFileSync(join(root, 'scripts/entries.json'), 'utf8')))
+const BLOCK = /^<!-- (spillway\S*) ([\w.]+)(?:: (.+?))? -->$[\s\S]*?^<!-- end -->$/gm
+/** These stand for other packages, whose documents describe them. */
+const DROP_INS = ['express-rate-limit', 'koa-ratelimit', 'rate-limiter-flexible']
+
+const root = join(fileURLToPath(import.meta.url), '../..')
 const page = join(root, 'docs/reference.md')
-const HEAD = `# Reference
+/** @type {Record<string, string>} */
+const entries = JSON.parse(readFileSync(join(root, 'scripts/entries.json'), 'utf8'))
+const { config } = ts.readConfigFile(join(root, 'tsconfig.build.json'), ts.sys.readFile)
+const { options } = ts.parseJsonConfigFileContent(config, ts.sys, root)
+const program = ts.createProgram(
+  Object.values(entries).map(file => join(root, file)),
+  options,
+)
+const checker = program.getTypeChecker()
+/** @type {Set<string>} */
+const faults = new Set()
 
-Every export with its options, defaults, units and errors. Written from the docstrings by \`npm run reference\`: change those, not this page.
-Durations are whole ms or text like \`'1m30s'\`. A mistake in options throws \`PolicyError\` when the object is built.
-`
-
-/** Sections that repeat what a signature says: left out as a whole. */
-const REPEATED = /^(Parameters|Returns|Inherited from|Implementation of|Overrides|Type Parameters|Get Signature)$/
-/** Titles of groups: left out, and of the first kind the list of names below. */
-const RELATED = /^(Extends|Extended by|Implements|Implemented by)$/
-const GROUP = /^(Properties|Methods|Constructors|Accessors|Indexable|Type Declaration|Type Literal)$/
-
-/**
- * A heading and the lines up to the next one.
- * @typedef {{ level: number, title: string, anchor: string, lines: string[] }} Section
- */
-
-/** Where users import a module of the reference from. @param {string} file */
-function entryOf(file) {
-  const name = file.replace(/\.md$/, '').replace(/^adapters\//, '')
-  return name === 'index' ? 'spillway' : `spillway/${name.replace(/\/index$/, '')}`
+/** @param {string} entry as users import it */
+function exportsOf(entry) {
+  const source = program.getSourceFile(join(root, entries[entry.replace(/^spillway\/?/, '') || 'index'] ?? ''))
+  const module = source && checker.getSymbolAtLocation(source)
+  if (module === undefined) throw new Error(`${entry} is not an entry of the package`)
+  const exported = checker.getExportsOfModule(module)
+  return new Map(
+    exported.map(symbol => [
+      symbol.name,
+      symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol,
+    ]),
+  )
 }
 
-/** The anchor of a heading among those of its page, as typedoc numbers them. @param {string} title @param {Map<string, number>} seen */
-function anchorOf(title, seen) {
-  const slug = title
-    .toLowerCase()
-    .replace(/[^\w -]/g, '')
-    .replaceAll(' ', '-')
-  const before = seen.get(slug)
-  seen.set(slug, before === undefined ? 0 : before + 1)
-  return before === undefined ? slug : `${slug}-${before + 1}`
+/** What a block names: an export, or, after a dot, the type of one of its members. @param {string} entry @param {string} path */
+function find(entry, path) {
+  const [name, member] = path.split('.')
+  const symbol = exportsOf(entry).get(name)
+  if (symbol === undefined) throw new Error(`${entry} does not export ${name}`)
+  const type = checker.getDeclaredTypeOfSymbol(symbol)
+  if (member === undefined) return { symbol, type }
+  const inner = type.getProperty(member)
+  if (inner === undefined) throw new Error(`${entry} ${name} has no ${member}`)
+  return { symbol: inner, type: checker.getNonNullableType(checker.getTypeOfSymbol(inner)) }
 }
 
-/** @param {string} text @returns {Section[]} */
-function sectionsOf(text) {
-  const seen = new Map()
-  /** @type {Section[]} */
-  const sections = [{ level: 0, title: '', anchor: '', lines: [] }]
-  let fenced = false
-  for (const line of text.split('\n')) {
-    if (line.startsWith('```')) fenced = !fenced
-    const [, marks = '', title = ''] = (!fenced && /^(#+) (.+)$/.exec(line)) || []
-    if (marks !== '') sections.push({ level: marks.length, title, anchor: anchorOf(title, seen), lines: [] })
-    else if (line !== '***') sections[sections.length - 1].lines.push(line)
-  }
-  return sections
-}
-
-/** One module as a part of the page, without what its signatures say already. @param {string} file @param {Section[]} sections */
-function partOf(file, sections) {
-  const lines = [`## ${entryOf(file)}`, '']
-  let inError = false
-  for (const { level, title, anchor, lines: own } of sections) {
-    const name = title.replaceAll('\\', '')
-    if (level === 2) inError = name.endsWith('Error')
-    if (REPEATED.test(name) || (inError && name === 'Constructor')) continue
-    if (RELATED.test(name)) lines.push(...own.filter(line => !line.startsWith('- ')))
-    else if (level === 0 || GROUP.test(name)) lines.push(...own)
-    else {
-      lines.push(`<a id="${idOf(file, anchor)}"></a>`, '')
-      lines.push(`${'#'.repeat(Math.min(4, level === 2 ? 3 : 4))} ${title}`, ...own)
-    }
-  }
-  const links = /\]\(((?:\.\.\/)*[\w./-]+\.md)?(?:#([\w-]+))?\)/g
-  return lines.join('\n').replace(links, (link, to, anchor) => {
-    if (to === undefined && anchor === undefined) return link
-    const target = to === undefined ? file : posix.join(posix.dirname(file), to)
-    return anchor === undefined ? `](#${entryOf(target).replace('/', '')})` : `](#${idOf(target, anchor)})`
+/** Its members that are public and written in this package, those of the class itself first. @param {ts.Type} type */
+function membersOf(type) {
+  const ofClass = type.isClass() ? checker.getTypeOfSymbol(type.symbol).getProperties() : []
+  return [...ofClass, ...type.getProperties()].filter(symbol => {
+    if (symbol.flags & ts.SymbolFlags.Prototype) return false
+    const node = nodeOf(symbol)
+    const isHidden = ts.isPrivateIdentifier(node.name) || ts.getCombinedModifierFlags(node) & ts.ModifierFlags.Private
+    const isInternal = symbol.getJsDocTags().some(({ name }) => name === 'internal')
+    return node.getSourceFile().fileName.startsWith(join(root, 'src')) && !isHidden && !isInternal
   })
 }
 
-/** @param {string} file @param {string} anchor */
-function idOf(file, anchor) {
-  return `${entryOf(file).replace('/', '-')}-${anchor}`
+/** @param {ts.Symbol} symbol @returns {ts.PropertySignature} for its common fields */
+function nodeOf(symbol) {
+  const [node] = symbol.declarations ?? []
+  return /** @type {ts.PropertySignature} */ (node)
 }
 
-/** The exports of a module, as a list of links. @param {string} file @param {Section[]} sections */
-function contentsOf(file, sections) {
-  const names = sections.filter(({ level }) => level === 2)
-  const links = names.map(({ title, anchor }) => `[${title.replace('()', '')}](#${idOf(file, anchor)})`)
-  return `- \`${entryOf(file)}\`: ${links.join(', ')}`
-}
-
-/** The types of Express with their default arguments, as nobody writes them. @param {string} text */
-function withPlainTypes(text) {
+/** @param {ts.Symbol} symbol @param {string} owner */
+function docOf(symbol, owner) {
+  const text = ts
+    .displayPartsToString(symbol.getDocumentationComment(checker))
+    .replace(/\s*\n(?!\n|- )/g, ' ')
+    .trim()
+  if (text === '') faults.add(`${owner} ${symbol.name} has no docstring`)
   return text
-    .replace(/`Request`\\<`ParamsDictionary`(?:, (?:`\w+`|`Record`\\<`string`, `any`\\>))*\\>/g, '`Request`')
-    .replaceAll('Request\\<ParamsDictionary, any, any, ParsedQs, Record\\<string, any\\>\\>', '`Request`')
-    .replaceAll('Response\\<any, Record\\<string, any\\>\\>', '`Response`')
-    .replace(/`Response`\\<`any`, `Record`\\<`string`, `any`\\>(?:, `\w+`)?\\>/g, '`Response`')
 }
 
-/** Takes out anchors that nothing links to, and fails where a link leads nowhere. @param {string} text */
-function withNeededAnchors(text) {
-  const wanted = new Set([...text.matchAll(/\]\(#([\w-]+)\)/g)].map(([, id]) => id))
-  const needed = text.replace(/<a id="([\w-]+)"><\/a>(\n\n| )?/g, (anchor, id) => (wanted.has(id) ? anchor : ''))
-  const given = new Set([...needed.matchAll(/<a id="([\w-]+)">/g)].map(([, id]) => id))
-  const dead = [...wanted].filter(id => !given.has(id))
-  if (dead.length > 0) throw new Error(`links lead nowhere: ${dead.join(', ')}`)
-  return needed
+/** Source text on one line. @param {string} text */
+function flat(text) {
+  const members = text
+    .replace(/\/\*[\s\S]*?\*\//g, '')
+    .replace(/(?<=[^\s{;,(|&])\s*\n\s*(?=(?:readonly )?\w+\??:)/g, '; ')
+  const line = members.replace(/\s+/g, ' ')
+  return line.replace(/([([{<]) | (?=[)\]>])|,(?= ?\))|^ ?\| /g, '$1').trim()
 }
 
-const folder = mkdtempSync(join(tmpdir(), 'spillway-reference-'))
+/** A docstring in a cell of a table. @param {string} text */
+const inCell = text => text.replace(/\s*\n(?:- )?/g, ' ').replaceAll('|', '\\|')
+
+/** How a function or method is called. @param {ts.Symbol} symbol */
+function signatureOf(symbol) {
+  const node = /** @type {ts.FunctionDeclaration} */ (/** @type {ts.Node} */ (nodeOf(symbol)))
+  const text =
+    node.body === undefined ? node.getText() : node.getText().slice(0, node.body.getStart() - node.getStart())
+  return flat(text).replace(/^(?:(?:export|default|async|static|function) )+|;$/g, '')
+}
+
+/** @param {ts.Symbol} symbol */
+const isCalled = symbol => (symbol.flags & (ts.SymbolFlags.Method | ts.SymbolFlags.Function)) !== 0
+
+/** Rows for what is read or given, items for what is called. @param {readonly ts.Symbol[]} symbols @param {string} owner */
+function linesOf(symbols, owner) {
+  const rows = symbols
+    .filter(symbol => !isCalled(symbol))
+    .map(symbol => {
+      const { type } = nodeOf(symbol)
+      const text = type ? flat(type.getText()) : checker.typeToString(checker.getTypeOfSymbol(symbol))
+      const name = `${symbol.name}${symbol.flags & ts.SymbolFlags.Optional ? '?' : ''}`
+      return `| \`${name}\` | \`${inCell(text)}\` | ${inCell(docOf(symbol, owner))} |`
+    })
+  const items = symbols
+    .filter(isCalled)
+    .map(symbol => `- \`${signatureOf(symbol)}\`\\\n  ${docOf(symbol, owner).replaceAll('\n', '\n  ')}`)
+  const table = rows.length > 0 ? ['', '| name | type | meaning |', '| --- | --- | --- |', ...rows] : []
+  return items.length > 0 ? [...table, '', ...items] : table
+}
+
+/** The nodes that blocks show: first those that blocks name, then in the order of the page. @type {Set<ts.Node>} */
+const shown = new Set()
+/** @param {ts.Symbol[]} symbols @param {string} owner */
+function show(symbols, owner) {
+  for (const symbol of symbols) shown.add(nodeOf(symbol))
+  if (!owner.endsWith('Options')) return
+  const examples = [...before.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(([, code]) => code).join()
+  for (const { name } of symbols) {
+    if (!new RegExp(`\\b${name}\\b`).test(examples)) faults.add(`${owner} ${name} has no example`)
+  }
+}
+
+/** @param {string} entry @param {string} path @param {string} names */
+function namedMembers(entry, path, names) {
+  const members = membersOf(find(entry, path).type)
+  return names.split(', ').map(name => {
+    const member = members.find(member => member.name === name)
+    if (member === undefined) throw new Error(`${entry} ${path} has no ${name}`)
+    return member
+  })
+}
+
+/** @param {string} entry @param {string} path @param {string | undefined} names */
+function blockOf(entry, path, names) {
+  if (names !== undefined) return linesOf(namedMembers(entry, path, names), path)
+  const { symbol, type } = find(entry, path)
+  if (isCalled(symbol) || symbol.flags & ts.SymbolFlags.Variable) return linesOf([symbol], entry)
+  const members = membersOf(type)
+  const doc = path.includes('.') ? [] : ['', docOf(symbol, entry)]
+  if (members.length === 0 && symbol.flags & ts.SymbolFlags.TypeAlias) {
+    return ['', `\`${flat(nodeOf(symbol).getText()).replace(/^export |(?<== )\| /g, '')}\``, ...doc]
+  }
+  const own = members.filter(member => !shown.has(nodeOf(member)))
+  show(own, path)
+  return [...doc, ...linesOf(own, path)]
+}
+
+const before = readFileSync(page, 'utf8')
 try {
-  const typedoc = join(root, 'node_modules/typedoc/bin/typedoc')
-  const { stdout, stderr, status } = spawnSync(
-    process.execPath,
-    [typedoc, '--options', join(root, 'scripts/typedoc.json'), '--out', folder, ...entries],
-    {
-      cwd: root,
-      encoding: 'utf8',
-    },
-  )
-  const warnings = `${stdout}${stderr}`.split('\n').filter(line => /\[(warning|error)\]/.test(line))
-  if (status !== 0 || warnings.length > 0) throw new Error(`typedoc is not content:\n${warnings.join('\n')}`)
-  const modules = readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    .filter(name => name.endsWith('.md') && name !== 'README.md')
-    .sort((a, b) => Number(b === 'index.md') - Number(a === 'index.md') || a.localeCompare(b))
-    .map(file => /** @type {const} */ ([file, sectionsOf(readFileSync(join(folder, file), 'utf8'))]))
-  const contents = modules.map(([file, sections]) => contentsOf(file, sections))
-  const parts = modules.map(([file, sections]) => partOf(file, sections))
-  const whole = `${[HEAD, ...contents, '', ...parts].join('\n')}\n`
-  const text = withPlainTypes(withNeededAnchors(whole)).replace(/\n{3,}/g, '\n\n')
-  if (!process.argv.includes('--check')) writeFileSync(page, text)
-  else if (readFileSync(page, 'utf8') !== text) throw new Error('docs/reference.md is stale: run `npm run reference`')
+  for (const [, entry, path, names] of before.matchAll(BLOCK)) if (names) show(namedMembers(entry, path, names), path)
+  const after = before.replace(BLOCK, (_, entry, path, names) => {
+    const head = `<!-- ${entry} ${path}${names === undefined ? '' : `: ${names}`} -->`
+    return [head, ...blockOf(entry, path, names), '', '<!-- end -->'].join('\n')
+  })
+  for (const name of Object.keys(entries).filter(name => !DROP_INS.includes(name))) {
+    const entry = name === 'index' ? 'spillway' : `spillway/${name}`
+    for (const [name, symbol] of exportsOf(entry)) {
+      if (name !== 'default' && !new RegExp(`\\b${name}\\b`).test(after))
+        faults.add(`${entry} ${name} is not on the page`)
+      if (symbol.flags & (ts.SymbolFlags.Class | ts.SymbolFlags.Interface)) {
+        const missing = membersOf(checker.getDeclaredTypeOfSymbol(symbol)).filter(member => !shown.has(nodeOf(member)))
+        for (const member of missing) faults.add(`${entry} ${name}.${member.name} is not on the page`)
+      }
+    }
+  }
+  if (faults.size > 0) throw new Error(['', ...faults].join('\n  '))
+  if (!process.argv.includes('--check')) writeFileSync(page, after)
+  else if (before !== after) throw new Error('docs/reference.md is stale: run `npm run reference`')
 } catch (error) {
   console.error(`reference: ${error instanceof Error ? error.message : error}`)
   process.exitCode = 1
-} finally {
-  rmSync(folder, { recursive: true, force: true })
 }

@@ -11,11 +11,11 @@ export interface ThrottlerStorageOptions {
   store?: Store
 }
 
-/** The answer to the guard of @nestjs/throttler. Times in whole seconds, rounded up. */
+/** The answer to the guard of `@nestjs/throttler`. Times in whole seconds, rounded up. */
 export interface ThrottlerStorageRecord {
   /** The counted requests. */
   totalHits: number
-  /** Seconds until the counted hits have expired. While a block lasts: those that led to it, as in @nestjs/throttler, although the count is new when the block ends. */
+  /** Seconds until the counted hits have expired. While a block lasts: those that led to it, as in `@nestjs/throttler`, although the count is new when the block ends. */
   timeToExpire: number
   /** Whether the key is blocked. */
   isBlocked: boolean
@@ -24,7 +24,7 @@ export interface ThrottlerStorageRecord {
 }
 
 /**
- * A storage for @nestjs/throttler 6: `ThrottlerModule.forRoot({ throttlers, storage: new ThrottlerStorage({ store }) })`. Each hit counts for exactly `ttl` from its own time; refused
+ * A storage for `@nestjs/throttler` 6: `ThrottlerModule.forRoot({ throttlers, storage: new ThrottlerStorage({ store }) })`. Each hit counts for exactly `ttl` from its own time; refused
  * hits do not count.
  */
 export class ThrottlerStorage {

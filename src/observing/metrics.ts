@@ -91,7 +91,7 @@ export const METRICS = {
     instrument: 'ratelimit.wait.duration',
     unit: 's',
     labels: ['object', 'name', 'outcome'],
-    help: 'How long requests waited that were ready to wait, and how that ended: granted, timeout, aborted.',
+    help: 'Time that requests waited, by outcome: granted, timeout, aborted.',
     buckets: WAIT_BUCKETS,
   },
   concurrencyInUse: {
@@ -117,7 +117,7 @@ export const METRICS = {
     instrument: 'ratelimit.queue.lateness',
     unit: 's',
     labels: ['queue'],
-    help: 'How long after they were due messages were delivered.',
+    help: 'Delay between due time and delivery.',
     buckets: WAIT_BUCKETS,
   },
   queueDepth: {
@@ -126,7 +126,7 @@ export const METRICS = {
     instrument: 'ratelimit.queue.depth',
     unit: '{message}',
     labels: ['queue'],
-    help: 'Messages that the queue holds in Redis, delivered or not, without dead letters. Every process tells the same number, or none.',
+    help: 'Messages that the queue holds in Redis, delivered or not, without dead letters. Every process reports the same value, or none: use max(), not sum().',
     shared: true,
   },
   queueOverdue: {
@@ -135,7 +135,7 @@ export const METRICS = {
     instrument: 'ratelimit.queue.overdue',
     unit: 's',
     labels: ['queue'],
-    help: 'For how long the oldest message has been due that no process has taken yet; 0 if there is none. Every process tells the same, or nothing.',
+    help: 'For how long the oldest message has been due that no process has taken yet; 0 if there is none. Every process reports the same value, or none: use max(), not sum().',
     shared: true,
   },
   queueSettlements: {

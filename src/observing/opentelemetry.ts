@@ -32,7 +32,7 @@ const NAMES: OptionNames<OpenTelemetryOptions> = { meter: true, attributes: true
 const ATTRIBUTE = /^[^\s]+$/
 
 /**
- * An observer that measures with OpenTelemetry; @opentelemetry/api must be installed, and a `MeterProvider` set before this is called. Give it to everything
+ * An observer that measures with OpenTelemetry; `@opentelemetry/api` must be installed, and a `MeterProvider` set before this is called. Give it to everything
  * that should be measured. docs/observing.md lists the metrics, which are named after those of ASP.NET's rate limiting. Attributes never hold a key, and
  * have at most 1000 values each; what comes later is counted under 'other'. Make one for each meter. Throws `PolicyError` for options that mean nothing.
  */

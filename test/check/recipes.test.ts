@@ -5,7 +5,7 @@ import { root } from './files.js'
 import { FLOORS } from './floors.js'
 
 const page = readFileSync(join(root, 'docs/architecture.md'), 'utf8')
-const PATH = /`((?:src|lua|test|docs|proofs|scripts|bench|examples)\/[\w./-]*[\w/]|package\.json|typedoc\.json)`/g
+const PATH = /`((?:src|lua|test|docs|proofs|scripts|bench|examples)\/[\w./-]*[\w/]|package\.json)`/g
 
 /** The recipes: title → rows of its table, each a file and the names that stand there. */
 const recipes = [...page.matchAll(/^### (Add .+)$([\s\S]*?)(?=^##|(?![\s\S]))/gm)].map(([, title, text]) => {

@@ -9,10 +9,10 @@ import { eventually } from '../support/redis-process.js'
 import { SNIPPETS } from './pages.js'
 
 const SNIPPET = SNIPPETS.find(
-  ({ page, code }) => page === 'docs/guide.md' && code.includes("app.post('/login', twoAtOnce"),
+  ({ page, code }) => page === 'docs/recipes.md' && code.includes("app.post('/login', twoAtOnce"),
 )
 
-/** The login of the guide, under attack. */
+/** The login of the recipes, under attack. */
 class Login {
   /** How many passwords have been checked. */
   checked = 0

@@ -12,9 +12,6 @@ export interface Snippet {
   readonly output: string | undefined
 }
 
-// The reference shows signatures, which no program contains.
-const WITHOUT_SNIPPETS = ['reference.md']
-
 /** README.md and the pages of docs/, by their path in the repository. */
 export const PAGES: readonly string[] = [
   'README.md',
@@ -23,9 +20,7 @@ export const PAGES: readonly string[] = [
     .map(name => `docs/${name}`),
 ]
 
-export const SNIPPETS: readonly Snippet[] = PAGES.filter(
-  page => !WITHOUT_SNIPPETS.includes(page.replace('docs/', '')),
-).flatMap(snippetsOf)
+export const SNIPPETS: readonly Snippet[] = PAGES.flatMap(snippetsOf)
 
 export function textOf(page: string): string {
   return readFileSync(join(root, page), 'utf8')

@@ -8,10 +8,14 @@ import * as koa from '../../src/adapters/koa.js'
 import * as node from '../../src/adapters/node.js'
 import * as ws from '../../src/adapters/ws.js'
 import * as adaptive from '../../src/adaptive/index.js'
+import * as dashboard from '../../src/dashboard/index.js'
 import * as dropIn from '../../src/express-rate-limit/index.js'
 import * as spillway from '../../src/index.js'
 import * as koaRatelimit from '../../src/koa-ratelimit/index.js'
 import * as live from '../../src/live/index.js'
+import * as alerts from '../../src/observing/alerts/index.js'
+import * as opentelemetry from '../../src/observing/opentelemetry.js'
+import * as prometheus from '../../src/observing/prometheus.js'
 import * as outgoing from '../../src/outgoing/index.js'
 import * as flexible from '../../src/rate-limiter-flexible/index.js'
 import * as testing from '../../src/testing.js'
@@ -44,6 +48,10 @@ const OURS: Record<string, unknown> = {
   'spillway/rate-limiter-flexible': flexible,
   'spillway/koa-ratelimit': { __esModule: true, ...koaRatelimit },
   'spillway/adaptive': adaptive,
+  'spillway/alerts': alerts,
+  'spillway/dashboard': dashboard,
+  'spillway/opentelemetry': opentelemetry,
+  'spillway/prometheus': prometheus,
   'spillway/outgoing': outgoing,
   'spillway/live': live,
   'spillway/testing': testing,

@@ -107,7 +107,7 @@ export interface HttpOptions<Request, Response> extends ClientOptions {
   key?: (req: Request, res: Response) => GivenKey | Promise<GivenKey>
   /** Another name for `key`. */
   keyGenerator?: (req: Request, res: Response) => GivenKey | Promise<GivenKey>
-  /** The cost of a request in units; integer ≥ 0, default 1. 0 spends nothing and is never refused. */
+  /** The cost of a request in units; integer ≥ 0, default 1. 0 spends nothing, and is refused only while the key is blocked, in an outage under `closed`, or with `settle`. */
   cost?: number | ((req: Request, res: Response) => number | Promise<number>)
   /**
    * The real cost of a request, known at its end; integer ≥ 0. Units charged in excess are given back, missing units are
