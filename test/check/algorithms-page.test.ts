@@ -10,6 +10,7 @@ import { tableText } from '../../bench/contest/figures.js'
 import { drawings } from '../../scripts/drawing/drawings.js'
 import { parsePolicy } from '../../src/core/limit.js'
 import { PAGES, textOf } from '../docs/pages.js'
+import { root } from './files.js'
 
 const folder = join(__dirname, '../../docs')
 const lines = textOf('docs/algorithms.md').split('\n')
@@ -40,6 +41,15 @@ describe('the figures', () => {
 
   test('how wrong sliding-counter is', () => {
     expect(lines).toEqual(expect.arrayContaining(rowsOf(poissonTable(comparisons))))
+  })
+
+  test('the overview is the one that was measured last', () => {
+    const overview = rowsOf(readFileSync(join(root, 'bench/RESULTS.md'), 'utf8')).filter(
+      row => cellsOf(row).length === 9,
+    )
+    const measured = overview.filter(row => STATES.some(({ name }) => cellsOf(row)[1] === name))
+    expect(measured).toHaveLength(STATES.length)
+    expect(lines).toEqual(expect.arrayContaining(measured))
   })
 
   test('the most that gets through', () => {

@@ -41,13 +41,14 @@ test('the page has every condition of an alert, and its rules are accepted', () 
   for (const text of rules) expect(parseRule(new Function(`return ${text}`)()).rule.name).toBeTruthy()
 })
 
-test('the page shows every panel of the dashboard: its query, and a picture of the answer', () => {
+test('another page shows every panel of the dashboard: its query, and a picture of the answer', () => {
+  const page = textOf('docs/grafana.md')
   const panels = panelsOf(join(root, 'ops/dashboard.json'))
   for (const { title, description, queries } of panels) {
     const asked = queries.map(({ expression }) => expression).join('\n')
     const picture = `observing/${panelFile(title)}`
     expect(page).toContain(
-      `### ${title}\n\n${description}\n\n\`\`\`promql\n${asked}\n\`\`\`\n\n![${title}](${picture})`,
+      `## ${title}\n\n${description}\n\n\`\`\`promql\n${asked}\n\`\`\`\n\n![${title}](${picture})`,
     )
   }
   const drawn = readdirSync(join(root, 'docs/observing'))
