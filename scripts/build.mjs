@@ -151,17 +151,28 @@ async function writeModules(folder) {
   const entryFileNames = (/** @type {{ name: string }} */ { name }) =>
     Object.hasOwn(ENTRIES, name) ? '[name].js' : 'src/[name].js'
   const { output } = await bundled.write({ dir: folder, format: 'es', comments, preserveModules: true, entryFileNames })
+  /** @type {Set<string>} */
+  const ofNode = new Set()
   // What is imported for types alone stays as an import without names, of which bundlers warn. No module does anything when it is loaded.
   for (const { fileName } of output) {
     const file = join(folder, fileName)
     const code = readFileSync(file, 'utf8').replace(/^import "\.{1,2}\/[^"]+";\n/gm, '')
+    for (const [, names] of code.matchAll(/^import \{ (.+) \} from "node:/gm)) {
+      for (const name of names.split(', ')) ofNode.add(name.replace(/ as .*/, ''))
+    }
     // Minifiers write Infinity in three characters, but not a property of Number.
     writeFileSync(
       file,
       code.replaceAll('Number.POSITIVE_INFINITY', 'Infinity').replaceAll('Number.NEGATIVE_INFINITY', '-Infinity'),
     )
   }
-  writeFileSync(join(folder, 'package.json'), '{ "type": "module", "sideEffects": false }\n')
+  // For browsers this stands in the place of Node's modules. Not an empty module: rollup, and so Vite, imports no name that a module lacks.
+  const absent = [...ofNode].map(name => `export const ${name} = undefined\n`)
+  writeFileSync(join(folder, 'src/without-node.js'), absent.join(''))
+  const browser = Object.fromEntries(
+    ['crypto', 'timers', 'zlib'].map(name => [`node:${name}`, './src/without-node.js']),
+  )
+  writeFileSync(join(folder, 'package.json'), JSON.stringify({ type: 'module', sideEffects: false, browser }))
 }
 
 /** The name under which an entry point also exports its default. @param {string} folder @param {string} name */
