@@ -47,9 +47,7 @@ test('another page shows every panel of the dashboard: its query, and a picture 
   for (const { title, description, queries } of panels) {
     const asked = queries.map(({ expression }) => expression).join('\n')
     const picture = `observing/${panelFile(title)}`
-    expect(page).toContain(
-      `## ${title}\n\n${description}\n\n\`\`\`promql\n${asked}\n\`\`\`\n\n![${title}](${picture})`,
-    )
+    expect(page).toContain(`## ${title}\n\n${description}\n\n\`\`\`promql\n${asked}\n\`\`\`\n\n![${title}](${picture})`)
   }
   const drawn = readdirSync(join(root, 'docs/observing'))
   expect(new Set(drawn)).toEqual(new Set(panels.map(({ title }) => panelFile(title))))
