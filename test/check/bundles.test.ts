@@ -21,6 +21,30 @@ const PROGRAMS: Readonly<Record<string, readonly [program: string, most: number]
   ],
   PolicyError: [`import { PolicyError } from 'spillway'\nconsole.log(PolicyError)`, 1000],
 }
+/** Each entry point with all its names, at most so many kB. */
+const WHOLE: Readonly<Record<string, number>> = {
+  index: 280,
+  adaptive: 120,
+  alerts: 24,
+  dashboard: 415,
+  express: 285,
+  'express-rate-limit': 218,
+  fastify: 287,
+  fetch: 140,
+  hono: 287,
+  koa: 285,
+  'koa-ratelimit': 21,
+  live: 55,
+  nest: 146,
+  node: 284,
+  opentelemetry: 15,
+  outgoing: 131,
+  prometheus: 16,
+  'rate-limiter-flexible': 36,
+  testing: 2,
+  ws: 90,
+}
+const PEERS = Object.keys(JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).peerDependencies)
 const OF_REDIS = /^dist\/esm\/src\/(stores\/redis|redis\/(?!client|keys)|waiting\/(line|mailbox|waiting))/
 
 /** Two requests to a function from Request to Response. */
@@ -71,6 +95,18 @@ describe('bundled with a program', () => {
       [name.padEnd(24), `${bytes}`.padStart(8), `of ${most}`.padStart(10), `${files} files`.padStart(10)].join(' '),
     )
     process.stdout.write(`esbuild, minified, for Node as an ES module, bytes:\n${table.join('\n')}\n`)
+  })
+
+  test('each entry point keeps to its size, also when all of it is used', async () => {
+    const entries = Object.keys(JSON.parse(readFileSync(join(root, 'scripts/entries.json'), 'utf8')))
+    expect(Object.keys(WHOLE).sort()).toEqual(entries.sort())
+    const tooLarge = []
+    for (const [entry, most] of Object.entries(WHOLE)) {
+      const program = `import * as all from '${entry === 'index' ? 'spillway' : `spillway/${entry}`}'\nconsole.log(all)`
+      const { bytes } = await bundled(program, { platform: 'node', format: 'esm', minify: true, external: PEERS })
+      if (bytes > most * 1000) tooLarge.push([entry, bytes])
+    }
+    expect(tooLarge).toEqual([])
   })
 
   test('as an ES module for Node it answers 200, then 429', async () => {
