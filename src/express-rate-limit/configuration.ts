@@ -2,6 +2,7 @@ import { isIPv6 } from 'node:net'
 import type { Request, Response } from 'express'
 import { after, type SyncOrAsync } from '../http/call-option.js'
 import { callsBack, PromisedHitStore } from '../stores/hit-store.js'
+import { DEFAULT_WINDOW_MS } from './hits.js'
 import { ipKeyGenerator } from './ip-key.js'
 import { MemoryStore } from './memory-store.js'
 import type { Logger, Options, RateLimitOptions, Store } from './options.js'
@@ -33,7 +34,7 @@ export function configurationOf(passed: RateLimitOptions): Configuration {
   validations.ipv6SubnetOrKeyGenerator(given)
   const ownIdentifier: Options['identifier'] = request => identifierOf(request, config)
   const config: Configuration = {
-    windowMs: 60_000,
+    windowMs: DEFAULT_WINDOW_MS,
     limit: passed.max ?? 5,
     message: 'Too many requests, please try again later.',
     statusCode: 429,

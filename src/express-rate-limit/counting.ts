@@ -6,6 +6,7 @@ import { after, type SyncOrAsync } from '../http/call-option.js'
 import { type Rule, Rules } from '../http/rate-limit/settings.js'
 import type { RateLimiter } from '../limiter/rate-limiter.js'
 import type { Configuration } from './configuration.js'
+import { windowLength } from './hits.js'
 import { MemoryStore } from './memory-store.js'
 import type { ClientRateLimitInfo, IncrementResponse, Options, RateLimitOptions, Store } from './options.js'
 import { RedisStore } from './redis-store.js'
@@ -154,9 +155,12 @@ function policyOf(
   passed: RateLimitOptions,
 ): Options['policy'] & {} {
   if (policy === undefined) {
-    if (typeof limit !== 'function') return { quota: limit, window: windowMs, algorithm }
+    const window = windowLength(windowMs)
+    // A text of the environment counts as its number, as in a hit store.
+    const quotaOf = (limit: unknown) => (typeof limit === 'string' ? Number(limit) : limit) as number
+    if (typeof limit !== 'function') return { quota: quotaOf(limit), window, algorithm }
     // Counts belong to the name: a name without the quota keeps them when the quota changes.
-    const limitOf = (quota: number): LimitOptions => ({ quota, window: windowMs, algorithm, name: 'limit' })
+    const limitOf = (quota: number): LimitOptions => ({ quota: quotaOf(quota), window, algorithm, name: 'limit' })
     return (request, response) => Promise.resolve(limit(request, response)).then(limitOf)
   }
   for (const name of ['limit', 'max', 'windowMs', 'algorithm'] as const) {

@@ -10,6 +10,19 @@ const ENDLESS = 10 ** 12
 export const HITS_LIMITER = 'erl'
 export const HITS_LIMIT = 'hits'
 
+/** Of a limiter whose `windowMs` is not given, or is no number. */
+export const DEFAULT_WINDOW_MS = 60_000
+
+/**
+ * `windowMs` as a number: plain JavaScript passes on texts of the environment. 0 and less: as in express-rate-limit, a window ends when it begins, and nothing
+ * is refused.
+ */
+export function windowLength(windowMs: unknown): number {
+  const isBlank = typeof windowMs === 'string' && windowMs.trim() === ''
+  const length = isBlank ? Number.NaN : Math.trunc(Number(windowMs))
+  return Number.isFinite(length) ? length : DEFAULT_WINDOW_MS
+}
+
 /** The fixed window in which a spillway store counts hits as express-rate-limit expects: all, the refused ones too. */
 export function hitsWindow(windowMs: number): Limit {
   return Object.freeze({ name: HITS_LIMIT, quota: ENDLESS, windowMs, burst: ENDLESS, algorithm: 'fixed-window' })

@@ -24,6 +24,8 @@ export function ipKeyGenerator(ip: string, ipv6Subnet: number | false = 56): str
   const carries = (a | b | c | d | e) === 0 && (mapped || (mark === 0 && ip.includes('.')))
   if (carries) return `${high >> 8}.${high & 255}.${low >> 8}.${low & 255}`
   if (!ipv6Subnet) return ip
-  checkInteger(ipv6Subnet, 'ipv6Subnet', '56, or false', 1, 128)
-  return `${formatIPv6(maskIPv6(groups, ipv6Subnet))}/${ipv6Subnet}`
+  // Plain JavaScript passes on texts of the environment.
+  const bits = /^[1-9]\d*$/.test(String(ipv6Subnet)) ? Number(ipv6Subnet) : ipv6Subnet
+  checkInteger(bits, 'ipv6Subnet', '56, or false', 1, 128)
+  return `${formatIPv6(maskIPv6(groups, bits))}/${bits}`
 }

@@ -1,6 +1,6 @@
 import { MemoryStore as CoreMemoryStore } from '../stores/memory/memory-store.js'
 import type { Charge } from '../stores/store.js'
-import { hitsCharge, hitsOf, hitsWindow } from './hits.js'
+import { DEFAULT_WINDOW_MS, hitsCharge, hitsOf, hitsWindow, windowLength } from './hits.js'
 import type { Client, ClientRateLimitInfo, Options, Store } from './options.js'
 
 /** Options of the drop-in's `MemoryStore`. */
@@ -17,7 +17,7 @@ export class MemoryStore implements Store {
   /** Other instances never count the same keys. */
   readonly localKeys = true
   /** The window of the limiter that uses it; 60 000 ms before `init`. */
-  windowMs = 60_000
+  windowMs = DEFAULT_WINDOW_MS
   readonly #core: CoreMemoryStore
   #limit = hitsWindow(this.windowMs)
 
@@ -28,7 +28,7 @@ export class MemoryStore implements Store {
   /** Takes the length of the window from the limiter's options. */
   init(options: Pick<Options, 'windowMs'>): void {
     this.windowMs = options.windowMs
-    this.#limit = hitsWindow(options.windowMs)
+    this.#limit = hitsWindow(windowLength(options.windowMs))
   }
 
   /** Counts a request of a key. */

@@ -8,7 +8,7 @@ import { keySegment } from '../redis/keys.js'
 import { literal, unlinkAll } from '../redis/unlink-all.js'
 import { RedisStore as CoreRedisStore } from '../stores/redis/redis-store.js'
 import type { Charge } from '../stores/store.js'
-import { HITS_LIMIT, HITS_LIMITER, hitsCharge, hitsOf, hitsWindow } from './hits.js'
+import { DEFAULT_WINDOW_MS, HITS_LIMIT, HITS_LIMITER, hitsCharge, hitsOf, hitsWindow, windowLength } from './hits.js'
 import type { ClientRateLimitInfo, Options, Store } from './options.js'
 
 /** Sends a command: `(...args) => client.call(...args)` with ioredis, `(...args) => client.sendCommand(args)` with node-redis. */
@@ -75,7 +75,7 @@ export class RedisStore implements Store {
   /** The beginning of all keys. */
   readonly prefix: string
   /** The window of the limiter that uses it; 60 000 ms before `init`. */
-  windowMs = 60_000
+  windowMs = DEFAULT_WINDOW_MS
   readonly #client: RedisClient
   readonly #core: CoreRedisStore
   readonly #deadlineMs: number
@@ -99,7 +99,8 @@ export class RedisStore implements Store {
 
   /** Takes the length of the window from the limiter's options. Throws `PolicyError` for an invalid length. */
   init(options: Pick<Options, 'windowMs'>): void {
-    const windowMs = parseOption(options.windowMs, 'RedisStore: windowMs')
+    const given = options.windowMs
+    const windowMs = parseOption(Number.isNaN(Number(given)) ? given : windowLength(given), 'RedisStore: windowMs')
     this.windowMs = windowMs
     this.#limit = hitsWindow(windowMs)
   }

@@ -8,14 +8,22 @@ export class RateLimiterRes {
   readonly msBeforeNext: number
   /** Points consumed in the duration that runs, also by refused calls. */
   readonly consumedPoints: number
-  /** True for the call that began the duration. */
-  readonly isFirstInDuration: boolean
+  #isFirstInDuration = false
 
   constructor(remainingPoints = 0, msBeforeNext = 0, consumedPoints = 0, isFirstInDuration = false) {
     this.remainingPoints = remainingPoints
     this.msBeforeNext = msBeforeNext
     this.consumedPoints = consumedPoints
     this.isFirstInDuration = isFirstInDuration
+  }
+
+  /** True for the call that began the duration. What is set becomes true or false. */
+  get isFirstInDuration(): boolean {
+    return this.#isFirstInDuration
+  }
+
+  set isFirstInDuration(value: unknown) {
+    this.#isFirstInDuration = Boolean(value)
   }
 
   /** The four numbers as JSON. */

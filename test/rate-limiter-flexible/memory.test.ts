@@ -151,7 +151,11 @@ describe('an answer', () => {
   test('is printed as by rate-limiter-flexible', async () => {
     const [expected, seen] = await both(({ RateLimiterRes }) => {
       const res = new RateLimiterRes(1, 2, 3, true)
+      const cast = new RateLimiterRes()
+      cast.isFirstInDuration = 1
       return [
+        cast.isFirstInDuration,
+        new RateLimiterRes(1, 2, 3, 'yes' as never).isFirstInDuration,
         String(res),
         JSON.stringify(res),
         res.toJSON(),
