@@ -1,6 +1,5 @@
 import { architecture } from './architecture.js'
 import { stories } from './burst.js'
-import { choices } from './choices.js'
 import { overload } from './overload.js'
 import { overview } from './overview.js'
 import { panel } from './panel.js'
@@ -11,7 +10,6 @@ export function drawings(): Map<string, string> {
   const all = stories()
   return new Map([
     ['promise.svg', promise()],
-    ...choices(),
     ['algorithms.svg', overview(all)],
     ['adaptive.svg', overload()],
     ['architecture.svg', architecture()],
