@@ -5,7 +5,7 @@ import { SpillwayError, shown } from '../core/errors.js'
  * How messages repeat a command line argument. A text that may be a URL or contain a password is not repeated: messages
  * end up in logs and screenshots.
  */
-export function shownGiven(text: string): string {
+export function shownArgument(text: string): string {
   return /:\/\/|@/.test(text) ? '(not repeated here: it may hold a password)' : shown(text)
 }
 
@@ -18,11 +18,13 @@ export interface Command {
   readonly summary: string
   /** What `spillway <command> --help` prints. */
   readonly help: string
+  /** Besides `--help`. */
+  readonly options: Readonly<Record<string, Option>>
   /**
    * Resolves to the exit code. Throws `UsageError` or `PolicyError` for wrong arguments, any other `SpillwayError` for faults;
    * each has a one-line message. `interrupted` is aborted by Ctrl-C: the command should end quickly and report what it knows.
    */
-  run(args: readonly string[], terminal: Terminal, interrupted: AbortSignal): Promise<number>
+  run(given: Arguments, terminal: Terminal, interrupted: AbortSignal): Promise<number>
 }
 
 export const EXIT = { ok: 0, fault: 1, usage: 2, interrupted: 130 } as const
@@ -62,8 +64,24 @@ export interface Arguments {
   values(option: string): readonly string[]
 }
 
-/** Reads arguments strictly: an option that is unknown, given twice or lacks its value is a `UsageError`. */
-export function readArguments(args: readonly string[], options: Readonly<Record<string, Option>>): Arguments {
+const HELP: Option = { example: '--help', short: 'h' }
+
+/** Runs a command, or prints its help if the arguments ask for it. */
+export async function runCommand(
+  { help, options, run }: Command,
+  args: readonly string[],
+  terminal: Terminal,
+  interrupted: AbortSignal,
+): Promise<number> {
+  const given = readArguments(args, options)
+  if (!given.has('help')) return run(given, terminal, interrupted)
+  await write(terminal.stdout, help)
+  return EXIT.ok
+}
+
+/** Reads arguments strictly: an option that is unknown, given twice or lacks its value is a `UsageError`. `help` is always an option. */
+export function readArguments(args: readonly string[], own: Readonly<Record<string, Option>>): Arguments {
+  const options: Readonly<Record<string, Option>> = { ...own, help: HELP }
   const found = new Map<string, string[]>()
   const positionals: string[] = []
   // Not `strict`: its messages use words like "positionals", and give no example.
@@ -97,7 +115,7 @@ function readValue(token: { rawName: string; value?: string; inlineValue?: boole
   const { rawName, value, inlineValue } = token
   if (option.value === undefined) {
     if (value === undefined) return ''
-    throw new UsageError(`${rawName}: given ${shownGiven(value)}, expected no value, like ${option.example}`)
+    throw new UsageError(`${rawName}: given ${shownArgument(value)}, expected no value, like ${option.example}`)
   }
   // `--policy --json`: the value was forgotten. One that begins with a dash can be given as `--policy=-x`.
   if (value === undefined || (!inlineValue && /^-\D/.test(value))) {
@@ -111,6 +129,6 @@ function unknownOption(name: string, options: Readonly<Record<string, Option>>):
     .map(option => `--${option}`)
     .join(', ')
   return new UsageError(
-    `unknown option ${shownGiven(name)}, expected one of ${known}, like ${Object.values(options)[0].example}`,
+    `unknown option ${shownArgument(name)}, expected one of ${known}, like ${Object.values(options)[0].example}`,
   )
 }

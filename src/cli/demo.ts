@@ -10,18 +10,9 @@ import { SpillwayError } from '../core/errors.js'
 import { RateLimiter } from '../limiter/rate-limiter.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
 import { RedisStore } from '../stores/redis/redis-store.js'
-import {
-  type Command,
-  EXIT,
-  type Option,
-  readArguments,
-  shownGiven,
-  type Terminal,
-  UsageError,
-  write,
-} from './arguments.js'
+import { type Command, EXIT, shownArgument, type Terminal, UsageError, write } from './arguments.js'
 import { hostAndPort, REDIS_OPTIONS, readRedis, type SecureAddress } from './redis-address.js'
-import { Connection, ReplyError, waitForRedis } from './redis-connection.js'
+import { Connection, waitForRedis } from './redis-connection.js'
 import { table } from './table.js'
 
 const HELP = `Usage: spillway demo [options]
@@ -42,21 +33,16 @@ not the server, and leaves nothing there.
 Exit codes: 1 Redis cannot be used, 2 invalid arguments, 130 Ctrl-C.
 `
 
-const { prefix: _, ...REDIS } = REDIS_OPTIONS
-const OPTIONS: Record<string, Option> = { ...REDIS, help: { example: '--help', short: 'h' } }
+const { prefix: _, ...OPTIONS } = REDIS_OPTIONS
 
 export const demoCommand: Command = {
   summary: 'shows in a few seconds what a limit does, also while Redis hangs',
   help: HELP,
+  options: OPTIONS,
 
-  async run(args, terminal, interrupted) {
-    const given = readArguments(args, OPTIONS)
-    if (given.has('help')) {
-      await write(terminal.stdout, HELP)
-      return EXIT.ok
-    }
+  async run(given, terminal, interrupted) {
     if (given.positionals.length > 0) {
-      throw new UsageError(`given ${shownGiven(given.positionals[0])}, expected options only, like: spillway demo`)
+      throw new UsageError(`given ${shownArgument(given.positionals[0])}, expected options only, like: spillway demo`)
     }
     // Read first: a wrong URL is told before anything is shown.
     const address = given.has('redis') ? readRedis('demo', given, terminal).address : undefined
@@ -215,7 +201,7 @@ async function showOutage(screen: Screen, given: SecureAddress | undefined): Pro
 }
 
 async function playOutage(screen: Screen, connection: Connection): Promise<void> {
-  const store = new RedisStore(clientOver(connection), { prefix: 'spillway-demo' })
+  const store = new RedisStore(connection.client(false), { prefix: 'spillway-demo' })
   // With an observer, the outage is not printed as a warning.
   const limiter = new RateLimiter({ name: 'demo', policy: '10/1s', store, observer: {}, denyCache: false })
   const made: Array<{ readonly at: number; readonly tookMs: number; readonly source: string }> = []
@@ -253,22 +239,6 @@ async function playOutage(screen: Screen, connection: Connection): Promise<void>
   await screen.say(table(rows, ['left', 'left', 'left', 'right', 'right']).join('\n'))
   await screen.say(`
 A decision takes at most its deadline, 50 ms; after some of them nobody waits for Redis any more. Meanwhile each process keeps the limit by itself.`)
-}
-
-/** Our own connection as a client with the calls of ioredis that a store needs, so that the demo needs no installed client. */
-function clientOver(connection: Connection): object {
-  const run = async (command: string, script: string, ...rest: readonly (string | number)[]) => {
-    const reply = await connection.ask(command, script, ...rest)
-    if (reply instanceof ReplyError) throw reply
-    return reply
-  }
-  return {
-    status: 'ready',
-    evalsha: (sha1: string, ...rest: (string | number)[]) => run('EVALSHA', sha1, ...rest),
-    eval: (source: string, ...rest: (string | number)[]) => run('EVAL', source, ...rest),
-    connect: async () => {},
-    on: () => {},
-  }
 }
 
 /** A server of its own, which keeps nothing, on a free port; undefined if none is installed. */

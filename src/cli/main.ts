@@ -3,7 +3,7 @@ import { realpathSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { PolicyError, SpillwayError } from '../core/errors.js'
 import { printable } from '../core/printable.js'
-import { type Command, EXIT, shownGiven, UsageError, write } from './arguments.js'
+import { type Command, EXIT, runCommand, shownArgument, UsageError, write } from './arguments.js'
 import { dashboardCommand } from './dashboard/dashboard-command.js'
 import { demoCommand } from './demo.js'
 import { doctorCommand } from './doctor/doctor-command.js'
@@ -31,7 +31,7 @@ async function main(args: readonly string[]): Promise<number> {
   if (name === '--version') return print(`${version()}\n`)
   const command = name !== undefined && Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
   if (command) return run(name, command, rest)
-  const given = name === undefined ? 'given no command' : `unknown command ${shownGiven(name)}`
+  const given = name === undefined ? 'given no command' : `unknown command ${shownArgument(name)}`
   return complain(
     'spillway',
     `${given}, expected ${Object.keys(COMMANDS).join(', ')}, --help or --version, like: spillway --help`,
@@ -44,7 +44,7 @@ async function run(name: string, command: Command, args: readonly string[]): Pro
   // Once: a second Ctrl-C has its normal effect.
   process.once('SIGINT', () => interrupted.abort())
   try {
-    return await command.run(args, process, interrupted.signal)
+    return await runCommand(command, args, process, interrupted.signal)
   } catch (error) {
     const isUsage = error instanceof UsageError || error instanceof PolicyError
     if (error instanceof SpillwayError)

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { createSecureContext } from 'node:tls'
-import { type Arguments, type Option, shownGiven, type Terminal, UsageError } from './arguments.js'
+import { type Arguments, type Option, shownArgument, type Terminal, UsageError } from './arguments.js'
 
 const EXPECTED =
   'expected a URL like redis://127.0.0.1:6379, rediss://user:password@redis.example:6380/2 or redis://[::1]:6379'
@@ -142,6 +142,8 @@ function readFile(given: Arguments, option: 'cacert' | 'cert' | 'key'): Buffer |
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     const { value, example } = REDIS_OPTIONS[option]
-    throw new UsageError(`--${option}: cannot read ${shownGiven(path)} (${code}), expected ${value}, like ${example}`)
+    throw new UsageError(
+      `--${option}: cannot read ${shownArgument(path)} (${code}), expected ${value}, like ${example}`,
+    )
   }
 }

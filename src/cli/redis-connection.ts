@@ -58,7 +58,7 @@ export function troubleOf(error: unknown): {
   return { text: error.message, remedy, mayPass: error.mayPass }
 }
 
-export interface Patience {
+export interface ReplyLimits {
   /** Timeout of connecting, and of each answer. */
   readonly answerMs: number
   readonly interrupted: AbortSignal
@@ -67,6 +67,7 @@ export interface Patience {
 interface Waiting {
   resolve(reply: Reply): void
   reject(error: Error): void
+  readonly timer: NodeJS.Timeout
 }
 
 /**
@@ -80,18 +81,18 @@ export class Connection {
 
   private constructor(
     readonly socket: Socket,
-    readonly patience: Patience,
+    readonly limits: ReplyLimits,
   ) {
     socket.on('data', bytes => this.#take(bytes))
     socket.on('error', error => this.#fail(error))
     socket.on('close', () => this.#fail(new ConnectionError(REASONS.ECONNRESET, true)))
-    patience.interrupted.addEventListener('abort', this.#interrupt)
+    limits.interrupted.addEventListener('abort', this.#interrupt)
   }
 
   /** Connects, logs in and makes sure that the server serves. Rejects with `ConnectionError`, or with the server's `ReplyError`. */
-  static async open(address: SecureAddress, patience: Patience): Promise<Connection> {
-    const socket = await dial(address, patience)
-    const connection = new Connection(socket, patience)
+  static async open(address: SecureAddress, limits: ReplyLimits): Promise<Connection> {
+    const socket = await dial(address, limits)
+    const connection = new Connection(socket, limits)
     try {
       await connection.#introduce(address)
       return connection
@@ -105,24 +106,33 @@ export class Connection {
   ask(...command: readonly (string | number)[]): Promise<Reply> {
     if (this.#fault) return Promise.reject(this.#fault)
     return new Promise((resolve, reject) => {
-      const { answerMs } = this.patience
+      const { answerMs } = this.limits
       const timer = setTimeout(
         () => this.#fail(new ConnectionError(`it did not answer ${command[0]} within ${answerMs} ms`, true)),
         answerMs,
       )
-      const settle = () => clearTimeout(timer)
-      this.#waiting.push({
-        resolve: reply => {
-          settle()
-          resolve(reply)
-        },
-        reject: error => {
-          settle()
-          reject(error)
-        },
-      })
+      this.#waiting.push({ resolve, reject, timer })
       this.socket.write(encoded(command))
     })
+  }
+
+  /** As `ask`, and rejects with the server's error. */
+  async demand(...command: readonly (string | number)[]): Promise<Reply> {
+    const reply = await this.ask(...command)
+    if (reply instanceof ReplyError) throw reply
+    return reply
+  }
+
+  /** A client with the calls of ioredis that a store needs, so that a real store can use this connection. */
+  client(isCluster: boolean): object {
+    return {
+      status: 'ready',
+      isCluster,
+      evalsha: (...words: (string | number)[]) => this.demand('EVALSHA', ...words),
+      eval: (...words: (string | number)[]) => this.demand('EVAL', ...words),
+      connect: () => Promise.resolve(),
+      on() {},
+    }
   }
 
   close(): void {
@@ -130,14 +140,9 @@ export class Connection {
   }
 
   async #introduce({ username, password, db }: SecureAddress): Promise<void> {
-    if (password !== undefined) {
-      const reply = await this.ask('AUTH', ...(username === undefined ? [password] : [username, password]))
-      if (reply instanceof ReplyError) throw reply
-    }
-    if (db !== 0) {
-      const reply = await this.ask('SELECT', db)
-      if (reply instanceof ReplyError) throw reply
-    }
+    if (password !== undefined)
+      await this.demand('AUTH', ...(username === undefined ? [password] : [username, password]))
+    if (db !== 0) await this.demand('SELECT', db)
     const pong = await this.ask('PING')
     // A user without permission for PING may still have all permissions that are needed.
     if (pong instanceof ReplyError && !pong.message.startsWith('NOPERM')) throw pong
@@ -145,7 +150,11 @@ export class Connection {
 
   #take(bytes: Buffer): void {
     try {
-      for (const reply of this.#reader.push(bytes)) this.#waiting.shift()?.resolve(reply)
+      for (const reply of this.#reader.push(bytes)) {
+        const waiting = this.#waiting.shift()
+        clearTimeout(waiting?.timer)
+        waiting?.resolve(reply)
+      }
     } catch (error) {
       this.#fail(error as Error)
     }
@@ -156,13 +165,16 @@ export class Connection {
   #fail(error: Error): void {
     if (this.#fault) return
     this.#fault = connectionError(error)
-    this.patience.interrupted.removeEventListener('abort', this.#interrupt)
+    this.limits.interrupted.removeEventListener('abort', this.#interrupt)
     this.socket.destroy()
-    for (const { reject } of this.#waiting.splice(0)) reject(this.#fault)
+    for (const { reject, timer } of this.#waiting.splice(0)) {
+      clearTimeout(timer)
+      reject(this.#fault)
+    }
   }
 }
 
-function dial(address: SecureAddress, { answerMs, interrupted }: Patience): Promise<Socket> {
+function dial(address: SecureAddress, { answerMs, interrupted }: ReplyLimits): Promise<Socket> {
   const { host, port } = address
   const tls = tlsOptionsOf(address)
   return new Promise((resolve, reject) => {

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { createServer } from 'node:tls'
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
-import type { Command, Terminal } from '../../src/cli/arguments.js'
+import { type Command, runCommand, type Terminal } from '../../src/cli/arguments.js'
 import { doctorCommand } from '../../src/cli/doctor/doctor-command.js'
 import { readAddress, shownAddress } from '../../src/cli/redis-address.js'
 import { replayCommand } from '../../src/cli/replay/replay-command.js'
@@ -39,7 +39,7 @@ const COMMANDS = { doctor: doctorCommand, replay: replayCommand }
 async function outputOf(command: Command, args: readonly string[]): Promise<string> {
   const output = new PassThrough()
   const terminal = { stdin: process.stdin, stdout: output, stderr: output, env: {} } as unknown as Terminal
-  const failed = await command.run(args, terminal, new AbortController().signal).then(
+  const failed = await runCommand(command, args, terminal, new AbortController().signal).then(
     () => '',
     (error: unknown) => {
       expect(error).toBeInstanceOf(SpillwayError)

@@ -7,7 +7,7 @@ import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import { SpillwayError } from '../../core/errors.js'
 import { handlerOf } from '../../dashboard/server/handler.js'
-import { type Command, EXIT, type Option, readArguments, shownGiven, UsageError, write } from '../arguments.js'
+import { type Command, EXIT, type Option, shownArgument, UsageError, write } from '../arguments.js'
 import { REDIS_HELP, REDIS_OPTIONS, readRedis, type SecureAddress, tlsOptionsOf } from '../redis-address.js'
 import { waitForRedis } from '../redis-connection.js'
 
@@ -173,19 +173,14 @@ const OPTIONS: Record<string, Option> = {
   ...REDIS_OPTIONS,
   port: { value: 'a port', example: '--port 4400' },
   write: { example: '--write' },
-  help: { example: '--help', short: 'h' },
 }
 
 export const dashboardCommand: Command = {
   summary: 'shows in a browser which keys are limited, by which limits, and why',
   help: HELP,
+  options: OPTIONS,
 
-  async run(args, terminal, interrupted) {
-    const given = readArguments(args, OPTIONS)
-    if (given.has('help')) {
-      await write(terminal.stdout, HELP)
-      return EXIT.ok
-    }
+  async run(given, terminal, interrupted) {
     const { address, prefix } = readRedis('dashboard', given, terminal)
     const port = portOf(given.values('port')[0])
     const connect = installedClient()
@@ -235,7 +230,7 @@ function portOf(given: string | undefined): number {
   const port = Number(given)
   if (/^\d{1,5}$/.test(given) && port <= 65_535) return port
   throw new UsageError(
-    `--port: given ${shownGiven(given)}, expected a port from 0 to 65535, like ${OPTIONS.port.example}`,
+    `--port: given ${shownArgument(given)}, expected a port from 0 to 65535, like ${OPTIONS.port.example}`,
   )
 }
 

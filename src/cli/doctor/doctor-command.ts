@@ -1,4 +1,4 @@
-import { type Command, EXIT, type Option, readArguments, type Terminal, write } from '../arguments.js'
+import { type Command, EXIT, type Option, type Terminal, write } from '../arguments.js'
 import {
   hostAndPort,
   REDIS_HELP,
@@ -7,7 +7,7 @@ import {
   type SecureAddress,
   shownAddress,
 } from '../redis-address.js'
-import { Connection, fieldsOf, type Patience, type Reply, troubleOf, WaitNotice } from '../redis-connection.js'
+import { Connection, fieldsOf, type Reply, type ReplyLimits, troubleOf, WaitNotice } from '../redis-connection.js'
 import { type Diagnosis, diagnosisAsJson, diagnosisAsText, type Finding, hasProblem, problem } from './diagnosis.js'
 import { channelFinding, scriptFinding } from './permissions.js'
 import {
@@ -28,16 +28,16 @@ import {
 export async function examine(
   address: SecureAddress,
   prefix: string,
-  patience: Patience,
+  limits: ReplyLimits,
   reached = () => {},
 ): Promise<Finding[]> {
   const findings: Finding[] = []
   try {
-    const connection = await Connection.open(address, patience).finally(reached)
+    const connection = await Connection.open(address, limits).finally(reached)
     const others = await examineNode(connection, address, prefix, findings)
     const looks = others.map(async other => {
       const found: Finding[] = []
-      await Connection.open(other, patience)
+      await Connection.open(other, limits)
         .then(opened => examineNode(opened, other, prefix, found))
         .catch(error => found.push(unreachable(error)))
       const node = hostAndPort(other.host, other.port)
@@ -72,7 +72,7 @@ async function examineNode(
     findings.push(memoryFinding(server), persistenceFinding(server), ...connectionFindings(server))
     findings.push(await latencyFinding(connection), await slownessFinding(connection), await clockFinding(connection))
     if (server.info('role') !== 'slave') findings.push(await scriptFinding(connection, prefix, isCluster))
-    findings.push(await channelFinding(address, prefix, connection.patience), await lifetimeFinding(connection, prefix))
+    findings.push(await channelFinding(address, prefix, connection.limits), await lifetimeFinding(connection, prefix))
     return isCluster ? otherPrimaries(await connection.ask('CLUSTER', 'SLOTS'), address, server.info('tcp_port')) : []
   } finally {
     connection.close()
@@ -125,19 +125,14 @@ Exit codes: 0 no problem, 1 a problem, 2 invalid arguments, 130 Ctrl-C.
 const OPTIONS: Record<string, Option> = {
   ...REDIS_OPTIONS,
   json: { example: '--json' },
-  help: { example: '--help', short: 'h' },
 }
 
 export const doctorCommand: Command = {
   summary: 'finds Redis misconfigurations and explains the fix',
   help: HELP,
+  options: OPTIONS,
 
-  async run(args, terminal, interrupted) {
-    const given = readArguments(args, OPTIONS)
-    if (given.has('help')) {
-      await write(terminal.stdout, HELP)
-      return EXIT.ok
-    }
+  async run(given, terminal, interrupted) {
     const { address, prefix } = readRedis('doctor', given, terminal)
 
     const startedAt = performance.now()

@@ -8,14 +8,14 @@ import { RedisStore } from '../../stores/redis/redis-store.js'
 import type { Charge } from '../../stores/store.js'
 import { lineAnswer } from '../../waiting/line-answer.js'
 import type { SecureAddress } from '../redis-address.js'
-import { Connection, type Patience, ReplyError } from '../redis-connection.js'
+import { Connection, ReplyError, type ReplyLimits } from '../redis-connection.js'
 import { type Finding, ok, problem, warning } from './diagnosis.js'
 
 const SCRIPTS = 'scripts'
 /** A cluster node has only some of the keys: the doctor tries this many to find one of its keys. */
 const MOST_KEYS = 200
 /** How long an ask of a waiting line may take. */
-const PATIENCE_MS = 1000
+const SCRIPT_TIMEOUT_MS = 1000
 
 type Operation = readonly [name: string, act: (store: RedisStore, charges: readonly Charge[]) => Promise<unknown>]
 
@@ -38,7 +38,7 @@ const OPERATIONS: readonly Operation[] = [
 
 /** Checks the permissions that limiters need by trying everything, with a key that expires within seconds. */
 export async function scriptFinding(connection: Connection, prefix: string, cluster: boolean): Promise<Finding> {
-  const store = new RedisStore(clientOf(connection, cluster), { prefix })
+  const store = new RedisStore(connection.client(cluster), { prefix })
   store.onlyInspects = true
   const key = await ownKey(store)
   if (key === undefined) {
@@ -63,9 +63,9 @@ export async function scriptFinding(connection: Connection, prefix: string, clus
 }
 
 /** Checks the permission for the channels that wake waiters of `acquire` and announce resets. */
-export async function channelFinding(address: SecureAddress, prefix: string, patience: Patience): Promise<Finding> {
+export async function channelFinding(address: SecureAddress, prefix: string, limits: ReplyLimits): Promise<Finding> {
   const [turns, resets] = [`${keySegment(prefix)}!turns:`, `${keySegment(prefix)}!resets`]
-  const listener = await Connection.open(address, patience)
+  const listener = await Connection.open(address, limits)
   try {
     const refusals: string[] = []
     for (const [channel, lost] of [
@@ -97,7 +97,7 @@ async function wait(store: RedisStore, charges: readonly Charge[]): Promise<void
   const ask = (number: number, stamp: string, changes: string) =>
     line.ask(
       { member, replaces: '', words: [member, String(number), stamp, '', '', changes] },
-      performance.now() + PATIENCE_MS,
+      performance.now() + SCRIPT_TIMEOUT_MS,
     )
   // Some of the four have to wait, and leave the line again.
   const reply = await ask(1, '', waiters.map(waiter => `j\n${waiter}\n\n-1\n`).join(''))
@@ -119,23 +119,6 @@ async function ownKey(store: RedisStore): Promise<Pick<Charge, 'key' | 'limiter'
     return charge
   }
   return undefined
-}
-
-/** A client object over our connection, so that a real store can use it. */
-function clientOf(connection: Connection, isCluster: boolean): object {
-  const send = async (...command: (string | number)[]) => {
-    const reply = await connection.ask(...command)
-    if (reply instanceof ReplyError) throw reply
-    return reply
-  }
-  return {
-    status: 'ready',
-    isCluster,
-    evalsha: (...words: (string | number)[]) => send('EVALSHA', ...words),
-    eval: (...words: (string | number)[]) => send('EVAL', ...words),
-    connect: () => Promise.resolve(),
-    on() {},
-  }
 }
 
 /** The server's message without the position in the script. */

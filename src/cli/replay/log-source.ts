@@ -3,7 +3,7 @@ import { addAbortSignal, pipeline, type Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import type { Clock } from '../../core/clock.js'
 import { SpillwayError } from '../../core/errors.js'
-import { shownGiven } from '../arguments.js'
+import { shownArgument } from '../arguments.js'
 import { count, sizeOf } from '../table.js'
 
 const NEWLINE = 10
@@ -199,12 +199,12 @@ export class LogSource {
     const foreign = FOREIGN.find(({ magic }) => startsWith(head, magic))
     if (foreign) {
       throw new LogError(
-        `${shownGiven(this.name)} is compressed with ${foreign.name}: expected text or gzip, like: ${foreign.command} FILE | spillway replay -`,
+        `${shownArgument(this.name)} is compressed with ${foreign.name}: expected text or gzip, like: ${foreign.command} FILE | spillway replay -`,
       )
     }
     if (UTF_16.some(mark => startsWith(head, mark))) {
       throw new LogError(
-        `${shownGiven(this.name)} is UTF-16: expected UTF-8 or ASCII, like: iconv -f UTF-16 -t UTF-8 FILE | spillway replay -`,
+        `${shownArgument(this.name)} is UTF-16: expected UTF-8 or ASCII, like: iconv -f UTF-16 -t UTF-8 FILE | spillway replay -`,
       )
     }
     const all = joined(head, stored)
@@ -215,7 +215,7 @@ export class LogSource {
 
   #faultOf(error: unknown): LogError {
     if (error instanceof LogError) return error
-    return new LogError(`cannot read ${shownGiven(this.name)} to its end: ${reasonOf(error)}`, { cause: error })
+    return new LogError(`cannot read ${shownArgument(this.name)} to its end: ${reasonOf(error)}`, { cause: error })
   }
 }
 
@@ -236,7 +236,7 @@ export async function openLog(path: string, standardInput: Readable): Promise<Lo
     )
   } catch (error) {
     throw new LogError(
-      `cannot read ${shownGiven(path)}: ${reasonOf(error)}; expected an access log, like /var/log/nginx/access.log, or - for standard input`,
+      `cannot read ${shownArgument(path)}: ${reasonOf(error)}; expected an access log, like /var/log/nginx/access.log, or - for standard input`,
       { cause: error },
     )
   }

@@ -155,7 +155,7 @@ const ALL_OTHERS = '(all others)'
 export const NO_KEY = -1
 
 /** Counts for the HTML page, beyond those of every report. */
-export class HtmlDetails {
+export class SubjectCounts {
   readonly #waits: readonly WaitCounts[]
   readonly #keys: Subjects
   readonly #others: Subjects

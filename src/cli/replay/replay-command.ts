@@ -2,11 +2,11 @@ import { monotonicClock } from '../../core/clock.js'
 import { ALGORITHM_NAMES, parsePolicy } from '../../core/limit.js'
 import { IPV6_SUBNET } from '../../http/address/address.js'
 import {
+  type Arguments,
   type Command,
   EXIT,
   type Option,
-  readArguments,
-  shownGiven,
+  shownArgument,
   type Terminal,
   UsageError,
   write,
@@ -31,7 +31,6 @@ const OPTIONS: Record<string, Option> = {
   'ipv6-subnet': { value: 'the bits of a network, 1 to 128, or "false"', example: '--ipv6-subnet 64' },
   json: { example: '--json' },
   html: { value: 'a file to write', example: '--html report.html' },
-  help: { example: '--help', short: 'h' },
 }
 
 interface ReplayArguments extends ReplayOptions {
@@ -42,10 +41,8 @@ interface ReplayArguments extends ReplayOptions {
   readonly html: string | undefined
 }
 
-/** undefined: help was asked for. Throws `UsageError`, or `PolicyError` for a policy that is none. */
-export function readReplayArguments(args: readonly string[]): ReplayArguments | undefined {
-  const found = readArguments(args, OPTIONS)
-  if (found.has('help')) return undefined
+/** Throws `UsageError`, or `PolicyError` for a policy that is none. */
+export function readReplayArguments(found: Arguments): ReplayArguments {
   const [file, ...others] = found.positionals
   if (file === undefined || file === '')
     throw new UsageError(`given no FILE, expected an access log or - for standard input, like: ${EXAMPLE}`)
@@ -93,7 +90,7 @@ function subnetOf(text = `${IPV6_SUBNET}`): number | false {
 
 function wrong(option: string, given: string): UsageError {
   const { value, example } = OPTIONS[option]
-  return new UsageError(`--${option}: given ${shownGiven(given)}, expected ${value}, like ${example}`)
+  return new UsageError(`--${option}: given ${shownArgument(given)}, expected ${value}, like ${example}`)
 }
 
 /** Apache writes 8190 bytes each of request line, referer and agent, four bytes for one where it escapes. */
@@ -137,13 +134,10 @@ Exit codes: 0 done, 1 the log cannot be read or holds no request, 2 invalid argu
 export const replayCommand: Command = {
   summary: 'computes from an access log what a policy would have refused',
   help: HELP,
+  options: OPTIONS,
 
-  async run(args, terminal, interrupted) {
-    const given = readReplayArguments(args)
-    if (given === undefined) {
-      await write(terminal.stdout, HELP)
-      return EXIT.ok
-    }
+  async run(found, terminal, interrupted) {
+    const given = readReplayArguments(found)
     const log = await openLog(given.file, terminal.stdin)
     try {
       if (given.html !== undefined) await checkPageFile(given.html, given.file)
@@ -155,7 +149,7 @@ export const replayCommand: Command = {
     const fault = await readAll(log, replay, terminal, interrupted)
     const report = replay.finish({ complete: fault === undefined && !interrupted.aborted })
     if (report.complete && report.requests === 0 && report.skipped.lines > 0) {
-      throw new LogError(unreadable(report, shownGiven(log.name)))
+      throw new LogError(unreadable(report, shownArgument(log.name)))
     }
     // After a fault, the report of the lines read before comes first; the error message comes last, where it is visible.
     if (fault === undefined || replay.lines > 0) {

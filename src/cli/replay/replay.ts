@@ -5,12 +5,12 @@ import { MemoryStore } from '../../stores/memory/memory-store.js'
 import { ManualClock } from '../../testing.js'
 import { AccessLogLine, type KeyOfLine, keyOfLine, type Subject } from './access-log.js'
 import type { LineReader } from './log-source.js'
-import { HtmlDetails, KeyTable, MOST_KEYS, NO_KEY, Ranking } from './ranking.js'
+import { KeyTable, MOST_KEYS, NO_KEY, Ranking, SubjectCounts } from './ranking.js'
 import type { Report, TrialResult } from './report.js'
 import { ALL, OF_ALL, TimeRows } from './timeline.js'
 
 /** One policy under trial: its own counts in its own store, given the same requests as the other policies. */
-class PolicyTrial {
+class PolicySimulation {
   denied = 0
   deniedKeys = 0
   readonly #deniedById: number[] = []
@@ -62,7 +62,7 @@ function longestWait(verdicts: readonly Verdict[]): number {
  * passed on each time the space is full, so that an entry is sorted correctly if it is at most half of `capacity` entries late. An entry that is
  * later still gets the second that is already reached: time does not run back.
  */
-export class TimeOrder {
+export class LogSorter {
   /** Entries that came earlier than the one before them. */
   outOfOrder = 0
   /** Entries that came too late to find their place. */
@@ -175,10 +175,10 @@ export class Replay implements LineReader {
   readonly #keyOf: KeyOfLine
   readonly #keys: KeyTable
   readonly #requestsById: number[] = []
-  readonly #order: TimeOrder
-  readonly #trials: readonly PolicyTrial[]
+  readonly #order: LogSorter
+  readonly #trials: readonly PolicySimulation[]
   readonly #timeline: TimeRows
-  readonly #details: HtmlDetails | undefined
+  readonly #details: SubjectCounts | undefined
   /** Of the request that is judged, under each policy. */
   readonly #waits: number[]
   readonly #refused: boolean[]
@@ -195,13 +195,13 @@ export class Replay implements LineReader {
     this.#options = options
     this.#keyOf = keyOfLine(options.by, options.ipv6Subnet)
     this.#keys = new KeyTable(options.mostKeys)
-    this.#order = new TimeOrder(options.heldLines ?? HELD_LINES, (second, id, other) => this.#judge(second, id, other))
-    this.#trials = options.policies.map(({ text, policy }) => new PolicyTrial(text, policy, this.#clock))
+    this.#order = new LogSorter(options.heldLines ?? HELD_LINES, (second, id, other) => this.#judge(second, id, other))
+    this.#trials = options.policies.map(({ text, policy }) => new PolicySimulation(text, policy, this.#clock))
     this.#timeline = new TimeRows(this.#trials.length, OF_ALL)
     this.#waits = new Array<number>(this.#trials.length).fill(0)
     this.#refused = new Array<boolean>(this.#trials.length).fill(false)
     if (options.details !== undefined)
-      this.#details = new HtmlDetails(options.by, options.ipv6Subnet, this.#trials.length)
+      this.#details = new SubjectCounts(options.by, options.ipv6Subnet, this.#trials.length)
   }
 
   /** Throws `TooManyKeysError` when a key is one too many; the report of the lines before can still be had. */
@@ -279,12 +279,12 @@ export class Replay implements LineReader {
     for (let i = 0; i < this.#trials.length; i++) this.#waits[i] = this.#trials[i].waitOf(key, id)
   }
 
-  #resultOf(trial: PolicyTrial, top: number): TrialResult {
+  #resultOf(trial: PolicySimulation, top: number): TrialResult {
     const { text, policy, denied, deniedKeys } = trial
     return { text, policy, denied, deniedKeys, top: this.#topBy([trial], top) }
   }
 
-  #topBy(trials: readonly PolicyTrial[], most: number) {
+  #topBy(trials: readonly PolicySimulation[], most: number) {
     const ranking = new Ranking(most)
     for (let id = 0; id < this.#keys.size; id++) {
       ranking.add({

@@ -4,7 +4,7 @@ import { basename, dirname } from 'node:path'
 import { SpillwayError } from '../../core/errors.js'
 import { printable, printableJson } from '../../core/printable.js'
 import { pageFiles } from '../../dashboard/page-files.js'
-import { shownGiven, UsageError } from '../arguments.js'
+import { shownArgument, UsageError } from '../arguments.js'
 import type { Report, TrialResult } from './report.js'
 
 /** One object for one policy, a list for several. */
@@ -123,6 +123,6 @@ async function told<Result>(file: string, write: () => Promise<Result>): Promise
   try {
     return await write()
   } catch (cause) {
-    throw new SpillwayError(`cannot write ${shownGiven(file)}: ${(cause as Error).message}`, { cause })
+    throw new SpillwayError(`cannot write ${shownArgument(file)}: ${(cause as Error).message}`, { cause })
   }
 }

@@ -1,12 +1,12 @@
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { TimeOrder } from '../../../src/cli/replay/replay.js'
+import { LogSorter } from '../../../src/cli/replay/replay.js'
 
 type Given = Array<{ second: number; id: number }>
 
 function ordered(seconds: readonly number[], capacity: number) {
   const given: Given = []
-  const order = new TimeOrder(capacity, (second, id) => given.push({ second, id }))
+  const order = new LogSorter(capacity, (second, id) => given.push({ second, id }))
   seconds.forEach((second, id) => {
     order.push(second, id)
   })
