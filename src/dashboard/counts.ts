@@ -36,7 +36,7 @@ export const COUNTED = ['allowed', 'refused', 'shadow', 'memory', 'redis', 'leas
 /** One number for each of `COUNTED`. */
 export type Counts = Float64Array
 
-const PLACES: Readonly<Record<string, number>> = {
+const SOURCE_INDEX: Readonly<Record<string, number>> = {
   memory: 3,
   redis: 4,
   lease: 5,
@@ -59,8 +59,8 @@ export function noCounts(): Counts {
 }
 
 /** The index of a decision's source; a user's own store counts as memory. */
-export function placeOfSource(source: string): number {
-  return PLACES[source] ?? 3
+export function sourceIndex(source: string): number {
+  return SOURCE_INDEX[source] ?? 3
 }
 
 export function countsText(counts: Counts): string {

@@ -51,7 +51,7 @@ export function stepOf(atMs: number): number {
 }
 
 /** The row with the sum of all decisions of all limiters. */
-export const EVERYTHING = '*'
+export const TOTAL_ROW = '*'
 
 const OBJECT_KINDS = ['rate', 'semaphore', 'queue'] as const
 export type ObjectKind = (typeof OBJECT_KINDS)[number]

@@ -131,11 +131,11 @@ export interface ChangeView {
   readonly before?: string
   readonly after?: string
   readonly until?: number
-  readonly undo?: Act
+  readonly undo?: ChangeRequest
 }
 
 /** The request of a page. */
-export interface Ask {
+export interface ViewRequest {
   readonly page: PageName
   /** Limits: which row is open; how many rows are wanted. */
   readonly open?: readonly string[]
@@ -153,7 +153,7 @@ export interface Ask {
 type KeyGiven = { readonly key: string } | { readonly ref: string }
 
 /** A change. */
-export type Act =
+export type ChangeRequest =
   | ({ readonly act: 'reset' | 'unblock'; readonly limiter: string } & KeyGiven)
   | ({ readonly act: 'block'; readonly limiter: string; readonly for: string } & KeyGiven)
   | ({
@@ -199,12 +199,12 @@ type UndoBlock = {
 } & KeyGiven
 
 /** The answer to a change. */
-export interface Done {
+export interface ChangeResult {
   /** In words, past tense. */
   readonly text: string
   /** Until when it holds. */
   readonly until?: number
-  readonly undo?: Act
+  readonly undo?: ChangeRequest
 }
 
 /** The answer to a request that was refused or failed. */

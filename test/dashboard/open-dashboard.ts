@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import type { DashboardOptions } from '../../src/dashboard/index.js'
 import { dashboard } from '../../src/dashboard/index.js'
 import type { View } from '../../src/dashboard/server/page-views.js'
-import type { Act, Ask, Done, Failure } from '../../src/dashboard/view.js'
+import type { ChangeRequest, ChangeResult, Failure, ViewRequest } from '../../src/dashboard/view.js'
 
 export interface Reply {
   readonly status: number
@@ -35,16 +35,21 @@ export class OpenDashboard {
     })
   }
 
-  async view<Page extends Ask['page']>(ask: Ask & { page: Page }): Promise<Extract<View, { page: Page }>> {
+  async view<Page extends ViewRequest['page']>(
+    ask: ViewRequest & { page: Page },
+  ): Promise<Extract<View, { page: Page }>> {
     const reply = await this.get('view', { 'x-spillway-request': encoded(ask) })
     if (reply.status !== 200) throw new Error(`${reply.status} ${reply.text}`)
     return JSON.parse(reply.text) as Extract<View, { page: Page }>
   }
 
   /** A change as the page sends it. */
-  async act(act: Act, headers: Record<string, string> = {}): Promise<Reply & Partial<Done & Failure>> {
+  async act(
+    act: ChangeRequest,
+    headers: Record<string, string> = {},
+  ): Promise<Reply & Partial<ChangeResult & Failure>> {
     const reply = await this.send('POST', 'act', { 'x-spillway-request': encoded(act), ...headers })
-    return { ...reply, ...(JSON.parse(reply.text) as Partial<Done & Failure>) }
+    return { ...reply, ...(JSON.parse(reply.text) as Partial<ChangeResult & Failure>) }
   }
 
   get(path: string, headers: Record<string, string> = {}): Promise<Reply> {

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, tes
 import type { Observer } from '../../src/core/observer.js'
 import { type DashboardOptions, reporter } from '../../src/dashboard/index.js'
 import { Reports } from '../../src/dashboard/server/reports.js'
-import type { Act } from '../../src/dashboard/view.js'
+import type { ChangeRequest } from '../../src/dashboard/view.js'
 import { DelayQueue, MemoryStore, RateLimiter, RedisStore, Semaphore, SharedRateLimiter } from '../../src/index.js'
 import { LivePolicies } from '../../src/live/index.js'
 import { LiveRecords } from '../../src/live/live-records.js'
@@ -340,15 +340,15 @@ describe('keys', () => {
     const short = await page.act({ act: 'block', limiter: 'login', key: 'k', for: '10m' })
     expect(await ends()).toEqual([10, 'ann'])
     // Another block than the first stands there by now.
-    expect(await page.act(long.undo as Act)).toMatchObject({
+    expect(await page.act(long.undo as ChangeRequest)).toMatchObject({
       status: 400,
       error: expect.stringContaining('another block'),
     })
-    expect((await page.act(short.undo as Act)).status).toBe(200)
+    expect((await page.act(short.undo as ChangeRequest)).status).toBe(200)
     expect(await ends()).toEqual([7 * 1440, 'ann'])
     const ended = await page.act({ act: 'unblock', limiter: 'login', key: 'k' })
     expect(await ends()).toEqual([undefined, undefined])
-    expect((await page.act(ended.undo as Act)).status).toBe(200)
+    expect((await page.act(ended.undo as ChangeRequest)).status).toBe(200)
     expect(await ends()).toEqual([7 * 1440, 'ann'])
     await page.act({ act: 'unblock', limiter: 'login', key: 'k' })
     await login.block('k', '2h')
@@ -471,11 +471,15 @@ describe('live limits', () => {
     ] as const) {
       const done = await page.act({ ...act, limiter: 'api' })
       expect(done.status).toBe(200)
-      const undone = await page.act(done.undo as Act)
+      const undone = await page.act(done.undo as ChangeRequest)
       expect([undone.status, await held()]).toEqual([200, before])
       // Undoing the undoing is the change once more.
-      const again = await page.act(undone.undo as Act)
-      expect([again.status, (await page.act(again.undo as Act)).status, await held()]).toEqual([200, 200, before])
+      const again = await page.act(undone.undo as ChangeRequest)
+      expect([again.status, (await page.act(again.undo as ChangeRequest)).status, await held()]).toEqual([
+        200,
+        200,
+        before,
+      ])
     }
     expect(before.temporary?.untilMs).toBe(end?.getTime())
   })
@@ -484,7 +488,7 @@ describe('live limits', () => {
     const { live, page, held } = await startWithApi('100/1m')
     const ann = await page.act({ act: 'set-limit', limiter: 'api', policy: '200/1m' })
     await live.set('api', '1/1m', { by: 'deploy-script' })
-    expect(await page.act(ann.undo as Act)).toMatchObject({
+    expect(await page.act(ann.undo as ChangeRequest)).toMatchObject({
       status: 400,
       error: 'api was changed again by deploy-script since: look at the changes, and change it anew',
     })

@@ -141,6 +141,11 @@ export function promiseWords(limit: LimitFacts): string {
   return `${count(quota)} per ${window}, evenly, at most ${count(burst)} waiting`
 }
 
+/** A policy as it is promised: '100 in any minute and 1 000 in any hour'. */
+export function policyWords(policy: readonly LimitFacts[]): string {
+  return policy.map(promiseWords).join(' and ')
+}
+
 /** '1 process', '14 processes'. */
 export function plural(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`

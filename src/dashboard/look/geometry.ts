@@ -4,7 +4,7 @@
 export type Values = readonly (number | null)[]
 
 /** The span of a chart in its own units; moments and values are placed in it. */
-export interface Frame {
+export interface ChartArea {
   readonly width: number
   readonly height: number
   /** The value at the upper edge; the lower edge is 0. */
@@ -32,7 +32,7 @@ export function stacked(lower: Values, upper: Values): Values {
 }
 
 /** The line through values; it has a gap where a value is null. */
-export function linePath(values: Values, frame: Frame): string {
+export function linePath(values: Values, frame: ChartArea): string {
   return runsOf(values)
     .map(
       run =>
@@ -44,7 +44,7 @@ export function linePath(values: Values, frame: Frame): string {
 }
 
 /** The area between values and the values below them, by default the lower edge. */
-export function areaPath(values: Values, frame: Frame, below?: Values): string {
+export function areaPath(values: Values, frame: ChartArea, below?: Values): string {
   return runsOf(values)
     .map(run => {
       const over = placesOf(run).map(x => pointAt(values, x, frame))
@@ -94,11 +94,11 @@ function runsOf(values: Values): number[][] {
   return runs
 }
 
-function pointAt(values: Values, x: number, frame: Frame): string {
+function pointAt(values: Values, x: number, frame: ChartArea): string {
   return point(x, values[Math.round(x)] ?? 0, values.length, frame)
 }
 
-function point(i: number, value: number, count: number, { width, height, top }: Frame): string {
+function point(i: number, value: number, count: number, { width, height, top }: ChartArea): string {
   // A chart of one value is as wide as that value.
   const x = (count < 2 ? i + 0.5 : Math.max(0, Math.min(1, place(i, count)))) * width
   const y = height - (Math.min(value, top) / top) * height

@@ -4,9 +4,9 @@ import { type ComponentChildren, createContext } from 'preact'
 import { useContext, useEffect, useRef, useState } from 'preact/hooks'
 import { parsePolicy } from '../../core/limit.js'
 import { livePolicy } from '../../live/live-limit.js'
-import { plural, promiseWords, when } from '../look/format.js'
-import type { Act, Done, KeyView, LiveView } from '../view.js'
-import { sendAct } from './connection.js'
+import { plural, policyWords, when } from '../look/format.js'
+import type { ChangeRequest, ChangeResult, KeyView, LiveView } from '../view.js'
+import { sendChange } from './connection.js'
 
 /** Fields of a dialogue by name. */
 type Values = Readonly<Record<string, string>>
@@ -31,7 +31,7 @@ export interface Plan {
   readonly sentence: (values: Values) => ComponentChildren
   /** Why it cannot be done with these values; undefined: it can. */
   readonly problem?: (values: Values) => string | undefined
-  readonly act: (values: Values) => Act
+  readonly act: (values: Values) => ChangeRequest
 }
 
 interface Acting {
@@ -45,7 +45,7 @@ interface Acting {
 export const ActingContext = createContext<Acting>({ may: false, noLive: undefined, processes: 0, ask: () => {} })
 
 /** A button that opens the dialogue of a change; nothing for users with access 'read'. */
-export function ActButton({
+export function ChangeButton({
   plan,
   children,
   kind = '',
@@ -87,11 +87,11 @@ function followers(processes: number): string {
 
 interface Told {
   readonly text: string
-  readonly undo?: Act
+  readonly undo?: ChangeRequest
 }
 
 /** The result of a change; its end by the clock of the reader. */
-function toldOf({ text, until, undo }: Done): Told {
+function toldOf({ text, until, undo }: ChangeResult): Told {
   return { text: until === undefined ? text : `${text} Until ${when(until, Date.now())}.`, undo }
 }
 
@@ -99,13 +99,13 @@ function toldOf({ text, until, undo }: Done): Told {
 export function useActing(done: () => void) {
   const [plan, setPlan] = useState<Plan | undefined>(undefined)
   const [told, setTold] = useState<Told | undefined>(undefined)
-  const carryOut = async (act: Act): Promise<Done> => {
-    const outcome = await sendAct(act)
+  const carryOut = async (act: ChangeRequest): Promise<ChangeResult> => {
+    const outcome = await sendChange(act)
     setTold(toldOf(outcome))
     done()
     return outcome
   }
-  const undo = async (act: Act) => {
+  const undo = async (act: ChangeRequest) => {
     try {
       const { text } = toldOf(await carryOut(act))
       setTold({ text: `Undone: ${text}` })
@@ -136,7 +136,15 @@ export function useActing(done: () => void) {
   return { ask: setPlan, elements }
 }
 
-function Dialogue({ plan, carryOut, close }: { plan: Plan; carryOut: (act: Act) => Promise<Done>; close: () => void }) {
+function Dialogue({
+  plan,
+  carryOut,
+  close,
+}: {
+  plan: Plan
+  carryOut: (act: ChangeRequest) => Promise<ChangeResult>
+  close: () => void
+}) {
   const dialog = useRef<HTMLDialogElement>(null)
   const [values, setValues] = useState<Values>(
     Object.fromEntries((plan.fields ?? []).map(({ name, value }) => [name, value])),
@@ -286,7 +294,8 @@ export function limitPlan(limiter: string, policy: string, processes: number, of
       const gone = vanished(limiter, policy, values.policy)
       return (
         <>
-          <Whom limiter={limiter} of={of} />: now {wordsOf(policy)}; then <strong>{wordsOf(values.policy)}</strong>
+          <Whom limiter={limiter} of={of} />: now {describePolicy(policy)}; then{' '}
+          <strong>{describePolicy(values.policy)}</strong>
           {values.for === '' ? ', until it is changed again' : `, for ${durationLabel(values.for)}`}.
           {gone !== '' && (
             <>
@@ -324,14 +333,14 @@ export function clearPlan(limiter: string, live: LiveView, processes: number, of
 }
 
 /** A policy in words. Only for one without `problemOf`. */
-function wordsOf(policy: string): string {
-  return parsePolicy(policy).map(promiseWords).join(' and ')
+function describePolicy(policy: string): string {
+  return policyWords(parsePolicy(policy))
 }
 
 function problemOf(policy: string): string | undefined {
   try {
     if (policy.trim() === '') return 'Type a limit, like 100/1m.'
-    wordsOf(policy)
+    describePolicy(policy)
     return undefined
   } catch (error) {
     return (error as Error).message
@@ -342,5 +351,5 @@ function problemOf(policy: string): string | undefined {
 function vanished(limiter: string, before: string, after: string): string {
   const kept = new Set(livePolicy(limiter, after).policy.map(({ name }) => name))
   const gone = livePolicy(limiter, before).policy.filter(({ name }) => !kept.has(name))
-  return gone.map(promiseWords).join(' and ')
+  return policyWords(gone)
 }

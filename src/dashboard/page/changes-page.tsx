@@ -1,7 +1,7 @@
 import { when } from '../look/format.js'
 import type { ChangesView } from '../server/page-views.js'
-import type { Act, ChangeView } from '../view.js'
-import { ActButton, type Plan } from './change-dialogs.js'
+import type { ChangeRequest, ChangeView } from '../view.js'
+import { ChangeButton, type Plan } from './change-dialogs.js'
 import { Table } from './table.js'
 import { KeyLink, Moment, Nothing, Panel } from './widgets.js'
 
@@ -50,7 +50,7 @@ export function ChangesPage({ view }: { view: ChangesView }) {
           ]}
           acts={change =>
             change.undo !== undefined && (
-              <ActButton plan={() => undoPlan(change, change.undo as Act)}>Take back…</ActButton>
+              <ChangeButton plan={() => undoPlan(change, change.undo as ChangeRequest)}>Take back…</ChangeButton>
             )
           }
         />
@@ -73,7 +73,7 @@ function After({ change: { after, until }, now }: { change: ChangeView; now: num
   )
 }
 
-function undoPlan({ what, subject, key, before }: ChangeView, undo: Act): Plan {
+function undoPlan({ what, subject, key, before }: ChangeView, undo: ChangeRequest): Plan {
   return {
     title: 'Take a change back',
     verb: 'Take back',

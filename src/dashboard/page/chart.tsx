@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks'
 import { clock, rate, span } from '../look/format.js'
 import {
   areaPath,
-  type Frame,
+  type ChartArea,
   indexAt,
   largest,
   linePath,
@@ -20,7 +20,7 @@ import type { Series } from '../view.js'
 interface Axes {
   /** How many moments there are. */
   readonly length: number
-  readonly frame: Frame
+  readonly frame: ChartArea
   value(value: number): string
   /** Whether half of `top` is written beside it. */
   readonly hasMiddle: boolean
@@ -106,7 +106,7 @@ function indexUnder(event: PointerEvent, length: number): number {
   return indexAt((event.clientX - box.left) / box.width, length)
 }
 
-function Cursor({ share, frame: { width, height } }: { share: number; frame: Pick<Frame, 'width' | 'height'> }) {
+function Cursor({ share, frame: { width, height } }: { share: number; frame: Pick<ChartArea, 'width' | 'height'> }) {
   return <line class="cursor" x1={share * width} y1="0" x2={share * width} y2={height} />
 }
 
@@ -142,7 +142,7 @@ function topOf({ allowed, refused }: Traffic): number {
 }
 
 function Paths({ allowed, refused, top }: Pick<Traffic, 'allowed' | 'refused'> & { top: number }) {
-  const frame: Frame = { width: WIDTH, height: HEIGHT, top }
+  const frame: ChartArea = { width: WIDTH, height: HEIGHT, top }
   const sum = stacked(allowed, refused)
   const refusing = whereAbove(refused, sum)
   return (

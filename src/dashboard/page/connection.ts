@@ -1,8 +1,8 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import type { View } from '../server/page-views.js'
-import type { Act, Ask, Done, Failure } from '../view.js'
+import type { ChangeRequest, ChangeResult, Failure, ViewRequest } from '../view.js'
 
-const PATIENCE_MS = 8000
+const REPLY_TIMEOUT_MS = 8000
 
 /** An answer of the server that says what is wrong. */
 class Refusal extends Error {
@@ -15,13 +15,13 @@ class Refusal extends Error {
 }
 
 /** What a page shows. Rejects with `Refusal`, or with the browser's error where the service does not answer. */
-function fetchView(ask: Ask, signal: AbortSignal): Promise<View> {
+function fetchView(ask: ViewRequest, signal: AbortSignal): Promise<View> {
   return request<View>('view', 'GET', ask, signal)
 }
 
 /** Carries out a change. */
-export function sendAct(act: Act): Promise<Done> {
-  return request<Done>('act', 'POST', act, AbortSignal.timeout(PATIENCE_MS))
+export function sendChange(act: ChangeRequest): Promise<ChangeResult> {
+  return request<ChangeResult>('act', 'POST', act, AbortSignal.timeout(REPLY_TIMEOUT_MS))
 }
 
 const SESSION = 'spillway-session'
@@ -54,7 +54,7 @@ async function request<T>(path: string, method: string, content: object, signal:
   const response = await fetch(path, {
     method,
     headers: { ...session(), 'x-spillway-request': base64url(JSON.stringify(content)) },
-    signal: AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]),
+    signal: AbortSignal.any([signal, AbortSignal.timeout(REPLY_TIMEOUT_MS)]),
   })
   if (response.ok) return (await response.json()) as T
   const text = await response.text()
@@ -91,13 +91,13 @@ export interface Polled {
 }
 
 /** Asks for a page at once and then every two seconds while the document is visible; never two questions at a time. */
-export function usePolling(ask: Ask): Polled {
+export function usePolling(ask: ViewRequest): Polled {
   const [state, setState] = useState<Omit<Polled, 'refresh'>>({ view: undefined, receivedAt: 0, failing: undefined })
   const kick = useRef(() => {})
   const text = JSON.stringify(ask)
 
   useEffect(() => {
-    const asked = JSON.parse(text) as Ask
+    const asked = JSON.parse(text) as ViewRequest
     let stop = new AbortController()
     let timer: ReturnType<typeof setTimeout> | undefined
     const poll = async () => {

@@ -1,7 +1,7 @@
 /** The frame of every page: the head with its search, the status line and the bands. */
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { clock, latency, percent, plural, rate, span } from '../look/format.js'
-import type { Frame } from '../server/page-views.js'
+import type { ViewBase } from '../server/page-views.js'
 import type { AlertView } from '../view.js'
 import { type Address, addressText, go, PAGES } from './address.js'
 import { type Polled, useSeconds } from './connection.js'
@@ -79,8 +79,8 @@ function Search({ known }: { known: string | undefined }) {
   )
 }
 
-export function StatusLine({ frame, polled, address }: { frame: Frame; polled: Polled; address: Address }) {
-  const { status, failing, user, access } = frame
+export function StatusLine({ view, polled, address }: { view: ViewBase; polled: Polled; address: Address }) {
+  const { status, failing, user, access } = view
   const { services, processes, silent, answerMs, perSecond, refusedShare, degradedShare } = status
   return (
     <div class="status">
@@ -114,7 +114,7 @@ export function StatusLine({ frame, polled, address }: { frame: Frame; polled: P
         <b>{percent(refusedShare)}</b> refused
       </span>
       <span class={degradedShare > 0 ? 'amber' : 'muted'}>{percent(degradedShare)} degraded</span>
-      <ServiceFilter services={frame.services} address={address} />
+      <ServiceFilter services={view.services} address={address} />
       <span class="age">
         {access === 'read' ? (
           <span class="muted">you may look, not change · </span>
@@ -125,7 +125,7 @@ export function StatusLine({ frame, polled, address }: { frame: Frame; polled: P
             </span>
           )
         )}
-        <Age frame={frame} polled={polled} />
+        <Age view={view} polled={polled} />
       </span>
     </div>
   )
@@ -164,16 +164,16 @@ export function NothingOf({ service, title, href }: { service: string; title: st
   )
 }
 
-function Age({ frame, polled }: { frame: Frame; polled: Polled }) {
+function Age({ view, polled }: { view: ViewBase; polled: Polled }) {
   const now = useSeconds()
-  const ageMs = Math.max(0, now - polled.receivedAt) + Math.max(0, frame.now - frame.readAt)
-  if (frame.readAt === 0) return <span class="amber">no data</span>
+  const ageMs = Math.max(0, now - polled.receivedAt) + Math.max(0, view.now - view.readAt)
+  if (view.readAt === 0) return <span class="amber">no data</span>
   if (ageMs <= OLD_MS) return <span class="muted">live · {Math.round(ageMs / 1000)} s ago</span>
   return <span class="amber">old: {span(ageMs)} ago</span>
 }
 
-export function Bands({ frame, polled }: { frame: Frame | undefined; polled: Polled }) {
-  const alerts = frame?.alerts ?? []
+export function AlertBanners({ view, polled }: { view: ViewBase | undefined; polled: Polled }) {
+  const alerts = view?.alerts ?? []
   return (
     <>
       <Announcement alerts={alerts} />
@@ -181,23 +181,23 @@ export function Bands({ frame, polled }: { frame: Frame | undefined; polled: Pol
         <div class="band" role="alert">
           <strong>{polled.failing.refused ? polled.failing.reason : 'The service does not answer'}</strong>
           {!polled.failing.refused && (
-            <span>Asked again every 2 s. {frame !== undefined && 'What stands here is what was known last.'}</span>
+            <span>Asked again every 2 s. {view !== undefined && 'What stands here is what was known last.'}</span>
           )}
           <span class="since">since {clock(polled.failing.since, true)}</span>
         </div>
       )}
-      {polled.failing === undefined && frame?.failing !== undefined && (
+      {polled.failing === undefined && view?.failing !== undefined && (
         <div class="band" role="alert">
           <strong>Redis does not answer</strong>
           <span>
-            {frame.failing.reason}.{' '}
-            {frame.readAt > 0 ? 'The numbers are those that were read last.' : 'Nothing could be read yet.'} Check that
+            {view.failing.reason}.{' '}
+            {view.readAt > 0 ? 'The numbers are those that were read last.' : 'Nothing could be read yet.'} Check that
             Redis runs and that this process reaches it.
           </span>
-          <span class="since">since {clock(frame.failing.since, true)}</span>
+          <span class="since">since {clock(view.failing.since, true)}</span>
         </div>
       )}
-      <Alerts alerts={alerts} now={frame?.now ?? 0} />
+      <Alerts alerts={alerts} now={view?.now ?? 0} />
     </>
   )
 }

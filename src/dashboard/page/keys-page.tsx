@@ -2,7 +2,15 @@ import { useContext } from 'preact/hooks'
 import { count, limitWords, plural, rate, span, when } from '../look/format.js'
 import type { KeyFound, KeyLimiterView, KeysView } from '../server/page-views.js'
 import type { KeyRate } from '../view.js'
-import { ActButton, ActingContext, blockPlan, clearPlan, limitPlan, resetPlan, unblockPlan } from './change-dialogs.js'
+import {
+  ActingContext,
+  blockPlan,
+  ChangeButton,
+  clearPlan,
+  limitPlan,
+  resetPlan,
+  unblockPlan,
+} from './change-dialogs.js'
 import { type Column, Table } from './table.js'
 import { type BarKind, Gauge, KeyLink, Moment, Nothing, OwnName, Panel } from './widgets.js'
 
@@ -145,19 +153,19 @@ function KeyLimiter({ of, found, now }: { of: KeyLimiterView; found: KeyFound; n
       />
       <div class="body foot">
         <div class="actions">
-          <ActButton plan={() => resetPlan(limiter, key, processes)}>Reset…</ActButton>
+          <ChangeButton plan={() => resetPlan(limiter, key, processes)}>Reset…</ChangeButton>
           {blockedUntil === undefined ? (
-            <ActButton plan={() => blockPlan(limiter, key, processes)}>Block…</ActButton>
+            <ChangeButton plan={() => blockPlan(limiter, key, processes)}>Block…</ChangeButton>
           ) : (
-            <ActButton plan={() => unblockPlan(limiter, key, processes)}>Unblock…</ActButton>
+            <ChangeButton plan={() => unblockPlan(limiter, key, processes)}>Unblock…</ChangeButton>
           )}
           {of.changeable && noLive === undefined && (
-            <ActButton plan={() => limitPlan(limiter, live?.policy ?? of.policy, processes, key)}>
+            <ChangeButton plan={() => limitPlan(limiter, live?.policy ?? of.policy, processes, key)}>
               Give its own limit…
-            </ActButton>
+            </ChangeButton>
           )}
           {of.changeable && live !== undefined && noLive === undefined && (
-            <ActButton plan={() => clearPlan(limiter, live, processes, key)}>Take back its own limit…</ActButton>
+            <ChangeButton plan={() => clearPlan(limiter, live, processes, key)}>Take back its own limit…</ChangeButton>
           )}
         </div>
         {live !== undefined && (
@@ -244,7 +252,9 @@ function Blocks({ view }: { view: KeysView }) {
           ]}
           acts={
             may
-              ? ({ limiter, key }) => <ActButton plan={() => unblockPlan(limiter, key, processes)}>Unblock…</ActButton>
+              ? ({ limiter, key }) => (
+                  <ChangeButton plan={() => unblockPlan(limiter, key, processes)}>Unblock…</ChangeButton>
+                )
               : undefined
           }
         />

@@ -4,7 +4,7 @@ import { clock, count, limitWords, percent, plural, rate, span, when } from '../
 import type { LimitRow, LimitsView } from '../server/page-views.js'
 import type { KeyRate, Range } from '../view.js'
 import { type Address, addressText, RANGES } from './address.js'
-import { ActButton, ActingContext, blockPlan, clearPlan, limitPlan } from './change-dialogs.js'
+import { ActingContext, blockPlan, ChangeButton, clearPlan, limitPlan } from './change-dialogs.js'
 import { LargeChart, SmallChart, sentenceOf, trafficOf } from './chart.js'
 import { QueueSummary } from './queues-page.js'
 import { ColumnHeads } from './table.js'
@@ -85,7 +85,7 @@ function LimitDetail({ row, now }: { row: LimitRow; now: number }) {
         )}
         <div class="actions">
           {worst !== undefined && (
-            <ActButton kind="first" plan={() => blockPlan(limiter, worst.key, processes)}>
+            <ChangeButton kind="first" plan={() => blockPlan(limiter, worst.key, processes)}>
               <span>
                 Block{' '}
                 <span class="key">
@@ -93,13 +93,13 @@ function LimitDetail({ row, now }: { row: LimitRow; now: number }) {
                 </span>
                 …
               </span>
-            </ActButton>
+            </ChangeButton>
           )}
           {policy !== undefined && noLive === undefined && (
-            <ActButton plan={() => limitPlan(limiter, policy, processes)}>Change this limit…</ActButton>
+            <ChangeButton plan={() => limitPlan(limiter, policy, processes)}>Change this limit…</ChangeButton>
           )}
           {row.changeable && noLive === undefined && live !== undefined && (
-            <ActButton plan={() => clearPlan(limiter, live, processes)}>Take back…</ActButton>
+            <ChangeButton plan={() => clearPlan(limiter, live, processes)}>Take back…</ChangeButton>
           )}
         </div>
         {may && !row.changeable && (

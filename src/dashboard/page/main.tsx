@@ -4,12 +4,12 @@ import { options, render, type VNode } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { printable } from '../../core/printable.js'
 import type { View } from '../server/page-views.js'
-import type { Ask } from '../view.js'
+import type { ViewRequest } from '../view.js'
 import { type Address, addressText, PAGES, useAddress } from './address.js'
 import { ActingContext, useActing } from './change-dialogs.js'
 import { ChangesPage } from './changes-page.js'
 import { logIn, usePolling } from './connection.js'
-import { Bands, Head, NothingOf, StatusLine, summaryOf } from './frame.js'
+import { AlertBanners, Head, NothingOf, StatusLine, summaryOf } from './frame.js'
 import { KeysPage } from './keys-page.js'
 import { LimitsPage } from './limits-page.js'
 import { ProcessesPage } from './processes-page.js'
@@ -67,7 +67,7 @@ function App() {
   /** undefined: the worst is open, whichever that is. */
   const [open, setOpen] = useState<readonly string[] | undefined>(undefined)
   const [rows, setRows] = useState<number | undefined>(undefined)
-  const ask: Ask = {
+  const ask: ViewRequest = {
     page,
     ...(page === 'limits' &&
       (row !== undefined || open !== undefined) && { open: row === undefined ? open : [row, ...(open ?? [])] }),
@@ -111,8 +111,8 @@ function App() {
       <Head address={address} />
       <main class="column" id="content" tabIndex={-1}>
         <h1 class="hidden">{title}</h1>
-        {view !== undefined && <StatusLine frame={view} polled={polled} address={address} />}
-        <Bands frame={view} polled={polled} />
+        {view !== undefined && <StatusLine view={view} polled={polled} address={address} />}
+        <AlertBanners view={view} polled={polled} />
         {view === undefined ? (
           polled.failing === undefined && <Loading />
         ) : view.page !== page ? (

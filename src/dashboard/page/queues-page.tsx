@@ -2,7 +2,7 @@ import { clock, count, latency, plural, rate, span } from '../look/format.js'
 import type { DeadView, QueuesView } from '../server/page-views.js'
 import type { QueueRow } from '../view.js'
 import { addressText } from './address.js'
-import { ActButton, type Plan } from './change-dialogs.js'
+import { ChangeButton, type Plan } from './change-dialogs.js'
 import { Table } from './table.js'
 import { Ago, More, Nothing, Panel } from './widgets.js'
 
@@ -94,8 +94,8 @@ function Queue({ queue, now }: { queue: QueuesView['queues'][number]; now: numbe
           {paused && <span class="tag amber">paused</span>}
         </h2>
         <div class="actions">
-          {dead > 0 && <ActButton plan={() => redrivePlan(name, dead)}>Redrive all…</ActButton>}
-          <ActButton plan={() => pausePlan(name, !paused)}>{paused ? 'Resume…' : 'Pause…'}</ActButton>
+          {dead > 0 && <ChangeButton plan={() => redrivePlan(name, dead)}>Redrive all…</ChangeButton>}
+          <ChangeButton plan={() => pausePlan(name, !paused)}>{paused ? 'Resume…' : 'Pause…'}</ChangeButton>
         </div>
       </header>
       <dl class="facts">
@@ -162,7 +162,7 @@ function Letters({
           { title: 'Attempts', kind: 'number wide', cell: ({ attempts }) => count(attempts) },
           { title: 'Died', kind: 'number', cell: ({ diedAt }) => <Ago at={diedAt} now={now} /> },
         ]}
-        acts={({ id }) => <ActButton plan={() => redrivePlan(name, 1, id)}>Redrive…</ActButton>}
+        acts={({ id }) => <ChangeButton plan={() => redrivePlan(name, 1, id)}>Redrive…</ChangeButton>}
       />
       {more > 0 && <p class="body muted">and {plural(more, 'more dead letter')}</p>}
     </>

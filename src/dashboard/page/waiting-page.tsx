@@ -3,7 +3,7 @@ import { boundsWords, count, plural, span, windowWords } from '../look/format.js
 import type { WaitingView } from '../server/page-views.js'
 import type { HolderView, SharedRow } from '../view.js'
 import { addressText } from './address.js'
-import { ActButton, type Plan } from './change-dialogs.js'
+import { ChangeButton, type Plan } from './change-dialogs.js'
 import { type Column, Table } from './table.js'
 import { Ago, Gauge, More, Nothing, Panel } from './widgets.js'
 
@@ -100,7 +100,7 @@ function Shared({ row, now }: { row: SharedRow; now: number }) {
           <SharedName of={row} />
         </h2>
         {kind === 'rate' && of !== undefined && intervalMs !== undefined && (
-          <ActButton plan={() => ratePlan(name, of, intervalMs, steered)}>Set the rate…</ActButton>
+          <ChangeButton plan={() => ratePlan(name, of, intervalMs, steered)}>Set the rate…</ChangeButton>
         )}
       </header>
       <dl class="facts">
@@ -171,7 +171,7 @@ function Holders({
         acts={
           areLeases
             ? ({ id, permits }) =>
-                id !== undefined && <ActButton plan={() => releasePlan(name, id, permits)}>Release…</ActButton>
+                id !== undefined && <ChangeButton plan={() => releasePlan(name, id, permits)}>Release…</ChangeButton>
             : undefined
         }
       />

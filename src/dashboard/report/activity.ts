@@ -13,18 +13,18 @@ import {
   type Counts,
   type Histogram,
   noCounts,
-  placeOfSource,
   REFUSED,
   SHADOW,
+  sourceIndex,
 } from '../counts.js'
 import {
   type DeliveryRow,
-  EVERYTHING,
   type HoldRow,
   type KeyRow,
   type LevelRow,
   leaseReference,
   type ProcessDetails,
+  TOTAL_ROW,
 } from '../records.js'
 
 /** What a limiter counts, guessed from one of its keys: an address, or a network of IPv6, is the default key. */
@@ -70,7 +70,7 @@ export class DecisionSums {
   add(decision: Decision, limiter: string): void {
     this.#any = true
     const { verdicts, source, key } = decision
-    const place = placeOfSource(source)
+    const place = sourceIndex(source)
     const isMemory = source === 'memory'
     for (const verdict of verdicts) {
       // Another limit refuses the request: this one spends nothing, and has let nobody through.
@@ -96,7 +96,7 @@ export class DecisionSums {
       row.counts = noCounts()
       row.touched = false
     }
-    taken.set(EVERYTHING, this.#all)
+    taken.set(TOTAL_ROW, this.#all)
     this.#all = noCounts()
     this.#any = false
     return taken

@@ -10,7 +10,7 @@ import { type ObjectNotes, ReportSender } from './sender.js'
 
 export type { ReporterOptions } from './options.js'
 
-type Told<Method extends keyof Observer> = Parameters<NonNullable<Observer[Method]>>[0]
+type EventOf<Method extends keyof Observer> = Parameters<NonNullable<Observer[Method]>>[0]
 
 /** Most names of shared objects that one process reports. */
 const MOST_OBJECTS = 1000
@@ -67,7 +67,7 @@ class Reporter implements Observer {
     this.#happened()
   }
 
-  readonly storeAnswered = ({ durationMs }: Told<'storeAnswered'>): void => {
+  readonly storeAnswered = ({ durationMs }: EventOf<'storeAnswered'>): void => {
     this.#answers.count++
     this.#answers.ms += durationMs
   }
@@ -84,29 +84,29 @@ class Reporter implements Observer {
     this.#happened()
   }
 
-  readonly waited = ({ object, name }: Told<'waited'>): void => {
-    this.#met(object, name)
+  readonly waited = ({ object, name }: EventOf<'waited'>): void => {
+    this.#noteObject(object, name)
     this.#happened()
   }
 
-  readonly delivered = ({ queue, latenessMs, attempt }: Told<'delivered'>): void => {
-    this.#met('queue', queue)
+  readonly delivered = ({ queue, latenessMs, attempt }: EventOf<'delivered'>): void => {
+    this.#noteObject('queue', queue)
     this.#recentActivity.delivered(queue, latenessMs, attempt)
     this.#happened()
   }
 
-  readonly settledDelivery = ({ queue }: Told<'settledDelivery'>): void => {
-    this.#met('queue', queue)
+  readonly settledDelivery = ({ queue }: EventOf<'settledDelivery'>): void => {
+    this.#noteObject('queue', queue)
     this.#happened()
   }
 
-  readonly level = (event: Told<'level'>): void => {
-    this.#met(event.object, event.name)
+  readonly level = (event: EventOf<'level'>): void => {
+    this.#noteObject(event.object, event.name)
     this.#recentActivity.level(event)
     this.#happened()
   }
 
-  readonly holding = ({ object, name, holds }: Told<'holding'>): void => {
+  readonly holding = ({ object, name, holds }: EventOf<'holding'>): void => {
     this.#recentActivity.holding(object, name, holds)
   }
 
@@ -195,7 +195,7 @@ class Reporter implements Observer {
     }
   }
 
-  #met(kind: string, name: string): void {
+  #noteObject(kind: string, name: string): void {
     if (kind !== 'rate' && kind !== 'semaphore' && kind !== 'queue') return
     const id = objectId(kind, name)
     if (this.#objects.has(id) || this.#objects.size >= MOST_OBJECTS) return

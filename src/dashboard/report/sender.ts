@@ -35,7 +35,7 @@ export interface Report {
 /** Most rows and notes of one call, so that no call takes the server a millisecond. */
 const MOST_ROWS = 250
 const MOST_AT_ONCE = 50
-const PATIENCE = new Deadline(5000)
+const REPLY_DEADLINE = new Deadline(5000)
 
 /** The content of one call; sent again under its number until it is answered, so that it counts once. */
 interface Call {
@@ -108,7 +108,7 @@ export class ReportSender {
     await this.#sending
     await this.#sendAll()
     if (this.#port.state() !== 'ready') return
-    await PATIENCE.hold(runScript(this.#port, dashboardLeave, this.#keys.processes, [this.id])).catch(() => {})
+    await REPLY_DEADLINE.hold(runScript(this.#port, dashboardLeave, this.#keys.processes, [this.id])).catch(() => {})
   }
 
   /** Unsent counts are kept for the next report. */
@@ -132,12 +132,12 @@ export class ReportSender {
       ...this.#keys.index,
     ]
     const sentAt = Date.now()
-    const reply = await PATIENCE.hold(runScript(this.#port, dashboardReport, keys, [String(number), ...args]))
+    const reply = await REPLY_DEADLINE.hold(runScript(this.#port, dashboardReport, keys, [String(number), ...args]))
     const [nowMs, done, version] = reply as [number, number, number]
     const call = this.#unanswered
     this.#unanswered = undefined
     this.#aheadMs = nowMs - (sentAt + Date.now()) / 2
-    if (done === 0) this.#misplaced(call)
+    if (done === 0) this.#moveToCurrentStep(call)
     else if (rows.length > 0) addTo(this.#minutes, minuteOf(step), rows)
     if (version < this.#indexVersion) {
       this.#toldDetails = ''
@@ -193,7 +193,7 @@ export class ReportSender {
   }
 
   /** The answer has shown that our clock was wrong: counts of another step belong to the current one. Older counts are dropped. */
-  #misplaced({ step, rows, minute, minuteRows, notes }: Call): void {
+  #moveToCurrentStep({ step, rows, minute, minuteRows, notes }: Call): void {
     if (minuteRows.length > 0) addTo(this.#minutes, minute, minuteRows)
     for (const [id, facts] of notes) this.#notes.set(id, facts)
     this.#isNew = true

@@ -1,11 +1,11 @@
 import { formatDuration, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import { type Change, changeId, livePolicy, policyText } from '../../live/live-limit.js'
-import { boundsWords, plural, span, windowWords } from '../look/format.js'
+import { boundsWords, plural, policyWords, span, windowWords } from '../look/format.js'
 import { moment } from '../shapes.js'
-import type { Act, Done } from '../view.js'
-import type { DashboardState, NotedChange, PlainAct } from './dashboard-state.js'
-import { type KnownLimiter, wordsOf } from './limiters.js'
+import type { ChangeRequest, ChangeResult } from '../view.js'
+import type { DashboardState, NotedChange, PlainChange } from './dashboard-state.js'
+import type { KnownLimiter } from './limiters.js'
 import { hidden } from './page-views.js'
 
 /** The result of a change, and its entry in the history. */
@@ -18,7 +18,7 @@ const DAY_MS = 86_400_000
 const LONGEST_BLOCK_MS = 365 * DAY_MS
 
 /** Carries out a change and records it in the history. Throws `PolicyError` for an invalid change, `StoreError` when Redis fails. */
-export async function carryOut(state: DashboardState, given: unknown, user: string | undefined): Promise<Done> {
+export async function carryOut(state: DashboardState, given: unknown, user: string | undefined): Promise<ChangeResult> {
   const act = await plainAct(state, given)
   await state.refresh()
   state.checkRedis()
@@ -36,7 +36,7 @@ export async function carryOut(state: DashboardState, given: unknown, user: stri
   }
 }
 
-async function outcomeOf(state: DashboardState, act: PlainAct, user: string | undefined): Promise<Outcome> {
+async function outcomeOf(state: DashboardState, act: PlainChange, user: string | undefined): Promise<Outcome> {
   switch (act.act) {
     case 'reset':
     case 'block':
@@ -78,7 +78,7 @@ async function outcomeOf(state: DashboardState, act: PlainAct, user: string | un
 
 async function ofKey(
   state: DashboardState,
-  act: Extract<PlainAct, { act: 'reset' | 'block' | 'unblock' | 'restore-block' }>,
+  act: Extract<PlainChange, { act: 'reset' | 'block' | 'unblock' | 'restore-block' }>,
 ): Promise<Outcome> {
   const limiter = limiterOf(state, act.limiter)
   const key = text(act.key, 'key')
@@ -98,7 +98,7 @@ async function ofKey(
   if (forMs > 0) await state.limiters.block(limiter, key, forMs)
   else await state.limiters.unblock(limiter, key)
   const left = await state.limiters.blockedUntil(limiter, key, now())
-  const undo: PlainAct = {
+  const undo: PlainChange = {
     act: 'restore-block',
     limiter: subject,
     key,
@@ -131,7 +131,7 @@ function isSameEnd(end: number | undefined, left: number | undefined, now: numbe
 
 async function ofLimit(
   state: DashboardState,
-  act: Extract<PlainAct, { act: 'set-limit' | 'clear-limit' | 'restore-limit' }>,
+  act: Extract<PlainChange, { act: 'set-limit' | 'clear-limit' | 'restore-limit' }>,
   user: string | undefined,
 ): Promise<Outcome> {
   const { live } = state
@@ -141,14 +141,14 @@ async function ofLimit(
   await live.refresh(true)
   const who = key === undefined ? limiter : `${limiter} for ${state.show(key).text}`
   const words = async () =>
-    (key && (await live.ownViews([limiter], key)).get(limiter)?.words) || wordsOf(live.policy(limiter) ?? [])
+    (key && (await live.ownViews([limiter], key)).get(limiter)?.words) || policyWords(live.policy(limiter) ?? [])
   const [stateBefore, before] = [await live.state(limiter, key), await words()]
   const made = await changeLimit(state, act, { limiter, who, by: user, ...ofKey })
   await live.refresh(true)
   const after = await words()
   const until = (await live.state(limiter, key)).temporary?.untilMs
   const last = made[made.length - 1]
-  const undo: PlainAct = { act: 'restore-limit', limiter, before: stateBefore, change: changeId(last), ...ofKey }
+  const undo: PlainChange = { act: 'restore-limit', limiter, before: stateBefore, change: changeId(last), ...ofKey }
   const isCleared = last.given === undefined
   return {
     text: isCleared ? `${who} is back to ${after}.` : `${who} now allows ${after}.`,
@@ -168,7 +168,7 @@ async function ofLimit(
 /** Makes one change, or those that put back what was set. */
 async function changeLimit(
   { live }: DashboardState,
-  act: Extract<PlainAct, { act: 'set-limit' | 'clear-limit' | 'restore-limit' }>,
+  act: Extract<PlainChange, { act: 'set-limit' | 'clear-limit' | 'restore-limit' }>,
   { limiter, key, who, by }: { limiter: string; key?: string; who: string; by: string | undefined },
 ): Promise<Change[]> {
   const options = { by, ...(key !== undefined && { key }) }
@@ -205,7 +205,7 @@ async function changeLimit(
   return made
 }
 
-async function ofRate(state: DashboardState, act: Extract<PlainAct, { act: 'set-rate' }>): Promise<Outcome> {
+async function ofRate(state: DashboardState, act: Extract<PlainChange, { act: 'set-rate' }>): Promise<Outcome> {
   const { name, rate, interval, over } = act
   const shared = state.objects.rate(text(name, 'name'))
   const config = await shared.getConfig()
@@ -223,7 +223,7 @@ async function ofRate(state: DashboardState, act: Extract<PlainAct, { act: 'set-
   const before = `${config.rate} per ${windowWords(config.intervalMs)}`
   const set = { rate, intervalMs: parseOption(interval, 'interval') }
   const after = `${rate} per ${windowWords(set.intervalMs)}`
-  const undo: PlainAct = {
+  const undo: PlainChange = {
     act: 'set-rate',
     name,
     rate: config.rate,
@@ -241,7 +241,7 @@ async function ofRate(state: DashboardState, act: Extract<PlainAct, { act: 'set-
 
 async function ofQueue(
   state: DashboardState,
-  { act, name }: Extract<PlainAct, { act: 'pause' | 'resume' }>,
+  { act, name }: Extract<PlainChange, { act: 'pause' | 'resume' }>,
 ): Promise<Outcome> {
   const queue = state.objects.queue(text(name, 'name'))
   await queue[act]()
@@ -266,14 +266,14 @@ function limiterOf(state: DashboardState, name: unknown): KnownLimiter {
 }
 
 /** What was asked for, with the key in place of the ref that stood for it. */
-async function plainAct(state: DashboardState, given: unknown): Promise<PlainAct> {
-  if (typeof given !== 'object' || given === null || typeof (given as Act).act !== 'string') {
+async function plainAct(state: DashboardState, given: unknown): Promise<PlainChange> {
+  if (typeof given !== 'object' || given === null || typeof (given as ChangeRequest).act !== 'string') {
     throw new PolicyError(`given ${shown(given)}, expected an act, like { act: 'pause', name: 'mail' }`)
   }
   const { ref, ...act } = given as { ref?: unknown; act: string }
-  if (ref === undefined) return act as PlainAct
+  if (ref === undefined) return act as PlainChange
   const key = await state.keyOf(text(ref, 'ref'))
-  if (key !== undefined) return { ...act, key } as PlainAct
+  if (key !== undefined) return { ...act, key } as PlainChange
   throw new PolicyError('this key is not among those that are shown any more: look it up by its name')
 }
 

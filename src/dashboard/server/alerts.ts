@@ -206,7 +206,7 @@ function firing(
     const limit = limits.find(({ name }) => name === alert.subject)
     return {
       id: `rule ${show(id).ref}`,
-      ...wordsOf(alert, show),
+      ...describeFiring(alert, show),
       subject: alert.subject,
       since: alert.since,
       limit: limit?.id,
@@ -214,7 +214,7 @@ function firing(
   })
 }
 
-function wordsOf(
+function describeFiring(
   { rule, when, subject, value }: FiringAlert,
   show: (key: string) => KeyView,
 ): Pick<AlertView, 'title' | 'text' | 'key'> {

@@ -4,10 +4,10 @@ import { portOf } from '../../redis/clients.js'
 import { runScript } from '../../redis/script.js'
 import { dashboardChanges, dashboardNoteChange } from '../../redis/scripts.js'
 import { listOf, moment, objectOf, parsed, type Shape, text } from '../shapes.js'
-import type { Act, AlertView, KeyView, QueueRow } from '../view.js'
+import type { AlertView, ChangeRequest, KeyView, QueueRow } from '../view.js'
 import { alertsOf } from './alerts.js'
 import { History } from './history.js'
-import { type Blocks, type KeyLook, type KnownLimiter, Limiters, LiveLimits, type LiveMeans } from './limiters.js'
+import { type Blocks, type KeyLook, type KnownLimiter, Limiters, type LimitWriter, LiveLimits } from './limiters.js'
 import { type KeyStyle, KeyViews } from './options.js'
 import { Reading } from './reading.js'
 import { type IsWanted, SharedAnswer, SharedAnswers } from './redis-calls.js'
@@ -15,7 +15,7 @@ import { Reports } from './reports.js'
 import { HolderNames, type ReadRow, SharedObjects } from './shared-objects.js'
 
 /** An act with its key as it is. */
-export type PlainAct = Act & { readonly key?: string; readonly ref?: undefined }
+export type PlainChange = ChangeRequest & { readonly key?: string; readonly ref?: undefined }
 
 /** A change by the dashboard, as stored in Redis. */
 export interface NotedChange {
@@ -26,10 +26,10 @@ export interface NotedChange {
   readonly before?: string
   readonly after?: string
   readonly until?: number
-  readonly act: PlainAct
+  readonly act: PlainChange
   /** The changes of live limits that it made: `changeId` of each. */
   readonly live?: readonly string[]
-  readonly undo?: PlainAct
+  readonly undo?: PlainChange
 }
 
 /** The history of changes by the dashboard: the newest 200, for 90 days. */
@@ -57,13 +57,13 @@ class ChangeHistory {
 }
 
 /** What an act does is checked when it is carried out. */
-const ACT: Shape<PlainAct> = given => objectOf({ act: text })(given) && (given as PlainAct)
+const CHANGE_REQUEST: Shape<PlainChange> = given => objectOf({ act: text })(given) && (given as PlainChange)
 const CHANGE: Shape<NotedChange> = objectOf<
   Pick<NotedChange, 'what' | 'subject' | 'act'>,
   Required<Omit<NotedChange, 'what' | 'subject' | 'act'>>
 >(
-  { what: text, subject: text, act: ACT },
-  { user: text, key: text, before: text, after: text, until: moment, live: listOf(text), undo: ACT },
+  { what: text, subject: text, act: CHANGE_REQUEST },
+  { user: text, key: text, before: text, after: text, until: moment, live: listOf(text), undo: CHANGE_REQUEST },
 )
 
 /** Undefined for an invalid change. */
@@ -110,12 +110,12 @@ export class DashboardState {
     readonly client: RedisClient,
     readonly prefix: string,
     style: KeyStyle,
-    live: LiveMeans,
+    limitWriter: LimitWriter,
   ) {
     this.reports = new Reports(client, prefix)
     this.history = new History(client, this.reports.keys, this.reports)
     this.keyViews = new KeyViews(style, () => this.reports.secret)
-    this.live = new LiveLimits(client, prefix, live)
+    this.live = new LiveLimits(client, prefix, limitWriter)
     this.limiters = new Limiters(client, prefix, this.live)
     this.objects = new SharedObjects(client, prefix)
     this.holderNames = new HolderNames(this.reports)

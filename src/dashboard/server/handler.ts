@@ -5,12 +5,12 @@ import { PolicyError, SpillwayError } from '../../core/errors.js'
 import { emitWarning } from '../../core/warnings.js'
 import { pageFiles } from '../page-files.js'
 import { listOf, objectOf, oneOf, text, whole } from '../shapes.js'
-import type { Ask, Failure } from '../view.js'
+import type { Failure, ViewRequest } from '../view.js'
 import { Doorkeeper, forgeryComplaint, isRefused } from './access.js'
 import { carryOut } from './actions.js'
 import { DashboardState } from './dashboard-state.js'
 import { rangeIn } from './history.js'
-import type { LiveMeans } from './limiters.js'
+import type { LimitWriter } from './limiters.js'
 import { type DashboardOptions, parseDashboardOptions } from './options.js'
 import { viewOf } from './page-views.js'
 import { Unwanted } from './redis-calls.js'
@@ -75,7 +75,7 @@ export type DashboardHandler = (req: IncomingMessage, res: ServerResponse, next?
 const OPEN = listOf(text)
 const MOST_OPEN = 20
 /** What is none of the page's questions is left out. */
-const ASK = objectOf<Pick<Ask, 'page'>, Required<Omit<Ask, 'page'>>>(
+const VIEW_REQUEST = objectOf<Pick<ViewRequest, 'page'>, Required<Omit<ViewRequest, 'page'>>>(
   { page: oneOf('limits', 'keys', 'waiting', 'queues', 'changes', 'processes') },
   {
     open: given => (Array.isArray(given) ? OPEN(given)?.slice(0, MOST_OPEN) : undefined),
@@ -105,10 +105,10 @@ export function dashboard(options: DashboardOptions): DashboardHandler {
   return handlerOf(options, options?.live)
 }
 
-/** As `dashboard`; `means`: the way to change limits. */
-export function handlerOf(options: DashboardOptions, means: LiveMeans): DashboardHandler {
+/** As `dashboard`; `limitWriter`: what changes limits. */
+export function handlerOf(options: DashboardOptions, limitWriter: LimitWriter): DashboardHandler {
   const { client, prefix, authorize, keys, basePath, hosts } = parseDashboardOptions(options)
-  const state = new DashboardState(client, prefix, keys, means)
+  const state = new DashboardState(client, prefix, keys, limitWriter)
   const doorkeeper = new Doorkeeper(authorize, hosts)
 
   async function answer(req: IncomingMessage, res: ServerResponse, route: Route): Promise<void> {
@@ -195,8 +195,8 @@ function requestIn(req: IncomingMessage): object {
   throw new PolicyError('the field x-spillway-request: expected a JSON object as base64url')
 }
 
-function askIn(req: IncomingMessage): Ask {
-  const ask = ASK(requestIn(req))
+function askIn(req: IncomingMessage): ViewRequest {
+  const ask = VIEW_REQUEST(requestIn(req))
   if (ask === undefined) throw new PolicyError('page: expected one of the pages, like "limits"')
   return ask
 }

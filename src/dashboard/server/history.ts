@@ -25,7 +25,7 @@ const RANGES: Readonly<Record<Range, { readonly spanMs: number; readonly resolut
 const RIPE_MS = 3500
 /** Steps in one round trip, as in the first load of the reports. */
 const AT_ONCE = 10
-const PATIENCE = new Deadline(2000)
+const REPLY_DEADLINE = new Deadline(2000)
 /** Allowed, refused. */
 const PARTS = 2
 /** Most limits of one resolution: twice as many as the index has. */
@@ -202,7 +202,7 @@ class PastSteps {
     }
     for (let i = 0; i < missing.length; i += AT_ONCE) {
       const steps = missing.slice(i, i + AT_ONCE)
-      const hashes = await PATIENCE.hold(Promise.all(steps.map(step => this.hash(step))))
+      const hashes = await REPLY_DEADLINE.hold(Promise.all(steps.map(step => this.hash(step))))
       for (const [j, step] of steps.entries()) this.#take(step, hashes[j])
     }
   }

@@ -14,7 +14,7 @@ import { runScript } from '../../redis/script.js'
 import { dashboardBlocked, dashboardBlocks } from '../../redis/scripts.js'
 import { ChargeKeys } from '../../stores/redis/charge-keys.js'
 import { RedisStore } from '../../stores/redis/redis-store.js'
-import { promiseWords } from '../look/format.js'
+import { policyWords } from '../look/format.js'
 import type { LimitEntry } from '../records.js'
 import type { LiveView } from '../view.js'
 import { callByNode, type IsWanted, SharedAnswer, Unwanted } from './redis-calls.js'
@@ -25,7 +25,7 @@ const NAMES_MS = 10_000
 const MOST_HISTORY = 200
 
 /** Whether limits can be changed: for the `LivePolicies` of this process, for all that Redis knows (the command), or not at all. */
-export type LiveMeans = LivePolicies | 'redis' | undefined
+export type LimitWriter = LivePolicies | 'redis' | undefined
 
 /** The live limits of the limiters: their present state and their changes. A limiter's live limit has the same name. */
 export class LiveLimits {
@@ -40,7 +40,7 @@ export class LiveLimits {
   constructor(
     client: RedisClient,
     prefix: string,
-    readonly means: LiveMeans,
+    readonly writer: LimitWriter,
   ) {
     this.#records = new LiveRecords(client, 'dashboard', prefix)
   }
@@ -71,7 +71,7 @@ export class LiveLimits {
 
   /** Why no limit can be changed here; undefined: it can. */
   get refusal(): string | undefined {
-    if (this.means === undefined) return 'Limits cannot be changed here: dashboard() was given no `live`.'
+    if (this.writer === undefined) return 'Limits cannot be changed here: dashboard() was given no `live`.'
     return undefined
   }
 
@@ -141,7 +141,7 @@ export class LiveLimits {
     options: { readonly key?: string; readonly end?: ChangeEnd; readonly by?: string },
   ): Promise<Change> {
     const { key, end, by } = options
-    if (this.means === undefined) throw new PolicyError(this.refusal ?? '')
+    if (this.writer === undefined) throw new PolicyError(this.refusal ?? '')
     if (!this.has(limiter)) {
       throw new PolicyError(
         `limiter ${shown(limiter)}: has no live limit, expected one of ${this.names.map(shown).join(', ')}`,
@@ -167,18 +167,13 @@ export class LiveLimits {
     const { by, until, at } = last === undefined ? {} : liveChange(last)
     return {
       policy: policyText(live.given),
-      words: wordsOf(live.policy),
-      default: wordsOf(byDefault),
+      words: policyWords(live.policy),
+      default: policyWords(byDefault),
       until: until?.getTime(),
       by,
       at: at?.getTime(),
     }
   }
-}
-
-/** A policy as it is promised: '100 in any minute and 1 000 in any hour'. */
-export function wordsOf(policy: Policy): string {
-  return policy.map(promiseWords).join(' and ')
 }
 
 const DEADLINE = '1s'

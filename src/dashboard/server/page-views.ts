@@ -4,8 +4,8 @@ import { changeId, liveChange, policyText } from '../../live/live-limit.js'
 import { replyWords } from '../../redis/replies.js'
 import { COUNTED, FALLBACK, percentile, SHADOW } from '../counts.js'
 import type { LevelRow, LimitEntry } from '../records.js'
-import type { Act, Ask, ChangeView, QueueRow, Series, SharedRow, UnreadRow } from '../view.js'
-import type { DashboardState, Noted, PlainAct } from './dashboard-state.js'
+import type { ChangeRequest, ChangeView, QueueRow, Series, SharedRow, UnreadRow, ViewRequest } from '../view.js'
+import type { DashboardState, Noted, PlainChange } from './dashboard-state.js'
 import { addressIn, type KeyLook } from './limiters.js'
 import type { Rated, Reading } from './reading.js'
 import { type IsWanted, Unwanted } from './redis-calls.js'
@@ -16,7 +16,7 @@ const ROWS = 50
 const MOST_ROWS = 1000
 
 /** The common beginning of all views. */
-export type Frame = ReturnType<typeof frameOf>
+export type ViewBase = ReturnType<typeof viewBaseOf>
 export type View = Awaited<ReturnType<typeof viewOf>>
 export type LimitsView = Extract<View, { page: 'limits' }>
 export type LimitRow = ReturnType<typeof rowOf>
@@ -35,8 +35,8 @@ type Objects = Awaited<ReturnType<typeof queueRows>> & Awaited<ReturnType<typeof
 /** The first page: the limits of all services or of one, those first that refuse the largest share, then the busiest. */
 function limitsView(
   state: DashboardState,
-  frame: Frame,
-  { range = '15m', service, ...ask }: Ask,
+  base: ViewBase,
+  { range = '15m', service, ...ask }: ViewRequest,
   objects: Objects,
   chartOf: (limit: string) => Series,
 ) {
@@ -48,7 +48,7 @@ function limitsView(
   const chosen = rated.filter(({ entry }, i) => i < most || wanted.has(entry.id))
   const openAtFirst = ask.open === undefined ? chosen[0]?.entry.id : undefined
   return {
-    ...frame,
+    ...base,
     page: 'limits' as const,
     range,
     total: rated.length,
@@ -99,8 +99,8 @@ function openOf(state: DashboardState, reading: Reading, { id, name }: LimitEntr
   const { allowed, refused } = reading.ratesOf(name)
   const broken = state.reports.alive.flatMap(({ record }) => (record.breaker === undefined ? [] : [record.breaker]))
   return {
-    mostRefused: reading.callers.most('refused', key => state.show(key), name, refused),
-    mostAsking: reading.callers.most('asked', key => state.show(key), name, allowed + refused),
+    mostRefused: reading.callers.top('refused', key => state.show(key), name, refused),
+    mostAsking: reading.callers.top('asked', key => state.show(key), name, allowed + refused),
     /** Who decided, as shares. */
     sources,
     ...(broken.length > 0 && {
@@ -119,7 +119,7 @@ const MOST_BLOCKS = 50
 const MOST_LOOKS = 50
 
 /** The page of keys: one that is sought, those that ask most and are refused most, and those that are blocked. */
-async function keysContent(state: DashboardState, ask: Ask, isWanted: IsWanted) {
+async function keysContent(state: DashboardState, ask: ViewRequest, isWanted: IsWanted) {
   const { reading, reports } = state
   const isUsed = reading.usedBy(ask.service)
   const isMeant = isUsed && ((limiter: string) => isUsed('limit', limiter))
@@ -138,11 +138,11 @@ async function keysContent(state: DashboardState, ask: Ask, isWanted: IsWanted) 
         until !== undefined &&
         Math.abs(noted - until) < 1000,
     )?.user
-  return (frame: Frame) => ({
-    ...frame,
+  return (base: ViewBase) => ({
+    ...base,
     page: 'keys' as const,
-    mostRefused: reading.callers.most('refused', key => state.show(key), isMeant),
-    mostAsking: reading.callers.most('asked', key => state.show(key), isMeant),
+    mostRefused: reading.callers.top('refused', key => state.show(key), isMeant),
+    mostAsking: reading.callers.top('asked', key => state.show(key), isMeant),
     limiters: known.map(({ name }) => name).sort(),
     blocks: blocks.slice(0, MOST_BLOCKS).map(({ limiter, key, until }) => {
       return { limiter, key: state.show(key), until, by: blockedBy(limiter, key, until) }
@@ -161,7 +161,7 @@ interface Search {
 }
 
 /** Looks for a key; undefined if none is asked for, or none is known by its ref. */
-async function searched(state: DashboardState, ask: Ask, isWanted: IsWanted): Promise<Search | undefined> {
+async function searched(state: DashboardState, ask: ViewRequest, isWanted: IsWanted): Promise<Search | undefined> {
   const key = ask.ref !== undefined ? await state.keyOf(ask.ref, isWanted) : ask.key
   if (key === undefined || key === '') return undefined
   const as = addressIn(key)
@@ -178,7 +178,7 @@ async function searched(state: DashboardState, ask: Ask, isWanted: IsWanted): Pr
 
 function foundView(
   state: DashboardState,
-  ask: Ask,
+  ask: ViewRequest,
   { key, as, looks, unasked }: Search,
   blockedBy: (limiter: string, key: string, until: number | undefined) => string | undefined,
 ) {
@@ -219,7 +219,7 @@ export interface Viewer {
 /**
  * The content of a page. If Redis fails, the last known state, marked as old. Rejects with `Unwanted` when `isWanted` says that the viewer has gone.
  */
-export async function viewOf(state: DashboardState, ask: Ask, viewer: Viewer, isWanted: IsWanted) {
+export async function viewOf(state: DashboardState, ask: ViewRequest, viewer: Viewer, isWanted: IsWanted) {
   // What the page needs of objects is asked with the reports, in one round trip, as far as they are known by now.
   if (state.isReadable) {
     state.dead.get().catch(() => {})
@@ -230,47 +230,47 @@ export async function viewOf(state: DashboardState, ask: Ask, viewer: Viewer, is
   if (state.reports.failing === undefined) await state.dead.get().catch(() => {})
   const content = await contentOf(state, ask, isWanted)
   if (!isWanted()) throw new Unwanted('the viewer has gone')
-  return content(frameOf(state, viewer))
+  return content(viewBaseOf(state, viewer))
 }
 
 /** Reads what a page shows beside the reports; returns what makes its view. */
-async function contentOf(state: DashboardState, ask: Ask, isWanted: IsWanted) {
+async function contentOf(state: DashboardState, ask: ViewRequest, isWanted: IsWanted) {
   const alive = state.reports.failing === undefined
   switch (ask.page) {
     case 'keys':
       return keysContent(state, ask, isWanted)
     case 'waiting': {
       const shared = alive ? await sharedRows(state, MOST_OBJECTS, true, ask.service) : NO_SHARED
-      return (frame: Frame) => ({ ...frame, page: 'waiting' as const, ...shared })
+      return (base: ViewBase) => ({ ...base, page: 'waiting' as const, ...shared })
     }
     case 'queues': {
       const rows = alive ? await queueRows(state, MOST_OBJECTS, ask.service) : NO_QUEUES
       const letters = await Promise.all(rows.queues.map(row => lettersOf(state, row)))
       const queues = rows.queues.map((row, i) => ({ ...row, letters: letters[i] }))
-      return (frame: Frame) => ({ ...frame, page: 'queues' as const, ...rows, queues })
+      return (base: ViewBase) => ({ ...base, page: 'queues' as const, ...rows, queues })
     }
     case 'changes': {
       const noted = alive ? await state.noted.get() : undefined
-      return (frame: Frame) => ({
-        ...frame,
+      return (base: ViewBase) => ({
+        ...base,
         page: 'changes' as const,
-        changes: noted ? changesOf(state, frame, noted) : [],
+        changes: noted ? changesOf(state, base, noted) : [],
       })
     }
     case 'processes':
-      return (frame: Frame) => processesView(state, frame, ask)
+      return (base: ViewBase) => processesView(state, base, ask)
     default: {
       const [queues, shared, chartOf] = await Promise.all([
         alive ? queueRows(state, FEW_OBJECTS, ask.service) : NO_QUEUES,
         alive ? sharedRows(state, FEW_OBJECTS, false, ask.service) : NO_SHARED,
         state.history.charts(ask.range ?? '15m'),
       ])
-      return (frame: Frame) => limitsView(state, frame, ask, { ...queues, ...shared }, chartOf)
+      return (base: ViewBase) => limitsView(state, base, ask, { ...queues, ...shared }, chartOf)
     }
   }
 }
 
-function frameOf(state: DashboardState, { access, user }: Viewer) {
+function viewBaseOf(state: DashboardState, { access, user }: Viewer) {
   const { reports, live, reading } = state
   return {
     /** Now, by the Redis server. */
@@ -373,7 +373,7 @@ async function lettersOf(state: DashboardState, row: QueueRow): Promise<DeadView
   return state.letters.get(name, () => state.objects.letters(name, isPlain)).catch(() => [])
 }
 
-function changesOf(state: DashboardState, frame: Frame, noted: Noted): ChangeView[] {
+function changesOf(state: DashboardState, base: ViewBase, noted: Noted): ChangeView[] {
   // A limit that was changed here is in both histories.
   const here = new Set(noted.flatMap(({ live }) => live ?? []))
   // Of one ms: by the numbers of the changes of live limits.
@@ -385,7 +385,7 @@ function changesOf(state: DashboardState, frame: Frame, noted: Noted): ChangeVie
       id,
       ...change,
       key: key === undefined ? undefined : state.show(key),
-      undo: undo !== undefined && frame.access === 'write' ? hidden(state, undo) : undefined,
+      undo: undo !== undefined && base.access === 'write' ? hidden(state, undo) : undefined,
     }
   })
   const live = state.live.history
@@ -410,16 +410,16 @@ function changesOf(state: DashboardState, frame: Frame, noted: Noted): ChangeVie
 }
 
 /** An act whose key stands behind a ref. */
-export function hidden(state: DashboardState, act: PlainAct): Act {
-  const { key, ...rest } = act as PlainAct & { key?: string }
-  return (key === undefined ? rest : { ...rest, ref: state.show(key).ref }) as Act
+export function hidden(state: DashboardState, act: PlainChange): ChangeRequest {
+  const { key, ...rest } = act as PlainChange & { key?: string }
+  return (key === undefined ? rest : { ...rest, ref: state.show(key).ref }) as ChangeRequest
 }
 
-function processesView({ reports }: DashboardState, frame: Frame, { service: wanted }: Ask) {
+function processesView({ reports }: DashboardState, base: ViewBase, { service: wanted }: ViewRequest) {
   const { processes } = reports
   const sum = processes.reduce((sum, process) => sum + (reports.isSilent(process) ? 0 : process.record.perSecond), 0)
   return {
-    ...frame,
+    ...base,
     page: 'processes' as const,
     processes: processes
       .filter(({ record }) => wanted === undefined || record.service === wanted)

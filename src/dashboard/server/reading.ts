@@ -2,12 +2,12 @@ import type { Bounds } from '../../adaptive/follow-load.js'
 import { getOrMake } from '../../core/get-or-make.js'
 import { ALLOWED, FALLBACK, type Histogram, REFUSED } from '../counts.js'
 import {
-  EVERYTHING,
   type KeyRow,
   type LevelRow,
   type LimitEntry,
   type ObjectKind,
   type ProcessDetails,
+  TOTAL_ROW,
   type UsedKind,
 } from '../records.js'
 import type { KeyRate, KeyView } from '../view.js'
@@ -87,7 +87,7 @@ class TopCallers {
   /**
    * `of`: a limiter, or which limiters are meant; undefined: all. Shares are of the sum of all these keys, or of `total` if that is more.
    */
-  most(by: By, show: (key: string) => KeyView, of?: string | IsMeant, total = 0): KeyRate[] {
+  top(by: By, show: (key: string) => KeyView, of?: string | IsMeant, total = 0): KeyRate[] {
     const { sum, top } = this.#ranking(by, of)
     const most = Math.max(total, sum)
     return top.map(({ key, limiter, ...caller }) => ({
@@ -98,7 +98,7 @@ class TopCallers {
     }))
   }
 
-  /** The first of `most`; it is not shown yet. */
+  /** The first of `top`; it is not shown yet. */
   loudest(by: By, limiter: string, total: number): { key: string; share: number } | undefined {
     let sum = 0
     let first: Caller | undefined
@@ -360,7 +360,7 @@ function ambiguous(limits: readonly LimitEntry[]): ReadonlySet<LimitEntry> {
 }
 
 function statusOf(reports: Reports, services: number) {
-  const { counts, seconds } = reports.recent(EVERYTHING, 2)
+  const { counts, seconds } = reports.recent(TOTAL_ROW, 2)
   const decided = counts[ALLOWED] + counts[REFUSED]
   const { processes, alive } = reports
   const answers = alive.flatMap(({ record }) => (record.answerMs === undefined ? [] : [record.answerMs]))

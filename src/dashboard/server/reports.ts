@@ -32,7 +32,7 @@ const LATE_MS = 12_000
 const AT_ONCE = 10
 /** As in dashboard_report.lua: there a few at a time go. */
 const FORGOTTEN_MS = 3_600_000
-const PATIENCE = new Deadline(2000)
+const REPLY_DEADLINE = new Deadline(2000)
 /** A process that has something to tell reports at least every 10 s. */
 const SILENT_MS = 15_000
 /** The last keys, deliveries and levels of a process are no longer current after so long. */
@@ -273,7 +273,7 @@ export class Reports {
     const { processes, index } = this.keys
     const detailed = performance.now() - this.#detailsAt >= (this.#processes.length > FEW ? DETAILS_MS : FRESH_MS)
     const sentAt = Date.now()
-    const [clock, records, details, ...sums] = await PATIENCE.hold(
+    const [clock, records, details, ...sums] = await REPLY_DEADLINE.hold(
       Promise.all([
         runScript(
           this.#port,
@@ -289,7 +289,7 @@ export class Reports {
     const [now, version, secret, changed] = clock as [number, number, string, string]
     this.#secret = secret
     this.#changed = changed
-    const facts = version === this.#version ? undefined : await PATIENCE.hold(this.#hash(index[1]))
+    const facts = version === this.#version ? undefined : await REPLY_DEADLINE.hold(this.#hash(index[1]))
     this.#serverMs = now
     this.#aheadMs = now - (sentAt + Date.now()) / 2
     this.#readAt = performance.now()

@@ -26,7 +26,7 @@ const MOST_LETTERS = 20
 /** Of more leases nobody asks since when each is held. */
 const MOST_FACTS = 500
 const MOST_PAYLOAD = 2048
-const PATIENCE = new Deadline(1000)
+const REPLY_DEADLINE = new Deadline(1000)
 
 /** A payload as it stands in Redis. */
 const RAW = { encode: (text: unknown) => String(text), decode: (text: string) => text }
@@ -91,7 +91,7 @@ export class SharedObjects {
     await callByNode(this.#port, rows, async some => {
       const keys = some.map(({ key }) => key)
       // A node of a cluster that is away says nothing of its own queues only.
-      const reply = await PATIENCE.hold(runScript(this.#port, dashboardDead, keys, [])).catch(() => [])
+      const reply = await REPLY_DEADLINE.hold(runScript(this.#port, dashboardDead, keys, [])).catch(() => [])
       for (const [i, { name }] of some.entries()) dead.set(name, (reply as number[])[i] ?? before.get(name) ?? 0)
     })
     return dead
