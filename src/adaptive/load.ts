@@ -56,7 +56,7 @@ export interface CustomLoadOptions {
 }
 
 /** `read` may take so long. */
-const PATIENCE_MS = 5000
+const READ_TIMEOUT_MS = 5000
 
 /**
  * A load that you measure: the length of a queue, the latency of a database. `read` returns a number ≥ 0, 1 at the edge of what is healthy. It
@@ -109,9 +109,9 @@ async function withinPatience(reading: number | Promise<number>): Promise<number
   let timer: ReturnType<typeof setTimeout> | undefined
   const late = new Promise<never>((_, reject) => {
     const error = new PolicyError(
-      `read has not answered within ${formatDuration(PATIENCE_MS)}, expected a number sooner`,
+      `read has not answered within ${formatDuration(READ_TIMEOUT_MS)}, expected a number sooner`,
     )
-    timer = setTimeout(() => reject(error), PATIENCE_MS)
+    timer = setTimeout(() => reject(error), READ_TIMEOUT_MS)
     timer.unref?.()
   })
   try {

@@ -81,7 +81,7 @@ export class Follower {
   }
 
   /** Applies a change that this process has asked for at `askedAt`, by `performance.now()`; resolves when all before it are applied as well. */
-  async made(change: Change & { readonly nowMs: number }, askedAt: number): Promise<void> {
+  async applyOwn(change: Change & { readonly nowMs: number }, askedAt: number): Promise<void> {
     this.#learn(change.nowMs, askedAt)
     const known = this.#known
     if (known !== undefined && known.epoch === change.epoch && known.seq >= change.seq) return

@@ -56,7 +56,7 @@ export function livePolicy(name: string, given: PolicyInput): LivePolicy {
 export function policyText(given: PolicyInput): string {
   if (typeof given === 'string') return given
   return entriesOf(given)
-    .map(entry => textOf(entry) ?? wordsOf(entry as LimitOptions))
+    .map(entry => textOf(entry) ?? limitText(entry as LimitOptions))
     .join('; ')
 }
 
@@ -87,10 +87,10 @@ function nameOf(entry: string | LimitOptions): string | undefined {
 /** undefined for a limit whose name a text cannot hold. */
 function textOf(entry: string | LimitOptions): string | undefined {
   if (typeof entry === 'string') return entry
-  return entry.name === undefined || NAME.test(entry.name) ? wordsOf(entry) : undefined
+  return entry.name === undefined || NAME.test(entry.name) ? limitText(entry) : undefined
 }
 
-function wordsOf({ quota, window, algorithm, burst, name, ...more }: LimitOptions): string {
+function limitText({ quota, window, algorithm, burst, name, ...more }: LimitOptions): string {
   const { calendar, timezone }: Partial<CalendarLimitOptions> = more
   const words = [`${quota}/${calendar ?? (typeof window === 'number' ? formatDuration(window) : window)}`]
   if (calendar !== undefined) words.push('calendar')

@@ -208,7 +208,7 @@ export class LivePolicies {
     if (this.#closed) throw new StoreError('LivePolicies: was closed and can no longer change limits')
     await this.#follower.begin()
     const askedAt = performance.now()
-    await this.#follower.made(await this.#records.change(text, end), askedAt)
+    await this.#follower.applyOwn(await this.#records.change(text, end), askedAt)
   }
 
   #apply(change: Change): void {

@@ -54,10 +54,10 @@ export function alerts(options: AlertsOptions): Alerts {
   if (clock !== undefined && typeof clock?.now !== 'function') {
     throw new PolicyError(`alerts: clock ${shown(clock)}: expected an object with now(), like new ManualClock()`)
   }
-  return new Judge(rules.map(parseRule), notify, clock).observer()
+  return new AlertEvaluator(rules.map(parseRule), notify, clock).observer()
 }
 
-class Judge {
+class AlertEvaluator {
   readonly #rules: readonly CheckedRule[]
   readonly #notify: (alert: Alert) => unknown
   readonly #given: Clock | undefined
