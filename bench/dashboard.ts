@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import { Reports } from '../src/dashboard/server/reports.js'
-import type { Ask } from '../src/dashboard/view.js'
+import type { ViewRequest } from '../src/dashboard/view.js'
 import { DelayQueue, RateLimiter, RedisStore } from '../src/index.js'
 import { RedisCluster } from '../test/support/redis-cluster.js'
 import { RedisServer } from '../test/support/redis-server.js'
@@ -18,7 +18,7 @@ const CLUSTER_LIMITS = 300
 const SENT = /cmdstat_(?:hgetall|evalsha|eval):calls=(\d+),usec=(\d+)/g
 
 /** The page, what is asked for, and the most calls of Redis that it may take. */
-type View = readonly [what: string, ask: Ask, mostCalls: number]
+type View = readonly [what: string, ask: ViewRequest, mostCalls: number]
 
 const VIEWS: readonly View[] = [
   ['limits', { page: 'limits' }, 40],

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { dashboard } from '../../src/dashboard/index.js'
-import type { Ask } from '../../src/dashboard/view.js'
+import type { ViewRequest } from '../../src/dashboard/view.js'
 import { LivePolicies } from '../../src/live/index.js'
 
 /** What one view cost: the service's processor, in ms, and what Redis was asked. */
@@ -58,7 +58,7 @@ export class ViewCosts {
   }
 
   /** The cost of each of some views. */
-  async of(ask: Ask, views: number): Promise<ViewCost[]> {
+  async of(ask: ViewRequest, views: number): Promise<ViewCost[]> {
     const costs: ViewCost[] = []
     for (let i = -WARM; i < views; i++) {
       await new Promise(resolve => setTimeout(resolve, PAUSE_MS))

@@ -7,6 +7,7 @@ import { livePolicy } from '../../live/live-limit.js'
 import { plural, policyWords, when } from '../look/format.js'
 import type { ChangeRequest, ChangeResult, KeyView, LiveView } from '../view.js'
 import { sendChange } from './connection.js'
+import { Exactly } from './widgets.js'
 
 /** Fields of a dialogue by name. */
 type Values = Readonly<Record<string, string>>
@@ -221,14 +222,11 @@ function Dialogue({
 
 /** The changes that several pages offer, in words. */
 
-function Whom({ limiter, of }: { limiter: string; of: KeyView | undefined }) {
+export function Whom({ limiter, of }: { limiter: string; of: KeyView | undefined }) {
   if (of === undefined) return <strong>{limiter}</strong>
   return (
     <>
-      <strong>{limiter}</strong> for{' '}
-      <code class="key">
-        <bdi>{of.text}</bdi>
-      </code>
+      <strong>{limiter}</strong> for <Exactly text={of.text} />
     </>
   )
 }

@@ -1,7 +1,7 @@
 import { when } from '../look/format.js'
 import type { ChangesView } from '../server/page-views.js'
 import type { ChangeRequest, ChangeView } from '../view.js'
-import { ChangeButton, type Plan } from './change-dialogs.js'
+import { ChangeButton, type Plan, Whom } from './change-dialogs.js'
 import { Table } from './table.js'
 import { KeyLink, Moment, Nothing, Panel } from './widgets.js'
 
@@ -79,17 +79,7 @@ function undoPlan({ what, subject, key, before }: ChangeView, undo: ChangeReques
     verb: 'Take back',
     sentence: () => (
       <>
-        <strong>{subject}</strong>
-        {key !== undefined && (
-          <>
-            {' '}
-            for{' '}
-            <code class="key">
-              <bdi>{key.text}</bdi>
-            </code>
-          </>
-        )}
-        : “{what}” is taken back
+        <Whom limiter={subject} of={key} />: “{what}” is taken back
         {before !== undefined && (
           <>
             , so that <strong>{before}</strong> holds again

@@ -12,7 +12,7 @@ import {
   unblockPlan,
 } from './change-dialogs.js'
 import { type Column, Table } from './table.js'
-import { type BarKind, Gauge, KeyLink, Moment, Nothing, OwnName, Panel } from './widgets.js'
+import { type BarKind, By, Exactly, Gauge, KeyLink, Moment, Nothing, OwnName, Panel } from './widgets.js'
 
 export function KeysPage({ view, sought }: { view: KeysView; sought: boolean }) {
   return (
@@ -39,17 +39,11 @@ function Found({ found, view }: { found: KeyFound; view: KeysView }) {
   return (
     <>
       <h2 class="looked-up">
-        <span class="muted">Key</span>{' '}
-        <code class="key">
-          <bdi>{key.text}</bdi>
-        </code>
+        <span class="muted">Key</span> <Exactly text={key.text} />
         {as !== undefined && (
           <span class="muted">
             {' '}
-            counted as{' '}
-            <code class="key">
-              <bdi>{as}</bdi>
-            </code>
+            counted as <Exactly text={as} />
           </span>
         )}
       </h2>
@@ -108,12 +102,7 @@ function KeyLimiter({ of, found, now }: { of: KeyLimiterView; found: KeyFound; n
         <p class="blocked refused">
           Blocked until <Moment at={blockedUntil}>{when(blockedUntil, now)}</Moment>,{' '}
           {span(Math.max(0, blockedUntil - now))} left
-          {of.blockedBy !== undefined && (
-            <>
-              , by <bdi>{of.blockedBy}</bdi>
-            </>
-          )}
-          .
+          <By of={of.blockedBy} />.
         </p>
       )}
       <Table
@@ -171,12 +160,7 @@ function KeyLimiter({ of, found, now }: { of: KeyLimiterView; found: KeyFound; n
         {live !== undefined && (
           <p class="muted">
             Its own limit holds {live.until === undefined ? 'until it is changed' : `until ${when(live.until, now)}`}
-            {live.by !== undefined && (
-              <>
-                , given by <bdi>{live.by}</bdi>
-              </>
-            )}
-            . Others: {live.default}.
+            <By of={live.by} verb=", given by" />. Others: {live.default}.
           </p>
         )}
       </div>

@@ -9,7 +9,7 @@ import { LargeChart, SmallChart, sentenceOf, trafficOf } from './chart.js'
 import { QueueSummary } from './queues-page.js'
 import { ColumnHeads } from './table.js'
 import { SharedSummary } from './waiting-page.js'
-import { KeyLink, Nothing, OwnName, Panel, Share } from './widgets.js'
+import { Bar, By, KeyLink, Nothing, OwnName, Panel, Share } from './widgets.js'
 
 const SOURCES = [
   ['redis', 'Redis'],
@@ -75,12 +75,7 @@ function LimitDetail({ row, now }: { row: LimitRow; now: number }) {
           <p class="muted">
             Live: {live.words}
             {live.until !== undefined && `, until ${when(live.until, now)} (${span(live.until - now)} left)`}
-            {live.by !== undefined && (
-              <>
-                , by <bdi>{live.by}</bdi>
-              </>
-            )}
-            . Default: {live.default}.
+            <By of={live.by} />. Default: {live.default}.
           </p>
         )}
         <div class="actions">
@@ -137,9 +132,7 @@ function Callers({
             <li key={key.ref}>
               <KeyLink of={key} />
               <span class="number">{rate(perSecond)}/s</span>
-              <span class={`bar ${kind}`} aria-hidden="true">
-                <i style={{ width: `${Math.min(100, share * 100)}%` }} />
-              </span>
+              <Bar share={share} kind={kind} />
             </li>
           ))}
         </ul>

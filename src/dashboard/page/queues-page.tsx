@@ -4,7 +4,7 @@ import type { QueueRow } from '../view.js'
 import { addressText } from './address.js'
 import { ChangeButton, type Plan } from './change-dialogs.js'
 import { Table } from './table.js'
-import { Ago, More, Nothing, Panel } from './widgets.js'
+import { Ago, Exactly, Facts, More, Nothing, Panel } from './widgets.js'
 
 export function QueuesPage({ view }: { view: QueuesView }) {
   if (view.queues.length === 0) {
@@ -87,56 +87,48 @@ function Queue({ queue, now }: { queue: QueuesView['queues'][number]; now: numbe
   }
   const { name, ready, delayed, unacked, dead, nextDueAt, paused, late50, late99, attempts, letters } = queue
   return (
-    <section class="panel" aria-label={name}>
-      <header>
-        <h2>
+    <Panel
+      title={name}
+      heading={
+        <>
           <bdi>{name}</bdi>
           {paused && <span class="tag amber">paused</span>}
-        </h2>
-        <div class="actions">
+        </>
+      }
+      actions={
+        <>
           {dead > 0 && <ChangeButton plan={() => redrivePlan(name, dead)}>Redrive all…</ChangeButton>}
           <ChangeButton plan={() => pausePlan(name, !paused)}>{paused ? 'Resume…' : 'Pause…'}</ChangeButton>
-        </div>
-      </header>
-      <dl class="facts">
-        <div>
-          <dt>Due</dt>
-          <dd>{count(ready)}</dd>
-        </div>
-        <div>
-          <dt>Later</dt>
-          <dd>
-            {count(delayed)}
-            {nextDueAt !== null && (
-              <span class="muted">, the next {nextDueAt <= now ? 'now' : `in ${span(nextDueAt - now)}`}</span>
-            )}
-          </dd>
-        </div>
-        <div>
-          <dt>Being handled</dt>
-          <dd>{count(unacked)}</dd>
-        </div>
-        <div>
-          <dt>Late, p50 and p99</dt>
-          <dd>
-            {late50 === undefined || late99 === undefined ? (
+        </>
+      }
+    >
+      <Facts
+        of={[
+          ['Due', count(ready)],
+          [
+            'Later',
+            <>
+              {count(delayed)}
+              {nextDueAt !== null && (
+                <span class="muted">, the next {nextDueAt <= now ? 'now' : `in ${span(nextDueAt - now)}`}</span>
+              )}
+            </>,
+          ],
+          ['Being handled', count(unacked)],
+          [
+            'Late, p50 and p99',
+            late50 === undefined || late99 === undefined ? (
               <span class="muted">nothing delivered lately</span>
             ) : (
               `${latency(late50)}, ${latency(late99)}`
-            )}
-          </dd>
-        </div>
-        <div>
-          <dt>Attempts</dt>
-          <dd>{attempts === undefined ? <span class="muted">–</span> : rate(attempts)}</dd>
-        </div>
-        <div>
-          <dt>Dead</dt>
-          <dd class={dead > 0 ? 'refused' : 'muted'}>{count(dead)}</dd>
-        </div>
-      </dl>
+            ),
+          ],
+          ['Attempts', attempts === undefined ? <span class="muted">–</span> : rate(attempts)],
+          ['Dead', count(dead), dead > 0 ? 'refused' : 'muted'],
+        ]}
+      />
       {letters.length > 0 && <Letters name={name} letters={letters} more={dead - letters.length} now={now} />}
-    </section>
+    </Panel>
   )
 }
 
@@ -164,7 +156,7 @@ function Letters({
         ]}
         acts={({ id }) => <ChangeButton plan={() => redrivePlan(name, 1, id)}>Redrive…</ChangeButton>}
       />
-      {more > 0 && <p class="body muted">and {plural(more, 'more dead letter')}</p>}
+      <More count={more} of="dead letter" />
     </>
   )
 }
@@ -176,11 +168,7 @@ function Letter({ of: { id, reason, diedAt, length, payload } }: { of: DeadView 
         <bdi>{reason === '' ? 'no reason was given' : reason}</bdi>
       </summary>
       <p class="muted">
-        id{' '}
-        <code class="key">
-          <bdi>{id}</bdi>
-        </code>
-        , died at {clock(diedAt, true)}
+        id <Exactly text={id} />, died at {clock(diedAt, true)}
       </p>
       {payload !== undefined && (
         <pre>
@@ -209,14 +197,11 @@ function redrivePlan(name: string, dead: number, id?: string): Plan {
           plural(dead, 'dead letter')
         ) : (
           <>
-            the dead letter{' '}
-            <code class="key">
-              <bdi>{id}</bdi>
-            </code>
+            the dead letter <Exactly text={id} />
           </>
         )}{' '}
-        {id === undefined && dead !== 1 ? 'are' : 'is'} delivered again, at once, with all attempts anew. Whoever
-        handles {id === undefined && dead !== 1 ? 'them' : 'it'} must bear that.
+        {id === undefined && dead !== 1 ? 'are' : 'is'} delivered again, at once, with all attempts anew. The handler
+        must tolerate a second run.
       </>
     ),
     act: () => (id === undefined ? { act: 'redrive', name } : { act: 'redrive', name, id }),

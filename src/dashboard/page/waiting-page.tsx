@@ -5,7 +5,7 @@ import type { HolderView, SharedRow } from '../view.js'
 import { addressText } from './address.js'
 import { ChangeButton, type Plan } from './change-dialogs.js'
 import { type Column, Table } from './table.js'
-import { Ago, Gauge, More, Nothing, Panel } from './widgets.js'
+import { Ago, Facts, Gauge, More, Nothing, Panel } from './widgets.js'
 
 export function WaitingPage({ view }: { view: WaitingView }) {
   if (view.shared.length === 0) {
@@ -94,40 +94,32 @@ function Use({ of }: { of: SharedRow }) {
 function Shared({ row, now }: { row: SharedRow; now: number }) {
   const { kind, name, waiting, firstMs, holders, moreHolders = 0, intervalMs, of, steered } = row
   return (
-    <section class="panel" aria-label={name}>
-      <header>
-        <h2>
-          <SharedName of={row} />
-        </h2>
-        {kind === 'rate' && of !== undefined && intervalMs !== undefined && (
+    <Panel
+      title={name}
+      heading={<SharedName of={row} />}
+      actions={
+        kind === 'rate' && of !== undefined && intervalMs !== undefined ? (
           <ChangeButton plan={() => ratePlan(name, of, intervalMs, steered)}>Set the rate…</ChangeButton>
-        )}
-      </header>
-      <dl class="facts">
-        <div>
-          <dt>In use</dt>
-          <dd>
-            <Use of={row} />
-          </dd>
-        </div>
-        <div>
-          <dt>Waiting</dt>
-          <dd>
-            {waiting === 0 ? <span class="muted">{row.unread === undefined ? 'nobody' : '–'}</span> : count(waiting)}
-            {waiting > 0 && firstMs !== undefined && <span class="muted">, the first for {span(firstMs)}</span>}
-          </dd>
-        </div>
-        {steered !== undefined && (
-          <div>
-            <dt>Steered</dt>
-            <dd>by followLoad, {boundsWords(steered)}</dd>
-          </div>
-        )}
-      </dl>
+        ) : undefined
+      }
+    >
+      <Facts
+        of={[
+          ['In use', <Use of={row} />],
+          [
+            'Waiting',
+            <>
+              {waiting === 0 ? <span class="muted">{row.unread === undefined ? 'nobody' : '–'}</span> : count(waiting)}
+              {waiting > 0 && firstMs !== undefined && <span class="muted">, the first for {span(firstMs)}</span>}
+            </>,
+          ],
+          ...(steered === undefined ? [] : [['Steered', `by followLoad, ${boundsWords(steered)}`] as const]),
+        ]}
+      />
       {holders !== undefined && holders.length > 0 && (
         <Holders name={name} holders={holders} more={moreHolders} now={now} />
       )}
-    </section>
+    </Panel>
   )
 }
 
@@ -175,7 +167,7 @@ function Holders({
             : undefined
         }
       />
-      {more > 0 && <p class="body muted">and {plural(more, areLeases ? 'more lease' : 'more holder')}</p>}
+      <More count={more} of={areLeases ? 'lease' : 'holder'} />
     </>
   )
 }

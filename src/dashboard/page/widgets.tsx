@@ -14,6 +14,39 @@ export function KeyLink({ of }: { of: KeyView }) {
   )
 }
 
+/** A key, or something else that is spelled exactly, as text. */
+export function Exactly({ text }: { text: string }) {
+  return (
+    <code class="key">
+      <bdi>{text}</bdi>
+    </code>
+  )
+}
+
+/** Who did it, if that is known, at the end of a sentence. */
+export function By({ of, verb = ', by' }: { of: string | undefined; verb?: string }) {
+  if (of === undefined) return null
+  return (
+    <>
+      {verb} <bdi>{of}</bdi>
+    </>
+  )
+}
+
+/** Terms, each with its value. */
+export function Facts({ of }: { of: ReadonlyArray<readonly [term: string, value: ComponentChildren, kind?: string]> }) {
+  return (
+    <dl class="facts">
+      {of.map(([term, value, kind]) => (
+        <div key={term}>
+          <dt>{term}</dt>
+          <dd class={kind}>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  )
+}
+
 export type BarKind = 'of-refused' | 'of-amber' | ''
 
 /** The own name of a limit: what metrics, header fields and logs call it. */
@@ -26,7 +59,7 @@ export function OwnName({ of }: { of: string }) {
 }
 
 /** A share of a whole as a bar; the numbers stand beside it. */
-function Bar({ share, kind = '' }: { share: number; kind?: BarKind }) {
+export function Bar({ share, kind = '' }: { share: number; kind?: BarKind }) {
   return (
     <span class={`bar ${kind}`} aria-hidden="true">
       <i style={{ width: percentage(share) }} />
@@ -65,20 +98,25 @@ export function Moment({ at, children }: { at: number; children: ComponentChildr
 
 export function Panel({
   title,
+  heading,
   side,
+  actions,
   children,
 }: {
   title: string
+  /** What stands as its heading; default: the title. */
+  heading?: ComponentChildren
   side?: ComponentChildren
+  /** Buttons beside the heading. */
+  actions?: ComponentChildren
   children: ComponentChildren
 }) {
   return (
     <section class="panel" aria-label={title}>
       <header>
-        <h2>
-          <bdi>{title}</bdi>
-        </h2>
+        <h2>{heading ?? <bdi>{title}</bdi>}</h2>
         {side !== undefined && <span class="muted">{side}</span>}
+        {actions !== undefined && <div class="actions">{actions}</div>}
       </header>
       {children}
     </section>
