@@ -1,4 +1,5 @@
 import type { DecisionSource } from '../core/decision.js'
+import { getOrMake } from '../core/get-or-make.js'
 
 /** Durations in buckets that grow by a fifth: small, and summable over processes without losing percentiles. */
 const PER_DOUBLING = 4
@@ -28,6 +29,25 @@ export function atMost(counts: ReadonlyMap<number, number>, share: number): numb
     left -= counts.get(value) ?? 0
     return left <= 0
   })
+}
+
+/** What was delivered of a queue. */
+export interface Deliveries {
+  readonly lateness: Histogram
+  deliveries: number
+  attempts: number
+}
+
+export function noDeliveries(): Deliveries {
+  return { lateness: new Map(), deliveries: 0, attempts: 0 }
+}
+
+/** Adds to the sum of a queue. */
+export function addDeliveries(sums: Map<string, Deliveries>, queue: string, added: Readonly<Deliveries>): void {
+  const sum = getOrMake(sums, queue, noDeliveries)
+  for (const [bucket, count] of added.lateness) sum.lateness.set(bucket, (sum.lateness.get(bucket) ?? 0) + count)
+  sum.deliveries += added.deliveries
+  sum.attempts += added.attempts
 }
 
 /** The counted outcomes of a limit, in their order in Redis. */

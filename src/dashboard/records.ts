@@ -2,7 +2,7 @@ import { type Bounds, FOLLOWER } from '../adaptive/follow-load.js'
 import { type Limit, optionsOf, parsePolicy } from '../core/limit.js'
 import { keySegment } from '../redis/keys.js'
 import { indexKeys, type ObjectFacts, objectId, secretKey } from '../redis/object-index.js'
-import type { Histogram } from './counts.js'
+import type { Deliveries } from './counts.js'
 import { finite, listOf, moment, objectOf, oneOf, parsed, type Shape, text, tuple, whole } from './shapes.js'
 
 /** A chart has a value for each step of so long, by the server's clock. */
@@ -209,11 +209,8 @@ export function readProcessRecord(line: string): { heardAt: number; record: Proc
 export type KeyRow = readonly [key: string, asked: number, refused: number]
 
 /** Recent deliveries from a queue. */
-export interface DeliveryRow {
+export interface DeliveryRow extends Readonly<Deliveries> {
   readonly queue: string
-  readonly lateness: Histogram
-  readonly deliveries: number
-  readonly attempts: number
 }
 
 /** What a process holds: the reference of a lease ('' for a place that only the process counts), permits, since when in ms since the epoch. */

@@ -9,10 +9,12 @@ import { limitFacts, limitId, type ObjectFacts } from '../../redis/object-index.
 import {
   ALLOWED,
   addCounts,
+  addDeliveries,
   addDuration,
   type Counts,
-  type Histogram,
+  type Deliveries,
   noCounts,
+  noDeliveries,
   REFUSED,
   SHADOW,
   sourceIndex,
@@ -187,12 +189,6 @@ interface Callers {
   readonly refused: TopKeys
 }
 
-interface Deliveries {
-  readonly lateness: Histogram
-  deliveries: number
-  attempts: number
-}
-
 /** The recent activity of this process: the busiest keys, the most refused keys, the lateness of queues, current levels. */
 export class RecentActivity {
   readonly #callers = new Map<string, Callers>()
@@ -227,7 +223,7 @@ export class RecentActivity {
     let row = this.#young.get(queue)
     if (row === undefined) {
       if (this.#young.size >= MOST_NAMES) return
-      row = { lateness: new Map(), deliveries: 0, attempts: 0 }
+      row = noDeliveries()
       this.#young.set(queue, row)
     }
     addDuration(row.lateness, latenessMs)
@@ -325,13 +321,7 @@ export class RecentActivity {
   #deliveries(): DeliveryRow[] {
     const sums = new Map<string, Deliveries>()
     for (const half of new Set([this.#young, this.#old])) {
-      for (const [queue, { lateness, deliveries, attempts }] of half) {
-        const sum = sums.get(queue) ?? { lateness: new Map(), deliveries: 0, attempts: 0 }
-        for (const [bucket, count] of lateness) sum.lateness.set(bucket, (sum.lateness.get(bucket) ?? 0) + count)
-        sum.deliveries += deliveries
-        sum.attempts += attempts
-        sums.set(queue, sum)
-      }
+      for (const [queue, row] of half) addDeliveries(sums, queue, row)
     }
     return [...sums].map(([queue, sum]) => ({ queue, ...sum }))
   }

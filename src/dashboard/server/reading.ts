@@ -1,6 +1,6 @@
 import type { Bounds } from '../../adaptive/follow-load.js'
 import { getOrMake } from '../../core/get-or-make.js'
-import { ALLOWED, FALLBACK, type Histogram, REFUSED } from '../counts.js'
+import { ALLOWED, addDeliveries, type Deliveries, FALLBACK, REFUSED } from '../counts.js'
 import {
   type KeyRow,
   type LevelRow,
@@ -17,17 +17,9 @@ import { type Reports, ratesOf, shareOf } from './reports.js'
 type Details = ReadonlyMap<string, ProcessDetails>
 
 /** The recent deliveries of all processes, by queue. */
-function histogramsOf(details: Details) {
-  const queues = new Map<string, { lateness: Histogram; deliveries: number; attempts: number }>()
-  for (const { deliveries } of details.values()) {
-    for (const row of deliveries) {
-      const sum = queues.get(row.queue) ?? { lateness: new Map(), deliveries: 0, attempts: 0 }
-      for (const [bucket, count] of row.lateness) sum.lateness.set(bucket, (sum.lateness.get(bucket) ?? 0) + count)
-      sum.deliveries += row.deliveries
-      sum.attempts += row.attempts
-      queues.set(row.queue, sum)
-    }
-  }
+function deliveriesOf(details: Details): ReadonlyMap<string, Deliveries> {
+  const queues = new Map<string, Deliveries>()
+  for (const { deliveries } of details.values()) for (const row of deliveries) addDeliveries(queues, row.queue, row)
   return queues
 }
 
@@ -190,7 +182,7 @@ interface LimiterRates {
 
 type OfDetails = Readonly<{
   callers: TopCallers
-  lateness: ReturnType<typeof histogramsOf>
+  lateness: ReturnType<typeof deliveriesOf>
   levels: ReturnType<typeof levelsOf>
 }>
 
@@ -323,7 +315,7 @@ export class Reading {
 
   #detailed(): OfDetails {
     const { details } = this
-    this.#ofDetails ??= { callers: new TopCallers(details), lateness: histogramsOf(details), levels: levelsOf(details) }
+    this.#ofDetails ??= { callers: new TopCallers(details), lateness: deliveriesOf(details), levels: levelsOf(details) }
     return this.#ofDetails
   }
 
