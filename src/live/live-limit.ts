@@ -1,5 +1,6 @@
 import { formatDuration } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
+import { getOrMake } from '../core/get-or-make.js'
 import {
   type CalendarLimitOptions,
   type LimitOptions,
@@ -7,6 +8,7 @@ import {
   type PolicyInput,
   parsePolicy,
 } from '../core/limit.js'
+import { BoundedMap } from '../core/maps.js'
 
 /** A policy whose limits all have names: unnamed limits are named after the live name. */
 export interface LivePolicy {
@@ -202,7 +204,7 @@ export interface LimitState {
 }
 
 /** A limit, and the end of its validity; undefined: until it is changed. */
-interface Record {
+interface SetLimit {
   readonly live: LivePolicy
   readonly untilMs: number | undefined
 }
@@ -212,16 +214,16 @@ interface Record {
  * removes both; setting one with an end replaces the earlier temporary one, and keeps the permanent one for afterwards.
  */
 export class LiveLimit {
-  #standing: Record | undefined
-  #temporary: Record | undefined
+  #standing: SetLimit | undefined
+  #temporary: SetLimit | undefined
   /** The newest change that it holds. */
   #seq: number
 
   /** The state after the change `seq`; a record that this version does not understand is ignored. */
   constructor(seq: number, standing?: Change, temporary?: Change) {
     this.#seq = seq
-    this.#standing = recordOf(standing)
-    this.#temporary = recordOf(temporary)
+    this.#standing = setLimitOf(standing)
+    this.#temporary = setLimitOf(temporary)
   }
 
   get seq(): number {
@@ -265,36 +267,27 @@ export class LiveLimit {
       this.#temporary = undefined
       return
     }
-    const record = recordOf(change)
-    this.#temporary = change.untilMs === undefined ? undefined : record
-    if (change.untilMs === undefined) this.#standing = record
+    const limit = setLimitOf(change)
+    this.#temporary = change.untilMs === undefined ? undefined : limit
+    if (change.untilMs === undefined) this.#standing = limit
   }
 }
 
-function recordOf(change: Change | undefined): Record | undefined {
-  if (change?.given === undefined) return undefined
-  const live = livePolicyOf(change.name, change.given)
-  return live && { live, untilMs: change.untilMs }
+function setLimitOf(change: Change | undefined): SetLimit | undefined {
+  const live = change?.given === undefined ? null : livePolicyOf(change.name, change.given)
+  return live === null ? undefined : { live, untilMs: change?.untilMs }
 }
 
 /** Many keys have the same few limits. */
-const MOST_KNOWN = 1000
-const KNOWN = new Map<string, LivePolicy | undefined>()
+const KNOWN = new BoundedMap<string, LivePolicy | null>(1000)
 
-/** A policy was checked when it was set, but perhaps by a newer version: undefined if this version does not understand it. */
-function livePolicyOf(name: string, given: Exclude<Change['given'], undefined>): LivePolicy | undefined {
-  const text = JSON.stringify([name, given])
-  if (KNOWN.has(text)) return KNOWN.get(text)
-  let live: LivePolicy | undefined
-  try {
-    live = livePolicy(name, given)
-  } catch {
-    live = undefined
-  }
-  for (const oldest of KNOWN.keys()) {
-    if (KNOWN.size < MOST_KNOWN) break
-    KNOWN.delete(oldest)
-  }
-  KNOWN.set(text, live)
-  return live
+/** A policy was checked when it was set, but perhaps by a newer version: null if this version does not understand it. */
+function livePolicyOf(name: string, given: PolicyInput): LivePolicy | null {
+  return getOrMake(KNOWN, JSON.stringify([name, given]), () => {
+    try {
+      return livePolicy(name, given)
+    } catch {
+      return null
+    }
+  })
 }

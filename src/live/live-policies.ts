@@ -136,7 +136,7 @@ export class LivePolicies {
 
   /** The limits in force now, for a name or for one of its keys, from memory. Throws `PolicyError` for an unknown name. */
   for(name: string, key?: string): Policy {
-    return this.#inForce(this.#name(name), checkKey(key)).policy
+    return this.#inForce(this.#name(name), optionalText(key, 'key')).policy
   }
 
   /**
@@ -152,7 +152,7 @@ export class LivePolicies {
     const { given } = livePolicy(name, policy)
     const { key, until, by } = options
     const end = endOf(until)
-    await this.#change({ name, key: checkKey(key), policy: given, by: checkBy(by) }, end)
+    await this.#change({ name, key: optionalText(key, 'key'), policy: given, by: optionalText(by, 'by') }, end)
   }
 
   /**
@@ -162,7 +162,7 @@ export class LivePolicies {
   async clear(name: string, options: LiveClearOptions = {}): Promise<void> {
     this.#name(name)
     checkOptions('LivePolicies.clear', options, CLEAR_OPTIONS, '{ key: "user:42", by: "ann" }')
-    await this.#change({ name, key: checkKey(options.key), by: checkBy(options.by) }, {})
+    await this.#change({ name, key: optionalText(options.key, 'key'), by: optionalText(options.by, 'by') }, {})
   }
 
   /** The newest 100 changes, newest first: of all names, or of one name and its keys. Rejects with `StoreError` when Redis fails. */
@@ -271,14 +271,11 @@ export class LivePolicies {
   }
 }
 
-function checkKey(key: unknown): string | undefined {
-  if (key === undefined || typeof key === 'string') return key
-  throw new PolicyError(`LivePolicies: key ${shown(key)}: expected a text, like "user:42"`)
-}
+const EXAMPLES = { key: 'user:42', by: 'ann' } as const
 
-function checkBy(by: unknown): string | undefined {
-  if (by === undefined || typeof by === 'string') return by
-  throw new PolicyError(`LivePolicies: by ${shown(by)}: expected a text, like "ann"`)
+function optionalText(value: unknown, option: keyof typeof EXAMPLES): string | undefined {
+  if (value === undefined || typeof value === 'string') return value
+  throw new PolicyError(`LivePolicies: ${option} ${shown(value)}: expected a text, like "${EXAMPLES[option]}"`)
 }
 
 function endOf(until: Date | Duration | undefined): { atMs?: number; afterMs?: number } {
