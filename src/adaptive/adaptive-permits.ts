@@ -1,5 +1,5 @@
 import { PolicyError, shown } from '../core/errors.js'
-import { checkOptions, type OptionNames } from '../core/options.js'
+import { checkInteger, checkOptions, type OptionNames } from '../core/options.js'
 import { Aimd, Gradient, type PermitAlgorithm, Vegas } from './permit-algorithms.js'
 
 /** The algorithm; see docs/adaptive.md for the behaviour of each under overload. */
@@ -49,7 +49,7 @@ export function adaptivePermits(options: AdaptivePermitsOptions = {}): AdaptiveP
   if (!NAMES.includes(algorithm)) {
     throw new PolicyError(`adaptivePermits: algorithm ${shown(algorithm)}: expected one of ${NAMES.join(', ')}`)
   }
-  checkCount('min', min, 1, 'an integer ≥ 1, like 5')
+  checkInteger(min, 'adaptivePermits: min', 5, 1)
   checkCount('max', max, min, 'an integer ≥ min, like 1000')
   const { initial = Math.min(max, Math.max(min, 20)) } = options
   if (checkCount('initial', initial, min, 'an integer from min to max, like 20') > max) {

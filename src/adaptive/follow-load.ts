@@ -1,6 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type Duration, parseOption } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
-import { checkOptions, type OptionNames } from '../core/options.js'
+import { checkInteger, checkOptions, type OptionNames } from '../core/options.js'
 import { noteObject } from '../redis/object-index.js'
 import { Semaphore } from '../semaphore/semaphore.js'
 import type { RateConfig } from '../shared-rate/options.js'
@@ -59,9 +60,7 @@ export function followLoad(rate: SharedRateLimiter, options: FollowLoadOptions):
   }
   const { load, min, max, interval } = options
   checkLoad(load, 'followLoad')
-  if (!(Number.isSafeInteger(min) && min >= 1)) {
-    throw new PolicyError(`followLoad: min ${shown(min)}: expected an integer ≥ 1, like ${example}`)
-  }
+  checkInteger(min, 'followLoad: min', example, 1)
   if (!(Number.isSafeInteger(max) && max >= min)) {
     throw new PolicyError(`followLoad: max ${shown(max)}: expected an integer ≥ min, like ${example}`)
   }
@@ -148,15 +147,6 @@ class RateFollower {
 }
 
 /** Ends early when the signal is aborted. */
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise(resolve => {
-    if (signal.aborted) return resolve()
-    const end = () => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', end)
-      resolve()
-    }
-    const timer = setTimeout(end, ms).unref()
-    signal.addEventListener('abort', end, { once: true })
-  })
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await sleep(ms, undefined, { signal, ref: false }).catch(() => {})
 }

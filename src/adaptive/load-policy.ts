@@ -7,7 +7,7 @@ import {
   type PolicyInput,
   parsePolicy,
 } from '../core/limit.js'
-import { checkOptions, type OptionNames } from '../core/options.js'
+import { checkFunction, checkOptions, type OptionNames } from '../core/options.js'
 import { PolicyMemo } from '../core/policy-memo.js'
 import { emitWarning } from '../core/warnings.js'
 import { CALM_LEVEL, checkLoad, FULL_LEVEL, type Load } from './load.js'
@@ -81,9 +81,7 @@ export function loadPolicy(
   if (!(typeof min === 'number' && min > 0 && min <= 1)) {
     throw new PolicyError(`loadPolicy: min ${shown(min)}: expected a factor above 0 and at most 1, like 0.1`)
   }
-  if (onChange !== undefined && typeof onChange !== 'function') {
-    throw new PolicyError(`loadPolicy: onChange ${shown(onChange)}: expected a function, like factor => log(factor)`)
-  }
+  if (onChange !== undefined) checkFunction(onChange, 'loadPolicy: onChange', 'factor => log(factor)')
   if (typeof policy !== 'function') parsePolicy(policy)
 
   const factor = new LoadFactor(load, min)

@@ -76,7 +76,7 @@ export function customLoad(read: () => number | Promise<number>, options: Custom
     if (reading) return
     reading = true
     try {
-      const measured = await withinPatience(read())
+      const measured = await withinTimeout(read())
       if (!(typeof measured === 'number' && measured >= 0 && measured < Number.POSITIVE_INFINITY)) {
         throw new PolicyError(`read returned ${shown(measured)}, expected a number ≥ 0, like 0.5`)
       }
@@ -105,7 +105,7 @@ export function customLoad(read: () => number | Promise<number>, options: Custom
 }
 
 /** Without it a `read` that never answers would hold the level for ever, in silence. */
-async function withinPatience(reading: number | Promise<number>): Promise<number> {
+async function withinTimeout(reading: number | Promise<number>): Promise<number> {
   let timer: ReturnType<typeof setTimeout> | undefined
   const late = new Promise<never>((_, reject) => {
     const error = new PolicyError(

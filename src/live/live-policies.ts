@@ -2,7 +2,7 @@ import { type Duration, parseOption } from '../core/duration.js'
 import { PolicyError, StoreError, shown } from '../core/errors.js'
 import type { Policy, PolicyInput } from '../core/limit.js'
 import { notify, type Observer, parseObserver } from '../core/observer.js'
-import { checkOptions, type OptionNames } from '../core/options.js'
+import { checkFunction, checkOptions, type OptionNames } from '../core/options.js'
 import { emitWarning, type OutageWarnings } from '../core/warnings.js'
 import type { RedisClient } from '../redis/client.js'
 import { redisWarnings } from '../redis/clients.js'
@@ -128,9 +128,7 @@ export class LivePolicies {
   ): (...context: Context) => PolicyInput {
     const found = this.#name(name)
     if (keyOf === undefined) return () => this.#inForce(found, undefined).input
-    if (typeof keyOf !== 'function') {
-      throw new PolicyError(`LivePolicies: keyOf ${shown(keyOf)}: expected a function, like req => req.user?.id`)
-    }
+    checkFunction(keyOf, 'LivePolicies: keyOf', 'req => req.user?.id')
     return (...context) => this.#inForce(found, keyOf(...context)).input
   }
 

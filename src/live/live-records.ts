@@ -1,5 +1,5 @@
-import { PolicyError, shown } from '../core/errors.js'
 import type { PolicyInput } from '../core/limit.js'
+import { checkText } from '../core/options.js'
 import { randomText } from '../core/short-key.js'
 import type { ClientPort, RedisClient } from '../redis/client.js'
 import { portOf } from '../redis/clients.js'
@@ -48,9 +48,7 @@ class LiveKeys {
 
   /** `PolicyError` for a prefix that is not a text, or empty; `user` names the class that was given it. */
   constructor(user: string, prefix = 'spillway') {
-    if (typeof prefix !== 'string' || prefix === '') {
-      throw new PolicyError(`${user}: prefix ${shown(prefix)}: expected a text that is not empty, like "spillway"`)
-    }
+    checkText(prefix, `${user}: prefix`, 'spillway')
     this.base = `${keySegment(prefix)}:{live}:live`
     this.channel = `${keySegment(prefix)}!live`
     this.state = `${this.base}:state`

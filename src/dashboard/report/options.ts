@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type Duration, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
-import { checkOptions, type OptionNames } from '../../core/options.js'
+import { checkInteger, checkOptions, type OptionNames } from '../../core/options.js'
 import type { RedisClient } from '../../redis/client.js'
 import { portOf } from '../../redis/clients.js'
 import { keyRoot } from '../../redis/keys.js'
@@ -82,9 +82,7 @@ export function parseReporterOptions(options: ReporterOptions) {
   portOf(client, 'reporter')
   const everyMs = parseOption(every, 'reporter: every')
   if (everyMs > LONGEST_MS) throw new PolicyError(`reporter: every ${shown(every)}: expected at most '10s', like '2s'`)
-  if (!Number.isSafeInteger(topKeys) || topKeys < 0 || topKeys > MOST_KEYS) {
-    throw new PolicyError(`reporter: topKeys ${shown(topKeys)}: expected an integer from 0 to ${MOST_KEYS}, like 20`)
-  }
+  checkInteger(topKeys, 'reporter: topKeys', 20, 0, MOST_KEYS)
   if (typeof keyNames !== 'object' || keyNames === null || !Object.values(keyNames).every(isText)) {
     throw new PolicyError(
       `reporter: keyNames ${shown(keyNames)}: expected texts by limiter, like { login: 'per user' }`,

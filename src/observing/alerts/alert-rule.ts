@@ -1,6 +1,6 @@
 import { type Duration, parseDurationOrZero, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
-import { checkOptions, type OptionNames } from '../../core/options.js'
+import { checkInteger, checkOptions, checkText, type OptionNames } from '../../core/options.js'
 import { type AlertCondition, type Bounds, CONDITIONS, type Measure } from './conditions.js'
 
 /** A condition for an alert. */
@@ -54,9 +54,7 @@ export function parseRule(rule: AlertRule): CheckedRule {
     throw new PolicyError(`alerts: rule ${shown(rule)}: expected ${EXAMPLE}`)
   checkOptions('alerts: rule', rule, NAMES, EXAMPLE)
   const { name, when, above, over = '1m', limiter, atLeast = 20 } = rule
-  if (typeof name !== 'string' || name === '') {
-    throw new PolicyError(`alerts: rule: name ${shown(name)}: expected a text that is not empty, like "refusals"`)
-  }
+  checkText(name, 'alerts: rule: name', 'refusals')
   const user = `alerts: rule ${shown(name)}`
   if (typeof when !== 'string' || !Object.hasOwn(CONDITIONS, when)) {
     throw new PolicyError(
@@ -74,9 +72,7 @@ export function parseRule(rule: AlertRule): CheckedRule {
       when === 'breaker-open' ? 'none: a breaker belongs to a store' : 'a text that is not empty, like "api"'
     throw new PolicyError(`${user}: limiter ${shown(limiter)}: expected ${expected}`)
   }
-  if (!(Number.isSafeInteger(atLeast) && atLeast >= 0)) {
-    throw new PolicyError(`${user}: atLeast ${shown(atLeast)}: expected an integer ≥ 0, like 20`)
-  }
+  checkInteger(atLeast, `${user}: atLeast`, 20, 0)
   const overMs = parseOption(over, `${user}: over`)
   if (overMs < 1000) throw new PolicyError(`${user}: over ${shown(over)}: expected at least a second, like "1m"`)
   const forMs = parseDurationOrZero(rule.for ?? 0, `${user}: for`)

@@ -3,7 +3,7 @@ import type { Decision } from '../../core/decision.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import { getOrMake } from '../../core/get-or-make.js'
 import type { Observer } from '../../core/observer.js'
-import { checkOptions, type OptionNames } from '../../core/options.js'
+import { checkClock, checkFunction, checkOptions, type OptionNames } from '../../core/options.js'
 import { emitWarning } from '../../core/warnings.js'
 import { LabelValues } from '../metrics.js'
 import { type Alert, type AlertRule, AlertState, type CheckedRule, parseRule } from './alert-rule.js'
@@ -48,12 +48,8 @@ export function alerts(options: AlertsOptions): Alerts {
   checkOptions('alerts', options, NAMES, '{ rules: [{ name, when, above }], notify: alert => log(alert) }')
   const { rules, notify, clock } = options
   if (!Array.isArray(rules)) throw new PolicyError(`alerts: rules ${shown(rules)}: expected a list of rules`)
-  if (typeof notify !== 'function') {
-    throw new PolicyError(`alerts: notify ${shown(notify)}: expected a function, like alert => console.error(alert)`)
-  }
-  if (clock !== undefined && typeof clock?.now !== 'function') {
-    throw new PolicyError(`alerts: clock ${shown(clock)}: expected an object with now(), like new ManualClock()`)
-  }
+  checkFunction(notify, 'alerts: notify', 'alert => console.error(alert)')
+  if (clock !== undefined) checkClock(clock, 'alerts: clock')
   return new AlertEvaluator(rules.map(parseRule), notify, clock).observer()
 }
 
