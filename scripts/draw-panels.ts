@@ -10,8 +10,7 @@ import { filledIn, panelsOf } from '../test/support/grafana-dashboard.js'
 import { PrometheusServer } from '../test/support/prometheus-server.js'
 import { randomFrom } from '../test/support/random.js'
 import { RedisServer } from '../test/support/redis-server.js'
-import { type Line, panelChart } from './panel-chart.js'
-import { panelFile } from './panel-file.js'
+import { type Line, panelChart, panelFile } from './panel-chart.js'
 
 const TRAFFIC_MS = 80_000
 const path = (file: string) => fileURLToPath(new URL(`../${file}`, import.meta.url))

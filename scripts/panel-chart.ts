@@ -1,3 +1,5 @@
+import { escaped } from './drawing/svg.js'
+
 /** One series: moments in s from the left edge, and values. */
 export interface Line {
   readonly name: string
@@ -27,6 +29,11 @@ const UNITS: Readonly<Record<string, (value: number) => string>> = {
   reqps: value => `${round(value)} /s`,
   ops: value => `${round(value)} /s`,
   short: round,
+}
+
+/** The file in docs/observing/ that shows a panel of the Grafana dashboard. */
+export function panelFile(title: string): string {
+  return `${title.toLowerCase().replaceAll(/[^a-z]+/g, '-')}.svg`
 }
 
 /** A panel as an SVG picture. */
@@ -83,8 +90,4 @@ function niceStep(least: number): number {
   if (!(least > 0)) return 1
   const power = 10 ** Math.floor(Math.log10(least))
   return power * ([1, 2, 5, 10].find(times => times * power >= least) ?? 10)
-}
-
-function escaped(words: string): string {
-  return words.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;')
 }

@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { panelFile } from '../../scripts/panel-file.js'
+import { panelFile } from '../../scripts/panel-chart.js'
 import { parseRule } from '../../src/observing/alerts/alert-rule.js'
 import { CONDITIONS } from '../../src/observing/alerts/conditions.js'
 import { METRICS, type Metric } from '../../src/observing/metrics.js'
