@@ -95,7 +95,7 @@ function escaped(text: string): string {
  * `UsageError` if the file is the log itself, under any name, else `SpillwayError`.
  */
 export async function checkPageFile(file: string, log: string): Promise<void> {
-  const exists = await told(file, () => isWritable(file))
+  const exists = await withWriteError(file, () => isWritable(file))
   if (!exists || log === '-') return
   const [page, read] = await Promise.all([stat(file), stat(log)])
   if (page.ino === read.ino && page.dev === read.dev) {
@@ -116,10 +116,10 @@ async function isWritable(file: string): Promise<boolean> {
 }
 
 export function writePage(file: string, page: string): Promise<void> {
-  return told(file, () => writeFile(file, page))
+  return withWriteError(file, () => writeFile(file, page))
 }
 
-async function told<Result>(file: string, write: () => Promise<Result>): Promise<Result> {
+async function withWriteError<Result>(file: string, write: () => Promise<Result>): Promise<Result> {
   try {
     return await write()
   } catch (cause) {

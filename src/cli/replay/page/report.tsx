@@ -9,7 +9,7 @@ import type { TimelineRow } from '../timeline.js'
 import { RefusedChart } from './refused-chart.js'
 import { type Chart, chartOf, trafficOf } from './series.js'
 import { Subjects } from './subjects.js'
-import { fullUtc, policyWords, Swatch, subjectWord, utc, waitWords } from './words.js'
+import { fullUtc, Swatch, subjectWord, trialWords, utc, waitWords } from './words.js'
 
 export function Report({ data }: { data: PageReport }) {
   const [shown, setShown] = useState(0)
@@ -108,7 +108,7 @@ function Policies({ data, chart }: { data: PageReport; chart: Chart }) {
                 {trials.length > 1 && <Swatch index={i} />}
                 {trials.length > 1 && <span class="letter">{letterOf(i, trials.length)}</span>}
                 <span class="policy-words">
-                  <span class="name">{policyWords(trial, by)}</span>
+                  <span class="name">{trialWords(trial, by)}</span>
                   <code class="muted">{trial.text}</code>
                 </span>
               </div>

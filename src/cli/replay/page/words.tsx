@@ -1,5 +1,5 @@
 /** Words and line styles that the parts of the page share. */
-import { promiseWords, span } from '../../../dashboard/look/format.js'
+import { policyWords, span } from '../../../dashboard/look/format.js'
 import type { Subject } from '../access-log.js'
 import type { TrialResult } from '../report.js'
 
@@ -16,8 +16,8 @@ export function subjectWord(subject: Subject, value: number): string {
 }
 
 /** '10 in any minute, per address'. */
-export function policyWords({ policy }: Pick<TrialResult, 'policy'>, by: Subject): string {
-  return `${policy.map(promiseWords).join('; and ')}, per ${subjectWord(by, 1)}`
+export function trialWords({ policy }: Pick<TrialResult, 'policy'>, by: Subject): string {
+  return `${policyWords(policy)}, per ${subjectWord(by, 1)}`
 }
 
 /** A wait in words. `ms`: −1 if the request never fits, undefined if none was refused. */
