@@ -12,6 +12,13 @@ export function shownArgument(text: string): string {
 /** The parts of the process that a command may use. */
 export type Terminal = Pick<NodeJS.Process, 'stdin' | 'stdout' | 'stderr' | 'env'>
 
+const FEWEST_COLUMNS = 60
+
+/** How wide text may be: at least 60 columns and at most `most`; `otherwise` where the terminal does not say. */
+export function columnsOf({ stdout, env }: Terminal, otherwise: number, most: number): number {
+  return Math.min(Math.max(stdout.columns ?? (Number(env.COLUMNS) || otherwise), FEWEST_COLUMNS), most)
+}
+
 /** One subcommand of `spillway`. */
 export interface Command {
   /** One line for the list of commands. */

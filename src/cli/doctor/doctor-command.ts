@@ -1,4 +1,4 @@
-import { type Command, EXIT, type Option, type Terminal, write } from '../arguments.js'
+import { type Command, columnsOf, EXIT, type Option, write } from '../arguments.js'
 import {
   hostAndPort,
   REDIS_HELP,
@@ -100,8 +100,6 @@ function otherPrimaries(slots: Reply, address: SecureAddress, ownPort: string | 
 
 const ANSWER_MS = 2000
 const LONGEST_MS = 15_000
-const NARROWEST = 60
-const WIDEST = 140
 
 const HELP = `Usage: spillway doctor --redis URL [options]
 
@@ -142,12 +140,11 @@ export const doctorCommand: Command = {
     const findings = await examine(address, prefix, { answerMs: ANSWER_MS, interrupted: end }, () => notice.stop())
     const diagnosis: Diagnosis = { redis, findings, tookMs: performance.now() - startedAt }
     const json = given.has('json')
-    await write(terminal.stdout, json ? diagnosisAsJson(diagnosis) : diagnosisAsText(diagnosis, columnsOf(terminal)))
+    await write(
+      terminal.stdout,
+      json ? diagnosisAsJson(diagnosis) : diagnosisAsText(diagnosis, columnsOf(terminal, 100, 140)),
+    )
     if (interrupted.aborted) return EXIT.interrupted
     return hasProblem(diagnosis) ? EXIT.fault : EXIT.ok
   },
-}
-
-function columnsOf({ stdout, env }: Terminal): number {
-  return Math.min(Math.max(stdout.columns ?? (Number(env.COLUMNS) || 100), NARROWEST), WIDEST)
 }

@@ -4,6 +4,7 @@ import { IPV6_SUBNET } from '../../http/address/address.js'
 import {
   type Arguments,
   type Command,
+  columnsOf,
   EXIT,
   type Option,
   shownArgument,
@@ -95,8 +96,6 @@ function wrong(option: string, given: string): UsageError {
 
 /** Apache writes 8190 bytes each of request line, referer and agent, four bytes for one where it escapes. */
 const LONGEST_LINE_BYTES = 128 * 1024
-const NARROWEST = 60
-const WIDEST = 200
 
 const HELP = `Usage: spillway replay FILE --policy POLICY [--policy POLICY ...] [options]
 
@@ -186,13 +185,7 @@ async function readAll(
 }
 
 function textFor(report: Report, name: string, terminal: Terminal): string {
-  const { stdout, env } = terminal
-  const columns = stdout.columns ?? (Number(env.COLUMNS) || 80)
-  return reportAsText(report, {
-    log: name,
-    columns: Math.min(Math.max(columns, NARROWEST), WIDEST),
-    unicode: knowsUnicode(terminal),
-  })
+  return reportAsText(report, { log: name, columns: columnsOf(terminal, 80, 200), unicode: knowsUnicode(terminal) })
 }
 
 function knowsUnicode({ env }: Terminal): boolean {

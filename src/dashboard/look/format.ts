@@ -129,7 +129,7 @@ export function limitWords(limit: LimitFacts): string {
 }
 
 /** What a limit promises, for a sentence: '100 in any minute', '20 per second, at most 40 at once'. */
-export function promiseWords(limit: LimitFacts): string {
+function promiseWords(limit: LimitFacts): string {
   const { quota, windowMs, burst, algorithm, calendar } = limit
   const window = windowWords(windowMs)
   if (calendar !== undefined) return limitWords(limit)
