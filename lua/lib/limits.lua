@@ -109,7 +109,7 @@ local function whole_windows(limit, ahead, cost)
 end
 
 --[[
-  The capacity (see line_walk and line_ask) of several limits that grant together, all or none. A waiter's `own` text is the quota, the window and the burst of each
+  The capacity (see line_walk and line_ask) of several limits that grant together, all or none. A waiter's details are the quota, the window and the burst of each
   limit as its process knows them: processes with an older configuration may wait in the same line. The facts of a grant are remaining and reset
   of each limit. save() writes the changes. Returns { err } if a key holds a foreign value.
 
@@ -127,12 +127,12 @@ local function limit_capacity(limits, keys, blocks, notes, now, clock)
   end
 
   local known = {}
-  local function limits_of(own)
-    local list = known[own]
+  local function limits_of(details)
+    local list = known[details]
     if list then return list end
     list = {}
     local i = 0
-    for quota, window, burst in string.gmatch(own, '(%d+) (%d+) (%d+)') do
+    for quota, window, burst in string.gmatch(details, '(%d+) (%d+) (%d+)') do
       i = i + 1
       local limit = limits[i]
       if not limit then break end
@@ -141,15 +141,15 @@ local function limit_capacity(limits, keys, blocks, notes, now, clock)
       if limit.algorithm == 'calendar-window' then list[i].window, list[i].burst = limit.window, limit.burst end
     end
     for j = i + 1, count do list[j] = limits[j] end
-    known[own] = list
+    known[details] = list
     return list
   end
 
   local capacity = { now = now, own_limits = true, most = 9007199254740991, late = math.max(50, math.floor(shortest / 10)) }
 
-  capacity.when = function(ahead, cost, own)
+  capacity.when = function(ahead, cost, details)
     local longest = blocked
-    for i, limit in ipairs(limits_of(own)) do
+    for i, limit in ipairs(limits_of(details)) do
       local wait = states[i].ahead(limit, ahead, cost)
       if wait < 0 then return -1 end
       longest = math.max(longest, wait)
@@ -157,8 +157,8 @@ local function limit_capacity(limits, keys, blocks, notes, now, clock)
     return longest
   end
 
-  capacity.grant = function(cost, own, into)
-    for i, limit in ipairs(limits_of(own)) do
+  capacity.grant = function(cost, details, into)
+    for i, limit in ipairs(limits_of(details)) do
       into[#into + 1], into[#into + 2] = states[i].grant(limit, cost)
     end
   end

@@ -2,7 +2,7 @@
   Opens a waiting line. Its clock is the server's, also if a test passes a clock: whether a process lives is a matter of real time.
   Its keys, which live for a minute after the last ask:
 
-    line   ZSET waiter → ticket. A waiter is "member number cost own": its number within the member, its units, and data that only the user of the line reads
+    line   ZSET waiter → ticket. A waiter is "member number cost details": its number within the member, its units, and data that only the user of the line reads
     asks   ZSET member → the moment in ms by which it asks again. A member that is not in it has no waiters any more
     meta   HASH v (version of this state), last (newest ticket), units (sum of all costs in the line), fresh (when the lifetimes were set)
 
@@ -131,9 +131,9 @@ end
   table `known` holds, for each visited member, the moment in ms by which the member asks again, or false if the member is dead.
   `capacity` is an object of the user of the line:
 
-    when(ahead, cost, own)    ms until `cost` more units fit behind `ahead` units; 0 now, below 0 never
-    grant(cost, own, into)    spends the units now, and appends the facts of the grant for the client to the list `into`
-    own_limits                true if a waiter's own text is its limit. Capacity reserved for a waiter then only stays free if no waiter
+    when(ahead, cost, details)    ms until `cost` more units fit behind `ahead` units; 0 now, below 0 never
+    grant(cost, details, into)    spends the units now, and appends the facts of the grant for the client to the list `into`
+    own_limits                true if a waiter's details are its limit. Capacity reserved for a waiter then only stays free if no waiter
                               behind it with another limit is granted
     has_end                   true if the capacity ends at some moment, so that waiters far behind may never be served (when() is below 0
                               for them): the walk continues in order to refuse them
@@ -163,7 +163,7 @@ local function line_walk(line, asker, capacity, answer)
 
   -- True if the walk stops at this waiter.
   local function visit(id)
-    local member, number, cost, own = string.match(id, '^(%S+) (%d+) (%d+) ?(.*)$')
+    local member, number, cost, details = string.match(id, '^(%S+) (%d+) (%d+) ?(.*)$')
     cost = tonumber(cost) or 0
     local mine = member ~= nil and member == asker
     -- The moment by which the member of this waiter asks again; false if it is dead. The asker itself is alive.
@@ -178,10 +178,10 @@ local function line_walk(line, asker, capacity, answer)
       end
       known[member] = asks_by
     end
-    local wait = asks_by and capacity.when(ahead, cost, own)
-    if asks_by and kept and kept ~= own then full = true end
+    local wait = asks_by and capacity.when(ahead, cost, details)
+    if asks_by and kept and kept ~= details then full = true end
     if asks_by and not mine then
-      if wait == 0 and capacity.own_limits then kept = kept or own end
+      if wait == 0 and capacity.own_limits then kept = kept or details end
       if not full then line_notify(line, member, math.max(0, wait)) end
       asks_by = known[member]
       if asks_by <= now then
@@ -205,7 +205,7 @@ local function line_walk(line, asker, capacity, answer)
       answer.waiting = answer.waiting - 1
       if wait == 0 then
         answer.granted[#answer.granted + 1] = tonumber(number)
-        capacity.grant(cost, own, answer.granted)
+        capacity.grant(cost, details, answer.granted)
       else
         answer.refused[#answer.refused + 1] = tonumber(number)
         answer.refused[#answer.refused + 1] = wait

@@ -19,12 +19,12 @@ end
   head. A member is one identity of a process, which takes another one whenever the server does not know the last. ARGV from `first` on:
 
     member, number of the ask, stamp of the last answer that the member has read ('' for the first ask; stamps are tickets: about the server's time in µs)
-    the member that it replaces ('' for none), and the first of its waiters in the line, as "number cost own" ('' for none)
+    the member that it replaces ('' for none), and the first of its waiters in the line, as "number cost details" ('' for none)
     the changes as one text: four words for each, and a newline after each word:
-      j  "number cost own"  ticket that it brings, or ''   timeout in ms, or -1 for none    joins the line; 0: takes what is free now, or is refused
-      l  "number cost own"  ''                             ''                                leaves the line
-      r  "number cost own"  ''                             the grant                         gives back a grant whose waiter has given up
-      g  "number cost own"  ticket                         the grant                         gives back a grant that came too late, and joins again
+      j  "number cost details"  ticket that it brings, or ''   timeout in ms, or -1 for none    joins the line; 0: takes what is free now, or is refused
+      l  "number cost details"  ''                             ''                                leaves the line
+      r  "number cost details"  ''                             the grant                         gives back a grant whose waiter has given up
+      g  "number cost details"  ticket                         the grant                         gives back a grant that came too late, and joins again
       any other letter: a change that the user of the line defines, see below
     A grant is its moment in ms and its facts, as the answer told them, with spaces between them.
 
@@ -36,12 +36,12 @@ end
     now                           the moment of grants, ms
     most, late                    for the answer: the capacity in units, and the age in ms at which a grant is late (-1: the process judges)
     check                         optional: ms until the next ask at the latest; more than LINE_CHECK_MS counts as LINE_CHECK_MS
-    give_back(cost, own, at, facts)   gives back what was granted at that moment, with these facts as a text
+    give_back(cost, details, at, facts)   gives back what was granted at that moment, with these facts as a text
     change(letter, a, b, c)       optional: carries out a change that the user of the line defines, and returns its result, a number
     guesses                       true if the moment when units become free is unknown: then when() returns when to look again
     holds()                       optional: true if anything is held: an ask with joins is then remembered for a minute, whatever `life` is, so that a
                                   copy of it that comes later takes nothing more
-    rejoin(cost, own)             optional: takes back what a waiter that brings its ticket was granted in an answer that was lost
+    rejoin(cost, details)             optional: takes back what a waiter that brings its ticket was granted in an answer that was lost
 
   An ask that comes again gets the same answer, except for its age and the ms until the next ask, and changes nothing. Returns '0' if the member is
   unknown or closed, has another number or stamp, or if its waiters were lost: its process then opens another one. Else the text that line_answer makes of
@@ -56,10 +56,10 @@ local LINE_CHECK_MS = 5000
 local function line_next_ask_ms(line, capacity, first)
   local rank = first ~= '' and redis.call('ZRANK', line.key, first)
   if not rank then return 1000 end
-  local cost, own = string.match(first, '^%S+ %d+ (%d+) ?(.*)$')
+  local cost, details = string.match(first, '^%S+ %d+ (%d+) ?(.*)$')
   -- Usually another walk notifies the member when its waiter may fit. This interval is for the case that members ahead die; it assumes that all waiters ahead
   -- want as many units as this one.
-  return math.max(1000, capacity.when(rank * tonumber(cost), tonumber(cost), own))
+  return math.max(1000, capacity.when(rank * tonumber(cost), tonumber(cost), details))
 end
 
 local function line_change(line, member, capacity, answer, joins, letter, waiter, old_ticket, grant_or_timeout)
@@ -68,7 +68,7 @@ local function line_change(line, member, capacity, answer, joins, letter, waiter
     return
   end
   local id = member .. ' ' .. waiter
-  local number, cost, own = string.match(waiter, '^(%d+) (%d+) ?(.*)$')
+  local number, cost, details = string.match(waiter, '^(%d+) (%d+) ?(.*)$')
   cost = tonumber(cost)
   if letter == 'l' then
     local removed = redis.call('ZREM', line.key, id)
@@ -80,13 +80,13 @@ local function line_change(line, member, capacity, answer, joins, letter, waiter
   end
   if letter ~= 'j' then
     local granted_at, facts = string.match(grant_or_timeout, '^(%d+) ?(.*)$')
-    capacity.give_back(cost, own, tonumber(granted_at), facts)
+    capacity.give_back(cost, details, tonumber(granted_at), facts)
   end
   if letter == 'r' then return end
   local ticket = tonumber(old_ticket)
   if ticket then
     line.last = math.max(line.last, ticket)
-    if letter == 'j' and capacity.rejoin then capacity.rejoin(cost, own) end
+    if letter == 'j' and capacity.rejoin then capacity.rejoin(cost, details) end
   else
     ticket = line_ticket(line)
     answer.ticket = answer.ticket or ticket
@@ -94,14 +94,14 @@ local function line_change(line, member, capacity, answer, joins, letter, waiter
     local wait
     if timeout < 0 and line.units > 0 and not capacity.has_end then
       -- A waiter without a timeout need not know the wait: only whether it ever fits.
-      local kind = cost .. ' ' .. own
+      local kind = cost .. ' ' .. details
       wait = answer.wait_alone[kind]
       if wait == nil then
-        wait = capacity.when(0, cost, own)
+        wait = capacity.when(0, cost, details)
         answer.wait_alone[kind] = wait
       end
     else
-      wait = capacity.when(line.units, cost, own)
+      wait = capacity.when(line.units, cost, details)
     end
     local too_late = timeout == 0 and (wait > 0 or line.units > 0) or timeout > 0 and wait > timeout and not capacity.guesses
     if wait < 0 or too_late then
@@ -111,7 +111,7 @@ local function line_change(line, member, capacity, answer, joins, letter, waiter
     end
     if line.units == 0 and wait == 0 then
       answer.granted[#answer.granted + 1] = tonumber(number)
-      capacity.grant(cost, own, answer.granted)
+      capacity.grant(cost, details, answer.granted)
       return
     end
   end

@@ -355,10 +355,10 @@ local function log_state(limit, key, now, expires_at, _, read_only)
   return {
     err = log.err,
     reset = reset,
-    ahead = function(own, ahead, cost) return log_ahead(own, now, ahead, cost, key, log) end,
-    grant = function(own, cost)
+    ahead = function(asked_limit, ahead, cost) return log_ahead(asked_limit, now, ahead, cost, key, log) end,
+    grant = function(asked_limit, cost)
       log_spend(key, log, now, limit.window, cost, expires_at)
-      return math.max(0, own.quota - (log.total - log.expired_total)), reset()
+      return math.max(0, asked_limit.quota - (log.total - log.expired_total)), reset()
     end,
     look = function(cost) return sliding_window(limit, now, cost, key, log) end,
     room = function(ttl) return math.max(0, limit.quota - (log.total - log.expired_total)), ttl end,

@@ -55,9 +55,9 @@ local function row_state(limit, key, now, expires_at, functions, read_only)
   return {
     err = failure,
     reset = reset,
-    ahead = function(own, ahead, cost, passes) return functions.ahead(own, now, ahead, cost, at, x, y, not passes) end,
-    grant = function(own, cost)
-      local _, remaining, ms, _, next_at, next_x, next_y = functions.measure(own, now, cost, at, x, y)
+    ahead = function(asked_limit, ahead, cost, passes) return functions.ahead(asked_limit, now, ahead, cost, at, x, y, not passes) end,
+    grant = function(asked_limit, cost)
+      local _, remaining, ms, _, next_at, next_x, next_y = functions.measure(asked_limit, now, cost, at, x, y)
       set_row(next_at, next_x, next_y)
       return remaining, ms
     end,
@@ -72,9 +72,9 @@ local function row_state(limit, key, now, expires_at, functions, read_only)
       set_row(functions.charge(limit, now, units, functions.raised(limit, now, ttl, at, x, y)))
     end,
     charge = function(cost) set_row(functions.charge(limit, now, cost, at, x, y)) end,
-    refund = function(own, cost, note_key)
+    refund = function(asked_limit, cost, note_key)
       local note = refund_note_open(note_key)
-      if set_row(functions.refund(own, now, cost, at, x, y, note)) then refund_note_save(note_key, note, own, expires_at) end
+      if set_row(functions.refund(asked_limit, now, cost, at, x, y, note)) then refund_note_save(note_key, note, asked_limit, expires_at) end
     end,
     settle = function(units, receipt, note_key)
       if not at then return end

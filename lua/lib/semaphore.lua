@@ -63,7 +63,7 @@ end
              semaphore_repair_clock)
     leases   the table of the leases: see semaphore_sweep
     facts    HASH id → "permits member token" of each lease whose name does not begin with '~'
-    line, asks, meta   the waiting line: see line_open. A waiter's own text is "length in ms, space, id" of the wanted lease
+    line, asks, meta   the waiting line: see line_open. A waiter's details are "length in ms, space, id" of the wanted lease
     direct   the table of the leases, while permits are taken directly
 
   `initial` sets the permits if none are set. -1: sets none, and without permits the result is nil. Below that: -2 - permits, which apply whatever is
@@ -255,15 +255,15 @@ local function semaphore_notify_direct_holders(key, channel)
 end
 
 --[[
-  The capacity (see line_walk and line_ask) of an opened semaphore. A grant is a lease, held by `member`, with the length and the id in the waiter's `own`
-  text. Changes: 'e' ends a lease by its id and token. 'v' invalidates the calls that a sender of direct takes has in flight, and returns the token that
+  The capacity (see line_walk and line_ask) of an opened semaphore. A grant is a lease, held by `member`, with the length and the id in the waiter's
+  details. Changes: 'e' ends a lease by its id and token. 'v' invalidates the calls that a sender of direct takes has in flight, and returns the token that
   its next call must name. 'd' does the same, and opens the semaphore for direct takes if nobody waits.
 ]]
 local SEMAPHORE_LOOK_MS = 5000
 
 local function semaphore_capacity(s, member)
-  local function id_of(own) return string.match(own, '^%d+ (%S+)$') end
-  local function give_back(_, own) semaphore_end(s, id_of(own)) end
+  local function id_of(details) return string.match(details, '^%d+ (%S+)$') end
+  local function give_back(_, details) semaphore_end(s, id_of(details)) end
   return {
     now = s.now,
     most = s.permits,
@@ -275,8 +275,8 @@ local function semaphore_capacity(s, member)
       if s.first == nil then s.first = semaphore_first_end(s) or false end
       return s.first and math.max(1, math.min(SEMAPHORE_LOOK_MS, s.first - s.now)) or SEMAPHORE_LOOK_MS
     end,
-    grant = function(cost, own, into)
-      local ms, id = string.match(own, '^(%d+) (%S+)$')
+    grant = function(cost, details, into)
+      local ms, id = string.match(details, '^(%d+) (%S+)$')
       ms = tonumber(ms)
       s.used = s.used + cost
       s.extra = s.extra + cost - 1

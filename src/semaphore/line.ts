@@ -218,13 +218,13 @@ export class SemaphoreLine extends SharedObjectLine implements LineUser<Grant> {
   }
 
   /** A lease that ended before its grant was read is exchanged for the old place in the line. */
-  isLate({ own }: Wanted, ageMs: number, _: number, again: boolean): boolean {
-    return !again && this.commands.clock === undefined && ageMs + suspendedMs(this.#offset) >= Number.parseInt(own, 10)
+  isLate({ details }: Wanted, ageMs: number, _: number, again: boolean): boolean {
+    return !again && this.commands.clock === undefined && ageMs + suspendedMs(this.#offset) >= Number.parseInt(details, 10)
   }
 
-  grant({ own }: Wanted, { facts, askedAt }: GrantFacts): Grant {
+  grant({ details }: Wanted, { facts, askedAt }: GrantFacts): Grant {
     const [token, expiresAt] = facts
-    const name = own.slice(own.indexOf(' ') + 1)
+    const name = details.slice(details.indexOf(' ') + 1)
     this.#direct.granted()
     return {
       id: name.startsWith('~') ? name.slice(1) : name,

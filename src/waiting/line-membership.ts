@@ -34,7 +34,7 @@ class LineMember {
 export interface LineWaiter<Grant> {
   readonly cost: number
   /** Data that only the user of the line reads, without commas and newlines; '' for none. */
-  readonly own: string
+  readonly details: string
   readonly wait: Wait<Grant>
   /** By the line's timing. */
   readonly joinedAt: number
@@ -59,9 +59,9 @@ export interface LineWaiter<Grant> {
   isAway: boolean
 }
 
-/** A waiter as the scripts read it: "number cost own". */
-function waiterText({ number, cost, own }: LineWaiter<unknown>): string {
-  return own === '' ? `${number} ${cost}` : `${number} ${cost} ${own}`
+/** A waiter as the scripts read it: "number cost details". */
+function waiterText({ number, cost, details }: LineWaiter<unknown>): string {
+  return details === '' ? `${number} ${cost}` : `${number} ${cost} ${details}`
 }
 
 /** The most changes in one ask: the server processes them in about 1 ms. */
@@ -76,7 +76,7 @@ interface Return {
 }
 
 /** A change that only the user of the line defines, like the end of a lease. */
-export interface OwnChange {
+export interface CustomChange {
   readonly letter: string
   readonly words: readonly [string, string, string]
   answered(number: number): unknown
@@ -88,7 +88,7 @@ interface LineChangeSet<Grant> {
   readonly leaves: readonly LineWaiter<Grant>[]
   readonly returns: readonly Return[]
   readonly lateGrants: readonly LineWaiter<Grant>[]
-  readonly own: readonly OwnChange[]
+  readonly custom: readonly CustomChange[]
   readonly joins: readonly LineWaiter<Grant>[]
 }
 
@@ -98,19 +98,19 @@ class LineChanges<Grant> {
   readonly lateGrants = new Set<LineWaiter<Grant>>()
   readonly joins = new Set<LineWaiter<Grant>>()
   returns: Return[] = []
-  own: OwnChange[] = []
+  custom: CustomChange[] = []
 
   get isEmpty(): boolean {
     return this.size === 0
   }
 
   get size(): number {
-    return this.leaves.size + this.lateGrants.size + this.joins.size + this.returns.length + this.own.length
+    return this.leaves.size + this.lateGrants.size + this.joins.size + this.returns.length + this.custom.length
   }
 
   /** True if no caller waits for any of these changes, so that more may be collected before they are sent. */
   get canGather(): boolean {
-    return this.lateGrants.size + this.joins.size + this.own.length === 0 && this.size < MOST_CHANGES
+    return this.lateGrants.size + this.joins.size + this.custom.length === 0 && this.size < MOST_CHANGES
   }
 
   /** Takes out as many changes as one ask may carry, in the order in which the server must apply them. */
@@ -128,33 +128,33 @@ class LineChanges<Grant> {
     const leaves = first(this.leaves)
     const returns = first(this.returns)
     const lateGrants = first(this.lateGrants)
-    const own = first(this.own)
+    const custom = first(this.custom)
     const joins = first(this.joins)
     for (const waiter of leaves) this.leaves.delete(waiter)
     for (const waiter of lateGrants) this.lateGrants.delete(waiter)
     for (const waiter of joins) this.joins.delete(waiter)
     this.returns = this.returns.slice(returns.length)
-    this.own = this.own.slice(own.length)
-    return { leaves, returns, lateGrants, own, joins }
+    this.custom = this.custom.slice(custom.length)
+    return { leaves, returns, lateGrants, custom, joins }
   }
 
-  /** Puts back the returns and own changes of an ask that was not carried out. */
-  putBack({ returns, own }: LineChangeSet<Grant>): void {
+  /** Puts back the returns and custom changes of an ask that was not carried out. */
+  putBack({ returns, custom }: LineChangeSet<Grant>): void {
     this.returns = [...returns, ...this.returns]
-    this.own = [...own, ...this.own]
+    this.custom = [...custom, ...this.custom]
   }
 }
 
 /** The changes as line_ask.lua reads them: four words for each, and a newline after each word. `maxWaitMs` returns the longest time that a waiter waits. */
 function changeText<Grant>(
-  { leaves, returns, lateGrants, own, joins }: LineChangeSet<Grant>,
+  { leaves, returns, lateGrants, custom, joins }: LineChangeSet<Grant>,
   maxWaitMs: (waiter: LineWaiter<Grant>) => number,
 ): string {
   let text = ''
   for (const waiter of leaves) text += `l\n${waiterText(waiter)}\n\n\n`
   for (const { waiter, grant } of returns) text += `r\n${waiter}\n\n${grant}\n`
   for (const waiter of lateGrants) text += `g\n${waiterText(waiter)}\n${waiter.ticket}\n${waiter.grant}\n`
-  for (const { letter, words } of own) text += `${letter}\n${words[0]}\n${words[1]}\n${words[2]}\n`
+  for (const { letter, words } of custom) text += `${letter}\n${words[0]}\n${words[1]}\n${words[2]}\n`
   for (const waiter of joins) {
     const mostMs = maxWaitMs(waiter)
     const ms = mostMs === Number.POSITIVE_INFINITY ? -1 : Math.floor(mostMs)
@@ -241,7 +241,7 @@ export class LineMembership<Grant> {
   /** Reads the answer to an ask that was carried out. `askedAt`: its grants were made then or later. True if the server counts as many of the waiters as this process. */
   read({ number, changes }: NumberedAsk<Grant>, answer: LineAnswer, now: number, askedAt: number): boolean {
     const member = this.#member
-    const { joins, lateGrants, leaves, own } = changes
+    const { joins, lateGrants, leaves, custom } = changes
     const netJoined = joins.length + lateGrants.length - leaves.length
     const expected = member.waiting + netJoined - answer.granted.length - answer.refused.length
     member.asked = number
@@ -256,7 +256,7 @@ export class LineMembership<Grant> {
     for (const waiter of [...joins, ...lateGrants]) waiter.place = 'inside'
     // Grants come first: a caller whose change is answered may ask for more.
     this.#readGrants(answer, now, askedAt)
-    for (const [i, change] of own.entries()) change.answered(answer.changes[i])
+    for (const [i, change] of custom.entries()) change.answered(answer.changes[i])
     for (const { number, waitMs } of answer.refused) {
       const waiter = this.#removeByNumber(number)
       if (waiter === undefined) continue
@@ -271,7 +271,7 @@ export class LineMembership<Grant> {
     return answer.waiting === expected
   }
 
-  /** The server has rejected the ask without carrying it out: its returns, own changes and late grants are sent again. `rejoin` follows, which sends the joins again. */
+  /** The server has rejected the ask without carrying it out: its returns, custom changes and late grants are sent again. `rejoin` follows, which sends the joins again. */
   putBack({ changes }: NumberedAsk<Grant>): void {
     this.changes.putBack(changes)
     for (const waiter of changes.lateGrants) {
@@ -282,11 +282,11 @@ export class LineMembership<Grant> {
   }
 
   /**
-   * It is unknown whether the ask was carried out. Returns are dropped, because a grant that is given back twice could take another waiter's grant; own changes may be
+   * It is unknown whether the ask was carried out. Returns are dropped, because a grant that is given back twice could take another waiter's grant; custom changes may be
    * sent twice; late grants join again with their tickets.
    */
   abandonAsk({ changes }: NumberedAsk<Grant>): void {
-    this.changes.own = [...changes.own, ...this.changes.own]
+    this.changes.custom = [...changes.custom, ...this.changes.custom]
   }
 
   /** Becomes another member. All waiters join again, with their tickets if they have any; late ones exchange their grants instead. */
@@ -305,7 +305,7 @@ export class LineMembership<Grant> {
 
   /** Rejects all waiters and drops all unsent changes. */
   endAll(error: unknown): void {
-    for (const change of this.changes.own.splice(0)) change.failed(error)
+    for (const change of this.changes.custom.splice(0)) change.failed(error)
     for (const waiter of [...this.waiters]) {
       // So that `reject` does not wait for an answer.
       waiter.place = 'outside'

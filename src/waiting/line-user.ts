@@ -14,7 +14,8 @@ export interface LineAsk {
 /** The request of a waiter. */
 export interface Wanted {
   readonly cost: number
-  readonly own: string
+  /** Data that only the user of the line reads. */
+  readonly details: string
 }
 
 /** The server's data of a grant. */

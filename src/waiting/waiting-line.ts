@@ -1,7 +1,7 @@
 import { type Ringing, realTiming, type Timing } from './alarms.js'
 import { type LineAnswer, lineAnswer } from './line-answer.js'
 import { LineFlight } from './line-flight.js'
-import { LineMembership, type LineWaiter, type OwnChange } from './line-membership.js'
+import { LineMembership, type LineWaiter, type CustomChange } from './line-membership.js'
 import type { LineUser, Outage } from './line-user.js'
 import { type Patience, Wait } from './wait.js'
 
@@ -73,20 +73,20 @@ export class WaitingLine<Grant> {
   }
 
   /** Waits for a grant; the signal must not be aborted yet. A timeout of 0: takes what is free, and does not wait. `outage`: what it does while the server fails. */
-  wait(cost: number, own: string, patience: Patience, outage?: Outage): Promise<Grant> {
+  wait(cost: number, details: string, patience: Patience, outage?: Outage): Promise<Grant> {
     const wait = new Wait<Grant>(
       // A caller that does not wait for a grant still waits for the answer, up to the deadline.
       patience.timeoutMs === 0 ? { ...patience, timeoutMs: Number.POSITIVE_INFINITY } : patience,
       () => {
         this.#leave(waiter)
-        return this.#user.timedOut({ cost, own }, patience.timeoutMs)
+        return this.#user.timedOut({ cost, details }, patience.timeoutMs)
       },
       () => this.#leave(waiter),
       this.#timing,
     )
     const waiter: LineWaiter<Grant> = {
       cost,
-      own,
+      details,
       wait,
       joinedAt: this.#timing.now(),
       waits: patience.timeoutMs > 0,
@@ -116,8 +116,8 @@ export class WaitingLine<Grant> {
   }
 
   /** As `change`, without a promise. */
-  send(change: OwnChange): void {
-    this.#membership.changes.own.push(change)
+  send(change: CustomChange): void {
+    this.#membership.changes.custom.push(change)
     this.#schedule()
   }
 
@@ -268,7 +268,7 @@ export class WaitingLine<Grant> {
   }
 
   #endAll(error: unknown): void {
-    for (const change of this.#flight?.carried.changes.own ?? []) change.failed(error)
+    for (const change of this.#flight?.carried.changes.custom ?? []) change.failed(error)
     this.#flight = undefined
     this.#membership.endAll(error)
     this.#doNext()

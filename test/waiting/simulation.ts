@@ -137,8 +137,8 @@ export class Process implements LineUser<void> {
   send(ask: LineAsk): Promise<unknown> {
     return this.world.send(this, ask)
   }
-  grant({ own, cost }: Wanted, { at }: GrantFacts): void {
-    this.world.began.push({ who: own, cost, at: this.world.nowMs, grantedAt: at })
+  grant({ details, cost }: Wanted, { at }: GrantFacts): void {
+    this.world.began.push({ who: details, cost, at: this.world.nowMs, grantedAt: at })
   }
   refusal(): Error {
     return new Error('refused')

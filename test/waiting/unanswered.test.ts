@@ -15,12 +15,12 @@ const worldOf = (seed: string) => {
   return world
 }
 
-const waiterOf = (own: string): LineWaiter<void> => {
+const waiterOf = (details: string): LineWaiter<void> => {
   const wait = new Wait<void>({ timeoutMs: Number.POSITIVE_INFINITY, signal: undefined }, () => undefined)
   wait.promise.catch(() => {})
   return {
     cost: 1,
-    own,
+    details,
     wait,
     joinedAt: 0,
     waits: true,
@@ -61,7 +61,7 @@ function unanswered() {
   membership.read(first, { ...ANSWER, waiting: 1, granted: [{ number: gone.number, facts: ['9', '700'] }] }, 0, 0)
   const told: number[] = []
   const answered = (number: number) => told.push(number)
-  membership.changes.own.push({ letter: 'e', words: ['lease', '3', ''], answered, failed: () => {} })
+  membership.changes.custom.push({ letter: 'e', words: ['lease', '3', ''], answered, failed: () => {} })
   const second = membership.nextAsk(0)
   expect(changesOf(second.ask.words[5])).toEqual(['r', '0 1 gone', '', '5 9 700', 'e', 'lease', '3', ''])
   return { membership, second, told }

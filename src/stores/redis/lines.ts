@@ -51,11 +51,11 @@ export class RedisLines implements StoreLines {
     if (server === undefined) return undefined
     if (outage === undefined) this.#guard.checkAsked(charges[0])
     // One line in Redis may hold requests under different quotas; each `LimitLine` here has only one.
-    const own = charges.map(({ limit }) => `${limit.quota} ${limit.windowMs} ${limit.burst}`).join(' ')
-    const name = `${own}|${server.name}`
+    const details = charges.map(({ limit }) => `${limit.quota} ${limit.windowMs} ${limit.burst}`).join(' ')
+    const name = `${details}|${server.name}`
     let line = this.#lines.get(name)
     if (line === undefined) {
-      line = new LimitLine(server, charges, own, this.#store, this.#guard)
+      line = new LimitLine(server, charges, details, this.#store, this.#guard)
       if (this.#lines.size >= MOST_LINES) this.#forgetIdle()
       this.#lines.set(name, line)
       this.#forgetReady ??= server.onReady(() => this.#resend())
@@ -111,7 +111,7 @@ class LimitLine implements LineUser<Turn> {
     readonly server: RedisLine,
     readonly charges: readonly Charge[],
     /** Quota, window and burst of each limit. */
-    readonly own: string,
+    readonly details: string,
     readonly store: LineStore,
     readonly guard: LineGuard,
   ) {
@@ -132,7 +132,7 @@ class LimitLine implements LineUser<Turn> {
   }
 
   wait(cost: number, patience: Patience, outage: Outage | undefined): Promise<Turn> {
-    return this.#line.wait(cost, this.own, patience, outage)
+    return this.#line.wait(cost, this.details, patience, outage)
   }
 
   end(): void {
