@@ -1,6 +1,6 @@
 import type { Duration } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
-import { checkOptions, type OptionNames } from '../core/options.js'
+import { checkFlag, checkFunction, checkInteger, checkOptions, type OptionNames } from '../core/options.js'
 import { type Patience, patienceOf, timeoutOf } from '../waiting/wait.js'
 import { parseVisibility } from './options.js'
 
@@ -28,9 +28,7 @@ const RECEIVE_OPTIONS: OptionNames<ReceiveOptions> = { count: true, wait: true, 
 export function parseReceiveOptions(options: ReceiveOptions, visibilityMs: number, user: string): ReceiveSettings {
   checkOptions(user, options, RECEIVE_OPTIONS, "{ count: 10, wait: '5s' }")
   const { count = 1, wait = 0, visibility, signal } = options
-  if (!(Number.isInteger(count) && count >= 1 && count <= 1000)) {
-    throw new PolicyError(`${user}: count ${shown(count)}: expected an integer from 1 to 1000, like 10`)
-  }
+  checkInteger(count, `${user}: count`, 10, 1, 1000)
   return {
     count,
     patience: patienceOf({ timeout: timeoutOf(wait, `${user}: wait`), signal }, user, 0),
@@ -89,15 +87,9 @@ export function parseConsumeOptions(
 ): ConsumeSettings {
   checkOptions(user, options, CONSUME_OPTIONS, '{ concurrency: 10 }')
   const { concurrency = 1, visibility, autoExtend = true, signal, limiter } = options
-  if (typeof handler !== 'function') {
-    throw new PolicyError(`${user}: handler ${shown(handler)}: expected a function, like async ({ payload }) => {}`)
-  }
-  if (!(Number.isSafeInteger(concurrency) && concurrency >= 1)) {
-    throw new PolicyError(`${user}: concurrency ${shown(concurrency)}: expected an integer ≥ 1, like 10`)
-  }
-  if (typeof autoExtend !== 'boolean') {
-    throw new PolicyError(`${user}: autoExtend ${shown(autoExtend)}: expected true or false`)
-  }
+  checkFunction(handler, `${user}: handler`, 'async ({ payload }) => {}')
+  checkInteger(concurrency, `${user}: concurrency`, 10, 1)
+  checkFlag(autoExtend, `${user}: autoExtend`)
   if (limiter !== undefined) checkLimiter(limiter, user)
   patienceOf({ signal }, user, 0)
   return {

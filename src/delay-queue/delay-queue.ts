@@ -1,6 +1,6 @@
 import { type Duration, parseDurationOrZero } from '../core/duration.js'
-import { PolicyError, SpillwayError, shown } from '../core/errors.js'
-import { checkOptions } from '../core/options.js'
+import { SpillwayError, shown } from '../core/errors.js'
+import { checkInteger, checkOptions } from '../core/options.js'
 import type { RedisClient } from '../redis/client.js'
 import { portOf } from '../redis/clients.js'
 import { Commands, clockArgument } from '../redis/commands.js'
@@ -207,8 +207,8 @@ export class DelayQueue<T = unknown> {
     this.#checkOpen()
     checkOptions(`${this.#subject}: dead`, options, { limit: true }, '{ limit: 100 }')
     const { limit = 100 } = options
-    if (limit === Number.POSITIVE_INFINITY || (Number.isSafeInteger(limit) && limit >= 0)) return this.#dead.list(limit)
-    throw new PolicyError(`${this.#subject}: dead: limit ${shown(limit)}: expected an integer ≥ 0, like 100`)
+    if (limit !== Number.POSITIVE_INFINITY) checkInteger(limit, `${this.#subject}: dead: limit`, 100, 0)
+    return this.#dead.list(limit)
   }
 
   /**

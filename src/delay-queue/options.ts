@@ -2,7 +2,7 @@ import type { Clock } from '../core/clock.js'
 import { type Duration, parseDurationOrZero, parseOption } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { type Observer, parseObserver } from '../core/observer.js'
-import { checkOptions, type OptionNames } from '../core/options.js'
+import { checkClock, checkInteger, checkOptions, type OptionNames } from '../core/options.js'
 import { randomText } from '../core/short-key.js'
 import { type Backoff, type BackoffMs, LONGEST_DELAY_MS, parseBackoff } from './backoff.js'
 import type { PushRequest } from './push-batcher.js'
@@ -100,12 +100,8 @@ const JSON_CODEC: Codec<unknown> = {
 export function parseDelayQueueOptions<T>(options: DelayQueueOptions<T>, user: string): DelayQueueSettings<T> {
   checkOptions(user, options, QUEUE_OPTIONS, "{ visibility: '30s' }")
   const { visibility = '30s', maxAttempts = 10, backoff, maxSize, clock, codec } = options
-  if (maxSize !== undefined && !(Number.isSafeInteger(maxSize) && maxSize >= 0)) {
-    throw new PolicyError(`${user}: maxSize ${shown(maxSize)}: expected an integer ≥ 0, like 100_000`)
-  }
-  if (clock !== undefined && typeof clock?.now !== 'function') {
-    throw new PolicyError(`${user}: clock ${shown(clock)}: expected an object with now(), like new ManualClock()`)
-  }
+  if (maxSize !== undefined) checkInteger(maxSize, `${user}: maxSize`, '100_000', 0)
+  if (clock !== undefined) checkClock(clock, `${user}: clock`)
   if (codec !== undefined && !(typeof codec?.encode === 'function' && typeof codec.decode === 'function')) {
     throw new PolicyError(
       `${user}: codec ${shown(codec)}: expected { encode, decode }, like { encode: String, decode: Number }`,
@@ -142,9 +138,7 @@ export function pushRequestOf<T>(
   if (typeof id !== 'string' || id === '' || id.length > LONGEST_ID) {
     throw new PolicyError(`${user}: id ${shown(id)}: expected a text of 1 to ${LONGEST_ID} characters, like "order-17"`)
   }
-  if (!(Number.isInteger(priority) && priority >= 0 && priority <= 9)) {
-    throw new PolicyError(`${user}: priority ${shown(priority)}: expected an integer from 0 to 9, like 5`)
-  }
+  checkInteger(priority, `${user}: priority`, 5, 0, 9)
   checkHeaders(headers, user)
   const text = encoded(payload, settings, user)
   if (typeof text !== 'string') {

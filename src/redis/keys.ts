@@ -1,5 +1,5 @@
-import { PolicyError, shown } from '../core/errors.js'
 import { getOrMake } from '../core/get-or-make.js'
+import { checkText } from '../core/options.js'
 import { hashOf, LONGEST_KEY } from '../core/short-key.js'
 
 const TABLE = Uint16Array.from({ length: 256 }, (_, byte) => {
@@ -98,11 +98,7 @@ function escapeUnit(unit: string): string {
  * `PolicyError` for a name or a prefix that is not a text, or empty; `user` names the class.
  */
 export function keyRoot(user: string, kind: string, name: string, prefix = 'spillway'): string {
-  if (typeof name !== 'string' || name === '') {
-    throw new PolicyError(`${user}: name ${shown(name)}: expected a text that is not empty, like "jobs"`)
-  }
-  if (typeof prefix !== 'string' || prefix === '') {
-    throw new PolicyError(`${user}: prefix ${shown(prefix)}: expected a text that is not empty, like "spillway"`)
-  }
+  checkText(name, `${user}: name`, 'jobs')
+  checkText(prefix, `${user}: prefix`, 'spillway')
   return `${keySegment(prefix)}:{${keySegment(name)}}:${kind}`
 }

@@ -2,6 +2,7 @@ import { randomFillSync } from 'node:crypto'
 import { type Clock, suspendedMs, wallOffset } from '../core/clock.js'
 import { type Duration, parseStoredOption } from '../core/duration.js'
 import { NotInitializedError, PolicyError, shown } from '../core/errors.js'
+import { checkFlag } from '../core/options.js'
 import type { RedisClient } from '../redis/client.js'
 import { Commands, clockArgument } from '../redis/commands.js'
 import type { Script } from '../redis/script.js'
@@ -32,9 +33,7 @@ export function leaseMsOf(lease: Duration | undefined, what: string): number {
 
 /** The length of a lease, ms. Throws `PolicyError`, in which `method` names the called method. */
 export function leaseOf({ lease, renew }: { lease?: Duration; renew?: boolean }, method: string): number {
-  if (renew !== undefined && typeof renew !== 'boolean') {
-    throw new PolicyError(`${method}: renew ${shown(renew)}: expected true or false`)
-  }
+  if (renew !== undefined) checkFlag(renew, `${method}: renew`)
   return leaseMsOf(lease, `${method}: lease`)
 }
 
@@ -46,11 +45,6 @@ export function checkTotal(permits: unknown, what: string): void {
 export function checkId(id: unknown, method: string): string {
   if (typeof id === 'string' && id !== '') return id
   throw new PolicyError(`${method}: id ${shown(id)}: expected the id of a lease, like lease.id`)
-}
-
-export function checkWork(work: unknown, subject: string): void {
-  if (typeof work === 'function') return
-  throw new PolicyError(`${subject}: use: work ${shown(work)}: expected a function, like async lease => { … }`)
 }
 
 interface SemaphoreCommandsOptions {

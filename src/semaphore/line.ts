@@ -219,7 +219,9 @@ export class SemaphoreLine extends SharedObjectLine implements LineUser<Grant> {
 
   /** A lease that ended before its grant was read is exchanged for the old place in the line. */
   isLate({ details }: Wanted, ageMs: number, _: number, again: boolean): boolean {
-    return !again && this.commands.clock === undefined && ageMs + suspendedMs(this.#offset) >= Number.parseInt(details, 10)
+    return (
+      !again && this.commands.clock === undefined && ageMs + suspendedMs(this.#offset) >= Number.parseInt(details, 10)
+    )
   }
 
   grant({ details }: Wanted, { facts, askedAt }: GrantFacts): Grant {

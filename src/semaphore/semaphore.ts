@@ -2,7 +2,7 @@ import type { Clock } from '../core/clock.js'
 import { type Duration, parseStoredOption } from '../core/duration.js'
 import { CostError, PolicyError, StoreError, shown, TimeoutError } from '../core/errors.js'
 import { type Observer, parseObserver } from '../core/observer.js'
-import { checkOptions, type OptionNames } from '../core/options.js'
+import { checkClock, checkFunction, checkOptions, type OptionNames } from '../core/options.js'
 import type { RedisClient } from '../redis/client.js'
 import { portOf } from '../redis/clients.js'
 import { keyRoot } from '../redis/keys.js'
@@ -10,7 +10,7 @@ import { noteObject } from '../redis/object-index.js'
 import { Mailbox } from '../waiting/mailbox.js'
 import { HoldWatch, watched } from '../waiting/reports.js'
 import { type Patience, patienceOf, WAIT_OPTIONS, type WaitOptions } from '../waiting/wait.js'
-import { checkId, checkTotal, checkWork, type Grant, leaseOf, SemaphoreCommands } from './commands.js'
+import { checkId, checkTotal, type Grant, leaseOf, SemaphoreCommands } from './commands.js'
 import { HeldLease, type Lease } from './lease.js'
 import { SemaphoreLine } from './line.js'
 import { Renewals } from './renewals.js'
@@ -89,9 +89,7 @@ export class Semaphore {
     if (fixed !== false && (fixed !== true || permits === undefined)) {
       throw new PolicyError(`Semaphore: fixed ${shown(fixed)}: expected true together with permits, or false`)
     }
-    if (clock !== undefined && typeof clock?.now !== 'function') {
-      throw new PolicyError(`Semaphore: clock ${shown(clock)}: expected an object with now(), like new ManualClock()`)
-    }
+    if (clock !== undefined) checkClock(clock, 'Semaphore: clock')
     const idleMs = idleTtl === undefined ? undefined : parseStoredOption(idleTtl, 'Semaphore: idleTtl', '10s')
     if (idleMs === undefined) noteObject(client, 'semaphore', name, prefix, this)
     const observer = parseObserver(options.observer, 'Semaphore')
@@ -200,7 +198,7 @@ export class Semaphore {
    * `lease.signal`.
    */
   async use<R>(work: (lease: Lease) => Promise<R>, options: AcquireOptions = {}): Promise<R> {
-    checkWork(work, this.#subject)
+    checkFunction(work, `${this.#subject}: use: work`, 'async lease => { … }')
     const lease = await this.acquire(options)
     try {
       return await work(lease)

@@ -1,6 +1,6 @@
 import { type Duration, parseStoredOption } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
-import { checkOptions, type OptionNames } from '../core/options.js'
+import { checkInteger, checkOptions, type OptionNames } from '../core/options.js'
 import { keySegment } from '../redis/keys.js'
 
 /** The keys of a shared rate, for one of its clients: see `rate_open.lua`. */
@@ -65,9 +65,7 @@ export function parseRate(options: RateOptions, method: string): RateConfig {
   }
   checkOptions(method, options, RATE_OPTIONS, "{ rate: 10, interval: '1s' }")
   const { rate, interval, mode = 'overall', keepAlive } = options
-  if (!Number.isSafeInteger(rate) || rate < 1) {
-    throw new PolicyError(`${method}: rate ${shown(rate)}: expected an integer ≥ 1, like { rate: 10, interval: '1s' }`)
-  }
+  checkInteger(rate, `${method}: rate`, "{ rate: 10, interval: '1s' }", 1)
   if (mode !== 'overall' && mode !== 'per-client') {
     throw new PolicyError(`${method}: mode ${shown(mode)}: expected 'overall' or 'per-client'`)
   }

@@ -1,8 +1,8 @@
 import type { Clock } from '../core/clock.js'
 import type { Duration } from '../core/duration.js'
-import { CostError, PolicyError, StoreError, shown, TimeoutError } from '../core/errors.js'
+import { CostError, StoreError, shown, TimeoutError } from '../core/errors.js'
 import { type Observer, parseObserver } from '../core/observer.js'
-import { checkOptions, type OptionNames } from '../core/options.js'
+import { checkClock, checkOptions, checkText, type OptionNames } from '../core/options.js'
 import { processId, type RedisClient } from '../redis/client.js'
 import { Commands, clockArgument } from '../redis/commands.js'
 import { keyRoot } from '../redis/keys.js'
@@ -68,16 +68,8 @@ export class SharedRateLimiter {
     const base = keyRoot('SharedRateLimiter', 'rate', name, prefix)
     this.prefix = prefix
     this.#subject = `SharedRateLimiter ${shown(name)}`
-    if (clock !== undefined && typeof clock?.now !== 'function') {
-      throw new PolicyError(
-        `${this.#subject}: clock ${shown(clock)}: expected an object with now(), like new ManualClock()`,
-      )
-    }
-    if (typeof clientId !== 'string' || clientId === '') {
-      throw new PolicyError(
-        `${this.#subject}: clientId ${shown(clientId)}: expected a text that is not empty, like "worker-1"`,
-      )
-    }
+    if (clock !== undefined) checkClock(clock, `${this.#subject}: clock`)
+    checkText(clientId, `${this.#subject}: clientId`, 'worker-1')
     const observer = parseObserver(options.observer, this.#subject)
     this.#waits = observer && new WaitWatch(observer, 'rate', name)
     this.#clock = clock
