@@ -349,7 +349,7 @@ describe('keys of a semaphore', () => {
 
   test('stay as long as anything is held, whatever idleTtl says, also for an object that knows of none', async () => {
     const name = fresh()
-    await (await open({ permits: 1, idleTtl: 50 }, name).acquire()).release()
+    await (await open({ permits: 1, idleTtl: 1000 }, name).acquire()).release()
     const lease = await open({}, name).acquire({ lease: '20s' })
     for (const [key, ms] of await lifetimes(name)) {
       if (!key.startsWith(':sent')) expect(ms).toBeGreaterThan(20_000)
