@@ -29,11 +29,11 @@ export class LuaScript implements Script {
   }
 }
 
-/** Receives the outcome of a script, once; before that, `sent` each time the script was passed to the client. */
-interface ScriptAsker {
-  given(reply: unknown): void
-  failed(error: unknown): void
-  sent?(): void
+/** Receives the outcome of a script, once; before that, `onSent` each time the script was passed to the client. */
+interface ScriptReplyHandler {
+  onReply(reply: unknown): void
+  onError(error: unknown): void
+  onSent?(): void
 }
 
 /**
@@ -47,38 +47,38 @@ export function runScript(
   keys: readonly string[],
   args: readonly ScriptArgument[],
 ): Promise<unknown> {
-  return new Promise((given, failed) => askScript(port, script, keys, args, { given, failed }))
+  return new Promise((onReply, onError) => sendScript(port, script, keys, args, { onReply, onError }))
 }
 
 /** As `runScript`, without a promise: in a decision, each promise costs more than the work it waits for. */
-export function askScript(
+export function sendScript(
   port: ClientPort,
   script: Script,
   keys: readonly string[],
   args: readonly ScriptArgument[],
-  asker: ScriptAsker,
+  handler: ScriptReplyHandler,
   redirected = false,
 ): void {
   const refused = (error: unknown) => {
     if (says(error, 'NOSCRIPT')) {
-      ask(asker, () => port.eval(script.source, keys, args), asker.failed)
-    } else if (redirected || !(says(error, 'MOVED ') || says(error, 'ASK '))) asker.failed(error)
-    else askScript(port, script, keys, args, asker, true)
+      send(handler, () => port.eval(script.source, keys, args), handler.onError)
+    } else if (redirected || !(says(error, 'MOVED ') || says(error, 'ASK '))) handler.onError(error)
+    else sendScript(port, script, keys, args, handler, true)
   }
-  ask(asker, () => port.evalsha(script.sha1, keys, args), refused)
+  send(handler, () => port.evalsha(script.sha1, keys, args), refused)
 }
 
-function ask(asker: ScriptAsker, send: () => Promise<unknown>, refused: (error: unknown) => void): void {
+function send(handler: ScriptReplyHandler, command: () => Promise<unknown>, refused: (error: unknown) => void): void {
   let reply: Promise<unknown>
   try {
-    reply = send()
+    reply = command()
   } catch (error) {
     // A user's wrapper around the client may throw.
-    asker.failed(error)
+    handler.onError(error)
     return
   }
-  asker.sent?.()
-  reply.then(asker.given, refused)
+  handler.onSent?.()
+  reply.then(handler.onReply, refused)
 }
 
 function says(error: unknown, word: string): boolean {

@@ -2,7 +2,7 @@ import { StoreError, shown } from '../core/errors.js'
 import { getOrMake } from '../core/get-or-make.js'
 import type { ClientPort, ScriptArgument } from './client.js'
 import { notConnected } from './replies.js'
-import { askScript, type Script } from './script.js'
+import { type Script, sendScript } from './script.js'
 
 /** An estimate older than this is replaced by the next answer. */
 const RENEW_AFTER_MS = 30_000
@@ -129,25 +129,27 @@ export class TimelyScripts {
 
   /** Resolves to the script's answer. Rejects with `StoreError`, whose cause is the client's error. */
   run(call: TimelyCall): Promise<unknown> {
-    return new Promise((resolve, reject) => this.ask(call, resolve, reject))
+    return new Promise((resolve, reject) => this.send(call, resolve, reject))
   }
 
   /** An ask of a waiting line. Rejects with the client's own error, if there is one: a line tells apart which errors repeating would cure. */
   runForLine(call: Omit<TimelyCall, 'server' | 'tellsTime' | 'isNumbered'>): Promise<unknown> {
     const server = this.port.serverOf(this.port.slotOf(call.keys[0]))
     return new Promise((resolve, reject) =>
-      this.ask({ ...call, server, tellsTime: false, isNumbered: true }, resolve, error => reject(error.cause ?? error)),
+      this.send({ ...call, server, tellsTime: false, isNumbered: true }, resolve, error =>
+        reject(error.cause ?? error),
+      ),
     )
   }
 
-  /** As `run`, without a promise: calls `given` or `failed` once. */
-  ask(call: TimelyCall, given: (reply: unknown) => void, failed: (error: StoreError) => void, repeats = 0): void {
+  /** As `run`, without a promise: calls `onReply` or `onError` once. */
+  send(call: TimelyCall, onReply: (reply: unknown) => void, onError: (error: StoreError) => void, repeats = 0): void {
     const lost = notConnected(this.port.state())
     if (lost !== undefined) {
-      failed(lost)
+      onError(lost)
       return
     }
-    if (this.#isFirst) [given, failed] = this.#untilRefused(given, failed)
+    if (this.#isFirst) [onReply, onError] = this.#untilRefused(onReply, onError)
     const clock = this.#clockOf(call.server)
     const voidable = this.port.sendsAgain && call.endsAt < Number.POSITIVE_INFINITY && !call.isNumbered
     const untilMs = lastMoment(call, clock)
@@ -155,27 +157,27 @@ export class TimelyScripts {
     const moment = new VoidableMoment(voidable && !this.#showsSent ? Buffer.from(until) : until)
     if (voidable) moment.place = this.#inFlight.push(moment) - 1
     const sentAt = performance.now()
-    const repeat = () => this.ask(call, given, failed, repeats + 1)
-    askScript(this.port, call.script, call.keys, call.args(moment.argument), {
-      sent: voidable ? () => this.#find(moment) : undefined,
-      given: answer => {
+    const repeat = () => this.send(call, onReply, onError, repeats + 1)
+    sendScript(this.port, call.script, call.keys, call.args(moment.argument), {
+      onSent: voidable ? () => this.#find(moment) : undefined,
+      onReply: answer => {
         this.#isFirst = false
         if (voidable) this.#ended(moment)
         const reply = call.listOf === undefined ? answer : call.listOf(answer, untilMs)
         const isTold = Array.isArray(reply) && (reply.length === 1 || call.tellsTime !== false)
         const now = isTold ? Number(reply[0] ?? Number.NaN) : Number.NaN
         if (call.byServerClock && now > 0) clock.learn(now, sentAt)
-        if (!Array.isArray(reply) || reply.length !== 1 || Number.isNaN(now)) given(reply)
-        else if (moment.isVoid) failed(new StoreError('the connection to Redis was lost before the answer came'))
+        if (!Array.isArray(reply) || reply.length !== 1 || Number.isNaN(now)) onReply(reply)
+        else if (moment.isVoid) onError(new StoreError('the connection to Redis was lost before the answer came'))
         else if (repeats < MOST_REPEATS && performance.now() < call.endsAt) repeat()
-        else failed(new StoreError('Redis was asked too late to carry it out'))
+        else onError(new StoreError('Redis was asked too late to carry it out'))
       },
-      failed: error => {
+      onError: error => {
         this.#isFirst = false
         if (voidable) this.#ended(moment)
         const now = calendarNow(error)
         if (now === undefined || moment.isVoid || repeats >= MOST_REPEATS) {
-          failed(failure(call, error))
+          onError(failure(call, error))
           return
         }
         clock.learn(now, sentAt)
@@ -185,18 +187,18 @@ export class TimelyScripts {
   }
 
   /** The callbacks of a call before the first answer: it fails as soon as the connection is refused or lost, although the client may keep the command. */
-  #untilRefused<Given, Failed>(
-    given: (reply: Given) => void,
-    failed: (error: Failed | StoreError) => void,
-  ): [(reply: Given) => void, (error: Failed) => void] {
-    const refused = () => failed(new StoreError('the connection to Redis was refused or closed'))
+  #untilRefused<Reply, Failure>(
+    onReply: (reply: Reply) => void,
+    onError: (error: Failure | StoreError) => void,
+  ): [(reply: Reply) => void, (error: Failure) => void] {
+    const refused = () => onError(new StoreError('the connection to Redis was refused or closed'))
     this.#firstCalls.add(refused)
     return [
       reply => {
-        if (this.#firstCalls.delete(refused)) given(reply)
+        if (this.#firstCalls.delete(refused)) onReply(reply)
       },
       error => {
-        if (this.#firstCalls.delete(refused)) failed(error)
+        if (this.#firstCalls.delete(refused)) onError(error)
       },
     ]
   }

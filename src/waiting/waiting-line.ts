@@ -1,7 +1,7 @@
 import { type Ringing, realTiming, type Timing } from './alarms.js'
 import { type LineAnswer, lineAnswer } from './line-answer.js'
 import { LineFlight } from './line-flight.js'
-import { LineMembership, type LineWaiter, type CustomChange } from './line-membership.js'
+import { type CustomChange, LineMembership, type LineWaiter } from './line-membership.js'
 import type { LineUser, Outage } from './line-user.js'
 import { type Patience, Wait } from './wait.js'
 

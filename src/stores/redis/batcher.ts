@@ -190,7 +190,7 @@ export class Batcher {
     const server = this.scripts.keys.serverOf(kind.tag)
     const given = now === '' ? '' : `@${now}`
     this.scheduler.sent()
-    this.scripts.timely.ask(
+    this.scripts.timely.send(
       {
         script: kind.script,
         does: 'decide',

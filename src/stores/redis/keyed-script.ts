@@ -75,7 +75,7 @@ export class KeyedScript {
 
   #send(batch: KeyedBatch): void {
     this.#inFlight++
-    this.#scripts.ask(
+    this.#scripts.send(
       {
         script: this.#script,
         keys: batch.keys,

@@ -55,22 +55,22 @@ export class StoreScripts {
     return now === '' ? this.timely.serverNow(server) : Number(now)
   }
 
-  /** Calls `given` or `failed` once. */
-  ask(
+  /** Calls `onReply` or `onError` once. */
+  send(
     { script, does, tag, keys, args, endsAt = performance.now() + DEFAULT_DEADLINE_MS, isNumbered }: StoreCall,
-    given: (reply: unknown) => void,
-    failed: (error: unknown) => void,
+    onReply: (reply: unknown) => void,
+    onError: (error: unknown) => void,
   ): void {
     let now: string
     try {
       now = this.now()
     } catch (error) {
-      failed(error)
+      onError(error)
       return
     }
     this.sendEarlier()
     const server = this.keys.serverOf(tag)
-    this.timely.ask(
+    this.timely.send(
       {
         script,
         does,
@@ -81,16 +81,16 @@ export class StoreScripts {
         server,
         byServerClock: now === '',
       },
-      given,
-      failed,
+      onReply,
+      onError,
     )
   }
 
-  /** As `ask`. Rejects with `StoreError`. */
+  /** As `send`. Rejects with `StoreError`. */
   run(call: StoreCall): Promise<unknown> {
     const { answered } = call
     return new Promise((resolve, reject) =>
-      this.ask(
+      this.send(
         call,
         reply => {
           answered?.()
@@ -123,7 +123,7 @@ export function askUpTo(
   const limits = charges.map(({ limit }) => limit)
   const blocks = charges.map(charge => keys.blockListOf(charge, tag))
   const states = charges.map(charge => keys.keyOf(charge, tag))
-  scripts.ask(
+  scripts.send(
     {
       script: consumeUpTo,
       does: 'decide',

@@ -106,7 +106,7 @@ export class RedisSeller implements LeaseSeller {
     const charges = this.#charges(key)
     const tag = keys.tagOf(charges[0])
     const returned = unspent && [unspent.facts.lease, String(unspent.units), String(unspent.facts.soldAt)]
-    scripts.ask(
+    scripts.send(
       {
         script: leaseBuy,
         does: 'sell a lease',
