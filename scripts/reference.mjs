@@ -52,8 +52,12 @@ function find(entry, path) {
   if (member === undefined) return { symbol, type }
   const inner = type.getProperty(member)
   if (inner === undefined) throw new Error(`${entry} ${name} has no ${member}`)
-  return { symbol: inner, type: checker.getNonNullableType(checker.getTypeOfSymbol(inner)) }
+  const given = checker.getNonNullableType(checker.getTypeOfSymbol(inner))
+  return { symbol: inner, type: (given.isUnion() && given.types.find(type => type.isClassOrInterface())) || given }
 }
+
+/** @param {ts.Node} node */
+const hasOwnDoc = node => ts.getJSDocCommentsAndTags(node).length > 0
 
 /** Its members that are public and written in this package, those of the class itself first. @param {ts.Type} type */
 function membersOf(type) {
@@ -62,6 +66,9 @@ function membersOf(type) {
     if (symbol.flags & ts.SymbolFlags.Prototype) return false
     const node = nodeOf(symbol)
     const isHidden = ts.isPrivateIdentifier(node.name) || ts.getCombinedModifierFlags(node) & ts.ModifierFlags.Private
+    // What a class implements without words of its own is described with the interface.
+    if (ts.isClassLike(node.parent) && !hasOwnDoc(node) && symbol.getDocumentationComment(checker).length > 0)
+      return false
     const isInternal = symbol.getJsDocTags().some(({ name }) => name === 'internal')
     return node.getSourceFile().fileName.startsWith(join(root, 'src')) && !isHidden && !isInternal
   })
