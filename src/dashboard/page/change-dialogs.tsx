@@ -7,7 +7,7 @@ import { livePolicy } from '../../live/live-limit.js'
 import { plural, policyWords, when } from '../look/format.js'
 import type { ChangeRequest, ChangeResult, KeyView, LiveView } from '../view.js'
 import { sendChange } from './connection.js'
-import { Exactly } from './widgets.js'
+import { ExactText } from './widgets.js'
 
 /** Fields of a dialogue by name. */
 type Values = Readonly<Record<string, string>>
@@ -86,47 +86,47 @@ function followers(processes: number): string {
   return `${plural(processes, 'process follows', 'processes follow')} within a second.`
 }
 
-interface Told {
+interface ShownResult {
   readonly text: string
   readonly undo?: ChangeRequest
 }
 
 /** The result of a change; its end by the clock of the reader. */
-function toldOf({ text, until, undo }: ChangeResult): Told {
+function resultOf({ text, until, undo }: ChangeResult): ShownResult {
   return { text: until === undefined ? text : `${text} Until ${when(until, Date.now())}.`, undo }
 }
 
 /** Asks for confirmation, carries the change out, and shows its result. */
 export function useActing(done: () => void) {
   const [plan, setPlan] = useState<Plan | undefined>(undefined)
-  const [told, setTold] = useState<Told | undefined>(undefined)
+  const [result, setResult] = useState<ShownResult | undefined>(undefined)
   const carryOut = async (act: ChangeRequest): Promise<ChangeResult> => {
     const outcome = await sendChange(act)
-    setTold(toldOf(outcome))
+    setResult(resultOf(outcome))
     done()
     return outcome
   }
   const undo = async (act: ChangeRequest) => {
     try {
-      const { text } = toldOf(await carryOut(act))
-      setTold({ text: `Undone: ${text}` })
+      const { text } = resultOf(await carryOut(act))
+      setResult({ text: `Undone: ${text}` })
     } catch (error) {
-      setTold({ text: `Not undone: ${(error as Error).message}` })
+      setResult({ text: `Not undone: ${(error as Error).message}` })
     }
   }
   const elements = (
     <>
       {plan !== undefined && <Dialogue plan={plan} carryOut={carryOut} close={() => setPlan(undefined)} />}
       <div class="told" role="status">
-        {told !== undefined && (
+        {result !== undefined && (
           <div>
-            <span>{told.text}</span>
-            {told.undo !== undefined && (
-              <button type="button" class="link" onClick={() => told.undo !== undefined && undo(told.undo)}>
+            <span>{result.text}</span>
+            {result.undo !== undefined && (
+              <button type="button" class="link" onClick={() => result.undo !== undefined && undo(result.undo)}>
                 Undo
               </button>
             )}
-            <button type="button" class="link" onClick={() => setTold(undefined)} aria-label="Close this message">
+            <button type="button" class="link" onClick={() => setResult(undefined)} aria-label="Close this message">
               Close
             </button>
           </div>
@@ -226,7 +226,7 @@ export function Whom({ limiter, of }: { limiter: string; of: KeyView | undefined
   if (of === undefined) return <strong>{limiter}</strong>
   return (
     <>
-      <strong>{limiter}</strong> for <Exactly text={of.text} />
+      <strong>{limiter}</strong> for <ExactText text={of.text} />
     </>
   )
 }

@@ -12,7 +12,7 @@ import {
   unblockPlan,
 } from './change-dialogs.js'
 import { type Column, Table } from './table.js'
-import { type BarKind, By, Exactly, Gauge, KeyLink, Moment, Nothing, OwnName, Panel } from './widgets.js'
+import { type BarKind, By, ExactText, Gauge, KeyLink, Moment, Nothing, OwnName, Panel } from './widgets.js'
 
 export function KeysPage({ view, sought }: { view: KeysView; sought: boolean }) {
   return (
@@ -39,11 +39,11 @@ function Found({ found, view }: { found: KeyFound; view: KeysView }) {
   return (
     <>
       <h2 class="looked-up">
-        <span class="muted">Key</span> <Exactly text={key.text} />
+        <span class="muted">Key</span> <ExactText text={key.text} />
         {as !== undefined && (
           <span class="muted">
             {' '}
-            counted as <Exactly text={as} />
+            counted as <ExactText text={as} />
           </span>
         )}
       </h2>

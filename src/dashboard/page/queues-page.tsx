@@ -4,7 +4,7 @@ import type { QueueRow } from '../view.js'
 import { addressText } from './address.js'
 import { ChangeButton, type Plan } from './change-dialogs.js'
 import { Table } from './table.js'
-import { Ago, Exactly, Facts, More, Nothing, Panel } from './widgets.js'
+import { Ago, ExactText, Facts, More, Nothing, Panel } from './widgets.js'
 
 export function QueuesPage({ view }: { view: QueuesView }) {
   if (view.queues.length === 0) {
@@ -168,7 +168,7 @@ function Letter({ of: { id, reason, diedAt, length, payload } }: { of: DeadView 
         <bdi>{reason === '' ? 'no reason was given' : reason}</bdi>
       </summary>
       <p class="muted">
-        id <Exactly text={id} />, died at {clock(diedAt, true)}
+        id <ExactText text={id} />, died at {clock(diedAt, true)}
       </p>
       {payload !== undefined && (
         <pre>
@@ -197,7 +197,7 @@ function redrivePlan(name: string, dead: number, id?: string): Plan {
           plural(dead, 'dead letter')
         ) : (
           <>
-            the dead letter <Exactly text={id} />
+            the dead letter <ExactText text={id} />
           </>
         )}{' '}
         {id === undefined && dead !== 1 ? 'are' : 'is'} delivered again, at once, with all attempts anew. The handler

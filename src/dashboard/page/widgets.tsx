@@ -15,7 +15,7 @@ export function KeyLink({ of }: { of: KeyView }) {
 }
 
 /** A key, or something else that is spelled exactly, as text. */
-export function Exactly({ text }: { text: string }) {
+export function ExactText({ text }: { text: string }) {
   return (
     <code class="key">
       <bdi>{text}</bdi>

@@ -11,11 +11,11 @@ const REFUSED_SHARE = 0.1
 const KEY_SHARE = 0.5
 /** Fewer events are not judged. */
 const AT_LEAST = 20
-const MOST = 8
+const MOST_ALERTS = 8
 const FEW_QUEUES = 3
 /** A name like '5-per-15m' tells nothing that its limiter's only limit does not. */
 const DEFAULT_NAME = /^\d+-per-/
-const WRITTEN = { share: percent, ms: latency, count }
+const FORMATS = { share: percent, ms: latency, count }
 
 /**
  * The current problems, in words: those that processes with alerts report, and the dashboard's own rules for limiters and queues of which no
@@ -36,7 +36,7 @@ export function alertsOf(
     ...firing(fired, limits, show),
     ...refusals(reading, name => !judged.limiters.has(name), show),
   ]
-  return [...found.slice(0, MOST - letters.length), ...letters]
+  return [...found.slice(0, MOST_ALERTS - letters.length), ...letters]
 }
 
 /** The limiters and queues of which processes tell. */
@@ -113,7 +113,7 @@ function refusals(reading: Reading, isOurs: (limiter: string) => boolean, show: 
           const blame = worst !== undefined && worst.share > KEY_SHARE
           return {
             id: `refused ${id}`,
-            title: describeAlert('denied-share', name, share, WRITTEN),
+            title: describeAlert('denied-share', name, share, FORMATS),
             subject: name,
             ...(sum.refused === sum.worstRefused && ownName(sum)),
             ...(blame && { text: `makes ${percent(worst.share)} of them.`, key: show(worst.key) }),
@@ -143,7 +143,7 @@ function refusals(reading: Reading, isOurs: (limiter: string) => boolean, show: 
   // Only those that are shown are put into words: to find the beginning takes as long as all the rest.
   return found
     .sort((a, b) => b.share - a.share)
-    .slice(0, MOST)
+    .slice(0, MOST_ALERTS)
     .map(({ alert }) => alert())
 }
 
@@ -173,7 +173,7 @@ function deadLetters(queues: ReadonlyArray<readonly [name: string, dead: number]
   if (dead.length <= FEW_QUEUES)
     return dead.map(([name, dead]) => ({
       id: `dead ${name}`,
-      title: describeAlert('dead-letters', name, dead, WRITTEN),
+      title: describeAlert('dead-letters', name, dead, FORMATS),
       subject: name,
       queue: name,
     }))
@@ -220,5 +220,5 @@ function describeFiring(
 ): Pick<AlertView, 'title' | 'text' | 'key'> {
   // A process of another version may tell of a condition that this one does not know.
   if (!Object.hasOwn(CONDITIONS, when)) return { title: `${rule}: ${subject}`, key: show(subject) }
-  return { title: describeAlert(when as AlertCondition, subject, value, WRITTEN), text: `Rule ${rule}.` }
+  return { title: describeAlert(when as AlertCondition, subject, value, FORMATS), text: `Rule ${rule}.` }
 }

@@ -7,7 +7,7 @@ import { listOf, moment, objectOf, parsed, type Shape, text } from '../shapes.js
 import type { AlertView, ChangeRequest, KeyView, QueueRow } from '../view.js'
 import { alertsOf } from './alerts.js'
 import { History } from './history.js'
-import { type Blocks, type KeyLook, type KnownLimiter, Limiters, type LimitWriter, LiveLimits } from './limiters.js'
+import { type Blocks, type KeyState, type KnownLimiter, Limiters, type LimitWriter, LiveLimits } from './limiters.js'
 import { type KeyStyle, KeyViews } from './options.js'
 import { Reading } from './reading.js'
 import { type IsWanted, SharedAnswer, SharedAnswers } from './redis-calls.js'
@@ -99,7 +99,7 @@ export class DashboardState {
   readonly queueRows = new SharedAnswers<QueueRow>(MOST_KEPT, FRESH_MS)
   readonly sharedRows = new SharedAnswers<ReadRow>(MOST_KEPT, FRESH_MS)
   readonly letters = new SharedAnswers<Awaited<ReturnType<SharedObjects['letters']>>>(MOST_KEPT, FRESH_MS)
-  readonly found = new SharedAnswers<KeyLook[]>(MOST_KEPT, FRESH_MS)
+  readonly found = new SharedAnswers<KeyState[]>(MOST_KEPT, FRESH_MS)
   /** How many dead letters each queue has, as last read. */
   deadLetters: ReadonlyMap<string, number> = new Map()
   #reading: Reading | undefined

@@ -204,7 +204,7 @@ interface Block {
 }
 
 /** What is known of a key under one limiter; undefined: nothing. */
-export type KeyLook = Awaited<ReturnType<Limiters['look']>>[number]
+export type KeyState = Awaited<ReturnType<Limiters['look']>>[number]
 
 /** The limiters by name: the state of their keys, and changes. Every method rejects with `StoreError` when Redis fails. */
 export class Limiters {

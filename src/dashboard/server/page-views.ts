@@ -6,7 +6,7 @@ import { COUNTED, FALLBACK, percentile, SHADOW } from '../counts.js'
 import type { LevelRow, LimitEntry } from '../records.js'
 import type { ChangeRequest, ChangeView, QueueRow, Series, SharedRow, UnreadRow, ViewRequest } from '../view.js'
 import type { DashboardState, Noted, PlainChange } from './dashboard-state.js'
-import { addressIn, type KeyLook } from './limiters.js'
+import { addressIn, type KeyState } from './limiters.js'
 import type { Rated, Reading } from './reading.js'
 import { type IsWanted, Unwanted } from './redis-calls.js'
 import { shareOf } from './reports.js'
@@ -156,7 +156,7 @@ async function keysContent(state: DashboardState, ask: ViewRequest, isWanted: Is
 interface Search {
   readonly key: string
   readonly as: string | undefined
-  readonly looks: readonly KeyLook[]
+  readonly looks: readonly KeyState[]
   readonly unasked: number
 }
 

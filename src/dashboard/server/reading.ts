@@ -46,7 +46,7 @@ function plus(a: number | undefined, b: number | undefined): number | undefined 
   return a === undefined && b === undefined ? undefined : (a ?? 0) + (b ?? 0)
 }
 
-const MOST = 10
+const MOST_CALLERS = 10
 
 type By = 'asked' | 'refused'
 /** Whether a limiter is shown. */
@@ -160,12 +160,12 @@ function rank(by: By, all: Iterable<ReadonlyMap<string, Caller>>): Ranked {
       sum += caller[by]
       if (caller[by] < least) continue
       top.push(caller)
-      if (top.length < 4 * MOST) continue
-      top = top.sort((a, b) => b[by] - a[by]).slice(0, MOST)
-      least = top[MOST - 1][by]
+      if (top.length < 4 * MOST_CALLERS) continue
+      top = top.sort((a, b) => b[by] - a[by]).slice(0, MOST_CALLERS)
+      least = top[MOST_CALLERS - 1][by]
     }
   }
-  return { sum, top: top.sort((a, b) => b[by] - a[by]).slice(0, MOST) }
+  return { sum, top: top.sort((a, b) => b[by] - a[by]).slice(0, MOST_CALLERS) }
 }
 
 /** Less refused than this share is no trouble. */
@@ -180,13 +180,13 @@ interface LimiterRates {
   readonly refused: number
 }
 
-type OfDetails = Readonly<{
+type DetailSums = Readonly<{
   callers: TopCallers
   lateness: ReturnType<typeof deliveriesOf>
   levels: ReturnType<typeof levelsOf>
 }>
 
-type OfEntries = Readonly<{
+type IndexSums = Readonly<{
   limits: readonly LimitEntry[]
   /** Those of which others have the same name. */
   replaced: ReadonlySet<LimitEntry>
@@ -208,8 +208,8 @@ export class Reading {
   #known: readonly KnownLimiter[] | undefined
   #status: ReturnType<typeof statusOf> | undefined
   #services: readonly string[] | undefined
-  #ofDetails: OfDetails | undefined
-  #ofEntries: OfEntries | undefined
+  #detailSums: DetailSums | undefined
+  #indexSums: IndexSums | undefined
 
   constructor(
     readonly reports: Reports,
@@ -219,8 +219,8 @@ export class Reading {
     this.number = reports.number
     this.details = reports.details
     this.entries = reports.entries
-    if (before?.details === this.details) this.#ofDetails = before.#ofDetails
-    if (before?.entries === this.entries) this.#ofEntries = before.#ofEntries
+    if (before?.details === this.details) this.#detailSums = before.#detailSums
+    if (before?.entries === this.entries) this.#indexSums = before.#indexSums
   }
 
   readonly number: number
@@ -231,7 +231,7 @@ export class Reading {
     return this.#detailed().callers
   }
 
-  get lateness(): OfDetails['lateness'] {
+  get lateness(): DetailSums['lateness'] {
     return this.#detailed().lateness
   }
 
@@ -313,14 +313,18 @@ export class Reading {
     return this.#services
   }
 
-  #detailed(): OfDetails {
+  #detailed(): DetailSums {
     const { details } = this
-    this.#ofDetails ??= { callers: new TopCallers(details), lateness: deliveriesOf(details), levels: levelsOf(details) }
-    return this.#ofDetails
+    this.#detailSums ??= {
+      callers: new TopCallers(details),
+      lateness: deliveriesOf(details),
+      levels: levelsOf(details),
+    }
+    return this.#detailSums
   }
 
-  #indexed(): OfEntries {
-    if (this.#ofEntries === undefined) {
+  #indexed(): IndexSums {
+    if (this.#indexSums === undefined) {
       const limits: LimitEntry[] = []
       const names: Record<ObjectKind, string[]> = { rate: [], semaphore: [], queue: [] }
       const uses = new Map<string, Set<string>>()
@@ -334,9 +338,9 @@ export class Reading {
       }
       for (const all of Object.values(names)) all.sort()
       const limiters = new Map(knownLimiters(limits).map(limiter => [limiter.name, limiter]))
-      this.#ofEntries = { limits, replaced: ambiguous(limits), limiters, names, uses, bounds }
+      this.#indexSums = { limits, replaced: ambiguous(limits), limiters, names, uses, bounds }
     }
-    return this.#ofEntries
+    return this.#indexSums
   }
 }
 

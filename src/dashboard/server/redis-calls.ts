@@ -6,9 +6,9 @@ import type { ClientPort } from '../../redis/client.js'
 export type IsWanted = () => boolean
 
 /** A page does not wait longer for one answer: what does not answer is shown as such. */
-const PAGE = new Deadline(1500)
+const PAGE_DEADLINE = new Deadline(1500)
 /** A call that is not answered for so long is made again. */
-const CALL = new Deadline(5000)
+const CALL_DEADLINE = new Deadline(5000)
 
 /** All who wanted an answer have gone. */
 export class Unwanted extends Error {}
@@ -51,8 +51,8 @@ export class SharedAnswer<T> {
 
   #ask(isWanted: IsWanted): Promise<T> {
     const wanters = new Set([isWanted])
-    const call = CALL.hold(this.ask(() => [...wanters].some(isWanted => isWanted())))
-    const asked: Asked<T> = { answer: PAGE.hold(call), wanters, freshUntil: Number.POSITIVE_INFINITY }
+    const call = CALL_DEADLINE.hold(this.ask(() => [...wanters].some(isWanted => isWanted())))
+    const asked: Asked<T> = { answer: PAGE_DEADLINE.hold(call), wanters, freshUntil: Number.POSITIVE_INFINITY }
     this.#asked = asked
     call.then(
       () => {

@@ -205,14 +205,14 @@ function letterView({ id, reason, attempts, diedAt, payload }: DeadLetter<string
 }
 
 /** What a process tells of one of its holds, and which process it is. */
-interface Told {
+interface ReportedHold {
   readonly process: Process
   readonly hold: HoldRow
 }
 
 /** What all processes tell of one object: its holds, and how many more there are. */
 interface Holds {
-  readonly told: readonly Told[]
+  readonly told: readonly ReportedHold[]
   readonly more: number
 }
 
@@ -240,7 +240,7 @@ export class HolderNames {
   /** The leases of a semaphore as Redis lists them, with their holders. `facts`: since when those are held of which Redis knows it. */
   leases(name: string, leases: readonly LeaseInfo[], facts: ReadonlyMap<string, number>): HolderView[] {
     const { told, more } = this.#told('semaphore', name)
-    const byLease = new Map<string, Told>()
+    const byLease = new Map<string, ReportedHold>()
     for (const one of told) {
       const [lease, , since] = one.hold
       const known = byLease.get(lease)
@@ -294,7 +294,7 @@ export class HolderNames {
 }
 
 function holdsOf(reports: Reports): ReadonlyMap<string, Holds> {
-  const all = new Map<string, { told: Told[]; more: number }>()
+  const all = new Map<string, { told: ReportedHold[]; more: number }>()
   for (const [process, levels] of reports.levels) {
     for (const { object, name, holds = [], moreHolds = 0 } of levels) {
       const known = getOrMake(all, `${object} ${name}`, () => ({ told: [], more: 0 }))
