@@ -95,6 +95,6 @@ describe('a duration', () => {
     const before = performance.now()
     expect(() => parseDuration('1'.repeat(100_000))).toThrow(PolicyError)
     expect(() => parseDuration(`${'1d'.repeat(50_000)}x`)).toThrow(PolicyError)
-    expect(performance.now() - before).toBeLessThan(200)
+    expect(performance.now() - before).toBeLessThan(1000)
   })
 })

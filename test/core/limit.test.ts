@@ -266,7 +266,7 @@ describe('a policy', () => {
     expect(() => parsePolicy('1'.repeat(100_000))).toThrow(PolicyError)
     expect(() => parsePolicy(`1/1s ${' '.repeat(100_000)}x`)).toThrow(PolicyError)
     expect(() => parsePolicy(';'.repeat(10_000))).toThrow(PolicyError)
-    expect(performance.now() - before).toBeLessThan(500)
+    expect(performance.now() - before).toBeLessThan(1000)
   })
 
   test('holds a thousand limits', () => {

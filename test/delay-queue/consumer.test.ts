@@ -154,7 +154,7 @@ describe('a consumer', () => {
   })
 
   test('keeps a delivery while its handler runs, beyond the visibility', async () => {
-    const queue = open({ visibility: 500 })
+    const queue = open({ visibility: 1000 })
     const done = counter(1)
     let deliveries = 0
     let aborted = true
@@ -162,7 +162,7 @@ describe('a consumer', () => {
       async ({ signal }) => {
         deliveries++
         // Longer than the message may be kept without an extension, by the server's clock.
-        await sleep(1200)
+        await sleep(1400)
         aborted = signal.aborted
         done.add()
       },
@@ -190,8 +190,9 @@ describe('a consumer', () => {
       { autoExtend: false, concurrency: 2 },
     )
     await queue.push('x')
-    await eventually('it is done', async () => attempts.length === 2 && reasons.length === 1)
-    expect(attempts).toEqual([1, 2])
+    // A busy machine may lose the second delivery, too.
+    await eventually('it is done', async () => attempts.length >= 2 && reasons.length === 1)
+    expect(attempts.slice(0, 2)).toEqual([1, 2])
     expect(reasons[0]).toBeInstanceOf(StaleDeliveryError)
     await consumer.close()
     await queue.close()
@@ -278,6 +279,7 @@ describe('a consumer', () => {
   test('obeys its limiter, and messages that wait for the limiter do not delay the promotion of later ones', async () => {
     const queue = open<number>()
     const begun: number[] = []
+    const startedAt = performance.now()
     let next = 0
     const limiter = {
       async acquire() {
@@ -297,8 +299,8 @@ describe('a consumer', () => {
     )
     await queue.pushMany(Array.from({ length: 6 }, (_, i) => ({ payload: i, options: { delay: i } })))
     await all.all
-    // Five spans of 50 ms; a timer may ring up to a millisecond early.
-    expect(begun[5] - begun[0]).toBeGreaterThan(240)
+    // Five spans of 50 ms, of which the first begins after the start; a timer may ring up to a millisecond early.
+    expect(begun[5] - startedAt).toBeGreaterThan(240)
     await consumer.close()
     await queue.close()
   })
@@ -312,6 +314,7 @@ describe('consumers with a SharedRateLimiter', () => {
     await limiters[0].trySetRate({ rate: 5, interval: 300 })
     const queues = clients.map(client => new DelayQueue<number>(client, name))
     const begun: number[] = []
+    const startedAt = performance.now()
     const all = counter(15)
     const consumers = queues.map((queue, i) =>
       queue.consume(
@@ -324,8 +327,8 @@ describe('consumers with a SharedRateLimiter', () => {
     )
     await queues[0].pushMany(Array.from({ length: 15 }, (_, i) => ({ payload: i })))
     await all.all
-    // The last five may begin two intervals after the first five; news of the first may be late, but hardly by 100 ms.
-    expect(begun[14] - begun[0]).toBeGreaterThan(500)
+    // The last five may begin two intervals after the first five, which begin after the start.
+    expect(begun[14] - startedAt).toBeGreaterThanOrEqual(599)
     await Promise.all(consumers.map(consumer => consumer.close()))
     await Promise.all([...queues, ...limiters].map(object => object.close()))
   })
@@ -460,10 +463,10 @@ describe('an idle consumer', () => {
     await queue.push('later', { delay: '1h' })
     const got = counter(1)
     const consumer = queue.consume(async () => got.add())
-    // The subject is what is asked while nothing happens: after the start, for two seconds, and around one message.
-    await sleep(300)
+    await eventually('it sleeps', async () => (await server.blockedClients()) === 1)
+    // The subject is what is asked while nothing happens: for a second, and around one message.
     const before = await commandsOf(server)
-    await sleep(2000)
+    await sleep(1000)
     const idle = (await commandsOf(server)) - before
     // Nothing but our own two questions, each of which says hello first.
     expect(idle).toBeLessThanOrEqual(6)

@@ -228,7 +228,8 @@ describe.each<[string, (clock: ManualClock) => Store]>([
 })
 
 test('a block works with a key prefix of the client', async () => {
-  const limiter = new RateLimiter({ policy: '10/10s', store: new RedisStore(redis.client({ keyPrefix: 'app:' })) })
+  const store = new RedisStore(redis.client({ keyPrefix: 'app:' }))
+  const limiter = new RateLimiter({ policy: '10/10s', store, deadline: '5s' })
   await limiter.block('k', '1m')
   expect(await limiter.consume('k')).toMatchObject({ allowed: false, blocked: true })
   await limiter.unblock('k')

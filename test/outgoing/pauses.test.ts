@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, tes
 import { PolicyError, StoreError, TimeoutError } from '../../src/core/errors.js'
 import { type PoliteOptions, politeFetch } from '../../src/outgoing/index.js'
 import { PartnerServer } from '../support/partner-server.js'
+import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
 import { SteppedClock } from '../support/stepped-clock.js'
 
@@ -133,6 +134,8 @@ describe('over Redis', () => {
     return polite
   }
 
+  const told = () => eventually('Redis has the pause', async () => (await redis.client().keys('*:pause')).length > 0)
+
   test('resume ends the pause in all processes, also in those that have read it and those whose calls wait', async () => {
     const [one, two, three] = [open(), open(), open({ maxWait: '1h' })]
     partner.refuse(429, '600')
@@ -225,7 +228,7 @@ describe('over Redis', () => {
   test('a process keeps to its own longestPause, whatever another one has told Redis', async () => {
     partner.refuse(429, '7200')
     await open({ limits: { [partner.origin]: { longestPause: '2h' } } })(partner.origin)
-    await sleep(50)
+    await told()
     expect(await waitOf(open()(partner.origin))).toBeLessThanOrEqual(HOUR)
     const [key] = await redis.client().keys('*:pause')
     expect(await redis.client().pttl(key)).toBeGreaterThan(HOUR)
@@ -255,7 +258,7 @@ describe('over Redis', () => {
   test('the lifetime of the key decides nothing', async () => {
     partner.refuse(429, '600')
     await open()(partner.origin)
-    await sleep(50)
+    await told()
     const [key] = await redis.client().keys('*:pause')
     await redis.client().persist(key)
     expect(await waitOf(open()(partner.origin))).toBeGreaterThan(590_000)

@@ -101,7 +101,13 @@ const LIVES: Record<string, (client: RedisClient) => Promise<void>> = {
 
   async reporter(client) {
     const observer = reporter({ client, every: '20ms', service: 'shop' })
-    const limiter = new RateLimiter({ name: 'a', policy: '2/1h', store: new RedisStore(client), observer })
+    const limiter = new RateLimiter({
+      name: 'a',
+      policy: '2/1h',
+      store: new RedisStore(client),
+      observer,
+      deadline: '5s',
+    })
     for (let i = 0; i < 3; i++) await limiter.consume('x')
     const own = redis.client()
     const tens = () => own.keys('spillway:{!dashboard}:tens:*')

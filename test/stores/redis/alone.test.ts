@@ -192,7 +192,7 @@ describe.each(ALGORITHM_NAMES)('a request that comes alone, by the clock of the 
 
   test('does not overtake waiters', async () => {
     const policy = { quota: 4, window: '1h', algorithm, ...(algorithm.endsWith('bucket') && { burst: 4 }) }
-    const limiter = new RateLimiter({ policy, store: new RedisStore(client), onStoreFailure: 'closed' })
+    const limiter = new RateLimiter({ policy, store: new RedisStore(client), onStoreFailure: 'closed', deadline: '5s' })
     await limiter.consume('k')
     const left = new AbortController()
     const waiting = limiter.acquire('k', { cost: 4, timeout: '10h', signal: left.signal }).catch(() => 'left')
