@@ -1,7 +1,7 @@
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import express5, { type Express } from 'express'
 import express4 from 'express4'
 import Koa3 from 'koa'
@@ -15,7 +15,7 @@ import { ofCases } from '../support/cases.js'
 import { type Random, randomFrom } from '../support/random.js'
 import { rawClient } from '../support/raw-client.js'
 import { eventually } from '../support/redis-process.js'
-import { RedisServer } from '../support/redis-server.js'
+import { testRedis } from '../support/test-redis.js'
 
 /** The program of a user who has not read the README, and the result of an attack on it. */
 interface Login {
@@ -107,11 +107,7 @@ async function attack(port: number, random: Random, connections: number): Promis
   }
 }
 
-let redis: RedisServer
-beforeAll(async () => {
-  redis = await RedisServer.start()
-})
-afterAll(() => redis.stop())
+const redis = testRedis()
 
 const services: [string, (store: Store, random: Random) => Login][] = [
   ['Express 4', (store, random) => expressLogin(express4, store, random)],

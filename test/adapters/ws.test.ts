@@ -1,6 +1,6 @@
 import { EventEmitter, once } from 'node:events'
 import type { AddressInfo } from 'node:net'
-import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import { beforeAll, describe, expect, jest, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { WebSocket, WebSocketServer } from 'ws'
 import { limitMessages, type MessageLimitOptions } from '../../src/adapters/ws.js'
@@ -12,7 +12,7 @@ import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { ManualClock } from '../../src/testing.js'
 import { runChild } from '../support/child.js'
 import { eventually } from '../support/redis-process.js'
-import { RedisServer } from '../support/redis-server.js'
+import { testRedis } from '../support/test-redis.js'
 
 /** Sends messages over a real WebSocket; what the server heard, and how the client was closed. */
 async function sent(count: number, options: MessageLimitOptions<Buffer>) {
@@ -193,14 +193,12 @@ describe('messages of any emitter', () => {
 })
 
 describe('sockets with equal options share a limiter', () => {
-  let redis: RedisServer
+  const redis = testRedis()
   let client: Redis
   beforeAll(async () => {
-    redis = await RedisServer.start()
     client = redis.client()
     await client.ping()
   })
-  afterAll(() => redis.stop())
 
   const sockets = (count: number, options: MessageLimitOptions<string>) =>
     Array.from({ length: count }, () => {

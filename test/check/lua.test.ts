@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import type { Script } from '../../src/redis/script.js'
 import * as embedded from '../../src/redis/scripts.js'
-import { RedisServer } from '../support/redis-server.js'
+import { testRedis } from '../support/test-redis.js'
 import { filesOf, root } from './files.js'
 
 const files = filesOf('lua', '.lua')
@@ -59,11 +59,7 @@ describe('Lua', () => {
 })
 
 describe('the embedded scripts', () => {
-  let redis: RedisServer
-  beforeAll(async () => {
-    redis = await RedisServer.start()
-  })
-  afterAll(() => redis.stop())
+  const redis = testRedis()
 
   test('are those that are written, and one for each algorithm; Redis accepts them under the hash that we send', async () => {
     const built = Object.keys(consumeOne)

@@ -1,18 +1,17 @@
-import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import { afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import express from 'express'
 import Koa from 'koa'
 import { PolicyError } from '../../src/core/errors.js'
 import { type DashboardOptions, dashboard, reporter } from '../../src/dashboard/index.js'
-import { RedisServer } from '../support/redis-server.js'
+import type { RedisServer } from '../support/redis-server.js'
+import { testRedis } from '../support/test-redis.js'
 import { encoded, OpenDashboard } from './open-dashboard.js'
 
-let redis: RedisServer
+const redis = testRedis()
 let client: ReturnType<RedisServer['client']>
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   client = redis.client()
 })
-afterAll(() => redis.stop())
 
 let open: OpenDashboard | undefined
 afterEach(async () => {

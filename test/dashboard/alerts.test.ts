@@ -1,16 +1,12 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { expect, test } from '@jest/globals'
 import { STEP_MS, stepOf } from '../../src/dashboard/records.js'
 import { parsePolicy } from '../../src/index.js'
 import { limitFacts, limitId } from '../../src/redis/object-index.js'
-import { RedisServer } from '../support/redis-server.js'
+import { testRedis } from '../support/test-redis.js'
 import { OpenDashboard } from './open-dashboard.js'
 import { sendReport } from './send-report.js'
 
-let redis: RedisServer
-beforeAll(async () => {
-  redis = await RedisServer.start()
-})
-afterAll(() => redis.stop())
+const redis = testRedis()
 
 test('an alert shows since when so much is refused, also while the current step has no refusals, and ignores earlier refusals', async () => {
   const client = redis.client()

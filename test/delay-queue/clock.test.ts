@@ -1,19 +1,15 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
 import type { DelayQueueOptions } from '../../src/delay-queue/options.js'
 import { LuaScript } from '../../src/redis/script.js'
 import * as scripts from '../../src/redis/scripts.js'
-import { RedisServer } from '../support/redis-server.js'
+import { testRedis } from '../support/test-redis.js'
 
 const START = 1_700_000_000_000
 const HOUR = 3_600_000
 
-let redis: RedisServer
-beforeAll(async () => {
-  redis = await RedisServer.start()
-})
-afterAll(() => redis.stop())
+const redis = testRedis()
 
 let names = 0
 /** A queue whose server's clock can be set. */

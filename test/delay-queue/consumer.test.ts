@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import { describe, expect, jest, test } from '@jest/globals'
 import { StaleDeliveryError } from '../../src/core/errors.js'
 import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
 import type { Delivery } from '../../src/delay-queue/delivery.js'
@@ -7,12 +7,9 @@ import type { DelayQueueOptions } from '../../src/delay-queue/options.js'
 import { SharedRateLimiter } from '../../src/shared-rate/shared-rate-limiter.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
+import { testRedis } from '../support/test-redis.js'
 
-let redis: RedisServer
-beforeAll(async () => {
-  redis = await RedisServer.start()
-})
-afterAll(() => redis.stop())
+const redis = testRedis()
 
 let names = 0
 const open = <T = unknown>(options: DelayQueueOptions<T> = {}, name = `test-${names++}`) =>

@@ -1,18 +1,14 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import { PolicyError, SpillwayError, StaleDeliveryError, StoreError } from '../../src/core/errors.js'
 import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
 import type { DelayQueueOptions, PushOptions } from '../../src/delay-queue/options.js'
 import { ManualClock } from '../../src/testing.js'
 import { eventually } from '../support/redis-process.js'
-import { RedisServer } from '../support/redis-server.js'
+import { testRedis } from '../support/test-redis.js'
 
 const START = 1_700_000_000_000
 
-let redis: RedisServer
-beforeAll(async () => {
-  redis = await RedisServer.start()
-})
-afterAll(() => redis.stop())
+const redis = testRedis()
 
 let names = 0
 /** A queue of its own whose time stands still. */

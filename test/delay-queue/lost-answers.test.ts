@@ -1,18 +1,14 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { createClient } from 'redis'
 import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
 import type { Script } from '../../src/redis/script.js'
 import { queueClear, queuePause, queueReschedule, queueSettleAndFetch } from '../../src/redis/scripts.js'
 import { eventually } from '../support/redis-process.js'
-import { RedisServer } from '../support/redis-server.js'
 import { TcpProxy } from '../support/tcp-proxy.js'
+import { testRedis } from '../support/test-redis.js'
 
-let redis: RedisServer
+const redis = testRedis()
 let proxy: TcpProxy
-beforeAll(async () => {
-  redis = await RedisServer.start()
-})
-afterAll(() => redis.stop())
 beforeEach(async () => {
   proxy = await TcpProxy.start(redis.port)
 })

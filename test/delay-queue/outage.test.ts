@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import { describe, expect, jest, test } from '@jest/globals'
 import { createClient } from 'redis'
 import { createClient as createClient4 } from 'redis4'
 import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
@@ -10,12 +10,9 @@ import { Lateness } from '../support/lateness.js'
 import { RedisCluster } from '../support/redis-cluster.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
+import { testRedis } from '../support/test-redis.js'
 
-let redis: RedisServer
-beforeAll(async () => {
-  redis = await RedisServer.start({ args: ['--appendonly', 'yes', '--appendfsync', 'always'] })
-})
-afterAll(() => redis.stop())
+const redis = testRedis({ args: ['--appendonly', 'yes', '--appendfsync', 'always'] })
 
 /** Resolves when the only consumer of these servers sleeps. */
 const asleep = (...servers: RedisServer[]) =>

@@ -1,19 +1,15 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { expect, test } from '@jest/globals'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { monitor } from '../support/monitor.js'
 import { eventually } from '../support/redis-process.js'
-import { RedisServer } from '../support/redis-server.js'
+import { testRedis } from '../support/test-redis.js'
 
 const page = readFileSync(join(__dirname, '../../docs/architecture.md'), 'utf8')
 
-let redis: RedisServer
-beforeAll(async () => {
-  redis = await RedisServer.start()
-})
-afterAll(() => redis.stop())
+const redis = testRedis()
 
 test('the page shows the command that one decision sends, and what the script runs', async () => {
   const client = redis.client()

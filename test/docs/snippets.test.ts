@@ -1,5 +1,5 @@
 import { format } from 'node:util'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import * as express from '../../src/adapters/express.js'
 import * as fastify from '../../src/adapters/fastify.js'
 import * as fetching from '../../src/adapters/fetch.js'
@@ -19,8 +19,8 @@ import * as prometheus from '../../src/observing/prometheus.js'
 import * as outgoing from '../../src/outgoing/index.js'
 import * as flexible from '../../src/rate-limiter-flexible/index.js'
 import * as testing from '../../src/testing.js'
-import { RedisServer } from '../support/redis-server.js'
 import { runSample } from '../support/sample.js'
+import { testRedis } from '../support/test-redis.js'
 import { PAGES, SNIPPETS, type Snippet } from './pages.js'
 import { prelude } from './prelude.js'
 
@@ -74,11 +74,7 @@ const ENDING = ['clearTimeout', 'clearInterval', 'clearImmediate'] as const
 const isProgram = ({ code }: Snippet) => /\.listen\(\d{4}\)|port: 3000\b/.test(code)
 
 describe.each(PAGES.filter(page => SNIPPETS.some(snippet => snippet.page === page)))('the snippets of %s', page => {
-  let redis: RedisServer
-  beforeAll(async () => {
-    redis = await RedisServer.start()
-  })
-  afterAll(() => redis.stop())
+  const redis = testRedis()
   beforeEach(() => {
     if (standsStill(page)) jest.useFakeTimers({ doNotFake: [...RUNNING, ...ENDING] })
   })

@@ -1,19 +1,18 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import express from 'express'
 import type { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { RedisStore } from '../../src/express-rate-limit/index.js'
 import { RedisServer } from '../support/redis-server.js'
 import { stateKeys } from '../support/state-keys.js'
+import { testRedis } from '../support/test-redis.js'
 import { OURS, THEIRS, World } from './world.js'
 
-let redis: RedisServer
+const redis = testRedis()
 let client: Redis
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   client = redis.client()
 })
-afterAll(() => redis.stop())
 beforeEach(() => client.flushall())
 
 function storeOf(options: ConstructorParameters<typeof RedisStore>[0] = { client }, windowMs = 60_000): RedisStore {

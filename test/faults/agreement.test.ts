@@ -1,12 +1,8 @@
-import { afterAll, beforeAll, describe, test } from '@jest/globals'
+import { describe, test } from '@jest/globals'
 import { expectAgreement, KINDS } from '../support/agreement.js'
-import { RedisServer } from '../support/redis-server.js'
+import { testRedis } from '../support/test-redis.js'
 
-let redis: RedisServer
-beforeAll(async () => {
-  redis = await RedisServer.start()
-})
-afterAll(() => redis.stop())
+const redis = testRedis()
 
 describe('over a million random operations memory and Redis agree on every field of every verdict', () => {
   test.each(KINDS)(

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
-import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import { beforeAll, describe, expect, jest, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import type { Finding, State } from '../../src/cli/doctor/diagnosis.js'
 import { examine } from '../../src/cli/doctor/doctor-command.js'
@@ -12,16 +12,15 @@ import { RedisCluster } from '../support/redis-cluster.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
 import { TcpProxy } from '../support/tcp-proxy.js'
+import { testRedis } from '../support/test-redis.js'
 
 jest.setTimeout(60_000)
 
-let redis: RedisServer
+const redis = testRedis()
 let admin: Redis
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   admin = redis.client()
 })
-afterAll(() => redis.stop())
 
 const never = new AbortController().signal
 const look = (url: string, answerMs = 2000) =>

@@ -1,13 +1,13 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { Redis as Ioredis5 } from 'ioredis5'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { RedisCluster } from '../support/redis-cluster.js'
 import { eventually } from '../support/redis-process.js'
-import { RedisServer } from '../support/redis-server.js'
 import { TcpProxy } from '../support/tcp-proxy.js'
+import { testRedis } from '../support/test-redis.js'
 
 jest.setTimeout(30_000)
 
@@ -16,12 +16,8 @@ const limiterOver = (client: object, deadline: number | string) =>
 /** The spent units of the key, read by a client without faults. */
 const spent = async (client: object, key: string) => 5 - (await limiterOver(client, '5s').peek(key, 0)).remaining
 
-let redis: RedisServer
+const redis = testRedis()
 let proxy: TcpProxy
-beforeAll(async () => {
-  redis = await RedisServer.start()
-})
-afterAll(() => redis.stop())
 beforeEach(async () => {
   await redis.client().flushall()
   proxy = await TcpProxy.start(redis.port)

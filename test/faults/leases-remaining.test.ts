@@ -1,16 +1,12 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { expect, test } from '@jest/globals'
 import { type Decision, RateLimiter, RedisStore } from '../../src/index.js'
 import { ManualClock } from '../../src/testing.js'
 import { randomFrom } from '../support/random.js'
-import { RedisServer } from '../support/redis-server.js'
+import { testRedis } from '../support/test-redis.js'
 
 const QUOTA = 50_000
 
-let redis: RedisServer
-beforeAll(async () => {
-  redis = await RedisServer.start()
-})
-afterAll(() => redis.stop())
+const redis = testRedis()
 
 // The exact schedules are in test/stores/leases.
 test('remaining is exact when a process alone has asked many things at once, and the server knows only some of the scripts', async () => {

@@ -1,16 +1,14 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { beforeAll, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { type TrialOptions, trial, until } from '../../bench/leases/trial.js'
 import { parsePolicy } from '../../src/core/limit.js'
-import { RedisServer } from '../support/redis-server.js'
+import { testRedis } from '../support/test-redis.js'
 
-let redis: RedisServer
+const redis = testRedis()
 let client: Redis
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   client = redis.client()
 })
-afterAll(() => redis.stop())
 
 const POLICIES = ['20000/1s', '20000/1s token-bucket', '20000/1s fixed-window', '20000/1s sliding-counter']
 

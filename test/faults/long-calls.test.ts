@@ -1,19 +1,17 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { parseLimit } from '../../src/core/limit.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import type { Charge } from '../../src/stores/store.js'
 import { ManualClock } from '../../src/testing.js'
-import { RedisServer } from '../support/redis-server.js'
 import { START } from '../support/stories.js'
+import { testRedis } from '../support/test-redis.js'
 
-let redis: RedisServer
+const redis = testRedis()
 let client: Redis
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   client = redis.bulkClient()
 })
-afterAll(() => redis.stop())
 afterEach(() => client.flushall())
 
 const limit = parseLimit({ quota: 1_000_000, window: '1h' })

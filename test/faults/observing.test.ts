@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { expect, test } from '@jest/globals'
 import { Registry } from 'prom-client'
 import { observers } from '../../src/core/observer.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
@@ -7,14 +7,10 @@ import { alerts } from '../../src/observing/alerts/index.js'
 import { prometheusObserver } from '../../src/observing/prometheus.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { Recorder } from '../observing/recorder.js'
-import { RedisServer } from '../support/redis-server.js'
 import { settles } from '../support/settles.js'
+import { testRedis } from '../support/test-redis.js'
 
-let redis: RedisServer
-beforeAll(async () => {
-  redis = await RedisServer.start()
-})
-afterAll(() => redis.stop())
+const redis = testRedis()
 
 test('when Redis stands still for ten seconds, start and end are reported once, counts are exact, and alerts fire and are resolved', async () => {
   const registry = new Registry()

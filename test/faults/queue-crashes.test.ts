@@ -1,14 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
 import { runChild } from '../support/child.js'
 import { eventually } from '../support/redis-process.js'
-import { RedisServer } from '../support/redis-server.js'
+import { testRedis } from '../support/test-redis.js'
 
-let redis: RedisServer
-beforeAll(async () => {
-  redis = await RedisServer.start({ args: ['--appendonly', 'yes', '--appendfsync', 'always'] })
-})
-afterAll(() => redis.stop())
+const redis = testRedis({ args: ['--appendonly', 'yes', '--appendfsync', 'always'] })
 
 /** A process that keeps going while it is not killed: its client tries again soon. */
 const preamble = `

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import { beforeAll, describe, expect, jest, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { CostError, StoreError } from '../../src/core/errors.js'
 import { semaphoreAsk } from '../../src/redis/scripts.js'
@@ -9,18 +9,16 @@ import { Lateness } from '../support/lateness.js'
 import { answerParts, changesText } from '../support/line-words.js'
 import { longestCall } from '../support/longest-call.js'
 import { eventually } from '../support/redis-process.js'
-import { RedisServer } from '../support/redis-server.js'
 import { TcpProxy } from '../support/tcp-proxy.js'
+import { testRedis } from '../support/test-redis.js'
 
 jest.setTimeout(90_000)
 
-let redis: RedisServer
+const redis = testRedis()
 let admin: Redis
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   admin = redis.client()
 })
-afterAll(() => redis.stop())
 
 let names = 0
 const fresh = () => `line-faults-${names++}`

@@ -1,6 +1,7 @@
-import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import express from 'express'
-import request from 'supertest'
 import { concurrencyLimit, type RateLimitOptions, rateLimit } from '../../src/adapters/express.js'
 import { CreationWatch } from '../../src/http/mounting.js'
 import { MemoryStore } from '../../src/stores/memory/memory-store.js'
@@ -11,15 +12,33 @@ beforeEach(() => {
 })
 afterEach(() => warnings.mockRestore())
 
-/** Asks a service so many times, and tells how many requests were refused. */
-async function refused(handler: express.RequestHandler, count: number): Promise<number> {
-  const app = express()
-  app.get('/', handler, (_, res) => void res.send('done'))
-  const server = app.listen(0)
-  const answers = []
-  for (let i = 0; i < count; i++) answers.push((await request(server).get('/')).status)
-  await new Promise(resolve => server.close(resolve))
-  return answers.filter(status => status !== 200).length
+let handler: express.RequestHandler
+let url: string
+const app = express().get(
+  '/',
+  (req, res, next) => handler(req, res, next),
+  (_, res) => void res.send('done'),
+)
+const server = app.listen(0, '127.0.0.1')
+beforeAll(async () => {
+  await once(server, 'listening')
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+})
+afterAll(() => {
+  server.closeAllConnections()
+  server.close()
+})
+
+/** Asks the service so many times, and tells how many requests were refused. */
+async function refused(asked: express.RequestHandler, count: number): Promise<number> {
+  handler = asked
+  let refusals = 0
+  for (let i = 0; i < count; i++) {
+    const answer = await fetch(url)
+    await answer.text()
+    if (answer.status !== 200) refusals++
+  }
+  return refusals
 }
 
 describe('limiters that are made while requests come', () => {

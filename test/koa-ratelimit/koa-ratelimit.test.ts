@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import { afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import Koa from 'koa'
 import theirs from 'koa-ratelimit'
@@ -6,15 +6,14 @@ import { createClient } from 'redis'
 import ratelimit, { type MiddlewareOptions } from '../../src/koa-ratelimit/index.js'
 import { randomFrom } from '../support/random.js'
 import { RedisServer } from '../support/redis-server.js'
+import { testRedis } from '../support/test-redis.js'
 import { both, serviceOf } from './world.js'
 
-let redis: RedisServer
+const redis = testRedis()
 let client: Redis
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   client = redis.client()
 })
-afterAll(() => redis.stop())
 beforeEach(() => client.flushall())
 
 const create = () => new Koa()

@@ -10,6 +10,7 @@ import type { Store } from '../../src/stores/store.js'
 import { ManualClock } from '../../src/testing.js'
 import { randomFrom } from '../support/random.js'
 import { RedisServer } from '../support/redis-server.js'
+import { testRedis } from '../support/test-redis.js'
 
 const at = (text: string) => Date.parse(text)
 const DAY = 86_400_000
@@ -186,11 +187,7 @@ test('header fields leave the length of such a window out', () => {
 })
 
 describe('the clock of Redis', () => {
-  let redis: RedisServer
-  beforeAll(async () => {
-    redis = await RedisServer.start()
-  })
-  afterAll(() => redis.stop())
+  const redis = testRedis()
 
   test.each([-DAY, -3_600_000, 3_600_000, DAY, 40 * DAY])(
     'decides, whatever the clock of a process shows (%d ms off)',

@@ -1,12 +1,12 @@
-import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import { afterEach, describe, expect, jest, test } from '@jest/globals'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { LivePolicies } from '../../src/live/live-policies.js'
 import { Subscriber } from '../../src/redis/subscriber.js'
 import { Semaphore } from '../../src/semaphore/semaphore.js'
 import { SharedRateLimiter } from '../../src/shared-rate/shared-rate-limiter.js'
 import { eventually } from '../support/redis-process.js'
-import { RedisServer } from '../support/redis-server.js'
 import { StubStore } from '../support/stub-store.js'
+import { testRedis } from '../support/test-redis.js'
 
 describe('limiters that remember denials', () => {
   class TellingStore extends StubStore {
@@ -32,11 +32,7 @@ describe('limiters that remember denials', () => {
 })
 
 describe('over Redis', () => {
-  let redis: RedisServer
-  beforeAll(async () => {
-    redis = await RedisServer.start()
-  })
-  afterAll(() => redis.stop())
+  const redis = testRedis()
   afterEach(() => {
     jest.restoreAllMocks()
   })

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import type { Decision } from '../../src/core/decision.js'
 import { CostError } from '../../src/core/errors.js'
@@ -9,17 +9,15 @@ import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import type { Store } from '../../src/stores/store.js'
 import { ManualClock } from '../../src/testing.js'
 import { randomFrom } from '../support/random.js'
-import { RedisServer } from '../support/redis-server.js'
 import { START } from '../support/stories.js'
+import { testRedis } from '../support/test-redis.js'
 
-let redis: RedisServer
+const redis = testRedis()
 let client: Redis
 let prefixes = 0
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   client = redis.client()
 })
-afterAll(() => redis.stop())
 
 const stores: [string, (clock: ManualClock) => Store][] = [
   ['memory', clock => new MemoryStore({ clock })],

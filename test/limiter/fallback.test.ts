@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { Redis } from 'ioredis'
 import { CostError, StoreError } from '../../src/core/errors.js'
 import type { StoreFailure } from '../../src/limiter/fallback.js'
@@ -7,8 +7,9 @@ import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import type { Store } from '../../src/stores/store.js'
 import { runChild } from '../support/child.js'
 import { eventually } from '../support/redis-process.js'
-import { END_MS, RedisServer } from '../support/redis-server.js'
+import { END_MS } from '../support/redis-server.js'
 import { StubStore } from '../support/stub-store.js'
+import { testRedis } from '../support/test-redis.js'
 import { freshVerdict } from '../support/verdicts.js'
 
 const POLICIES: readonly StoreFailure[] = ['local', 'open', 'closed']
@@ -395,11 +396,7 @@ describe('a store that fails too often is not asked', () => {
 const forAWhile = (times: number) => (times < 100 ? 20 : null)
 
 describe('over a Redis', () => {
-  let redis: RedisServer
-  beforeAll(async () => {
-    redis = await RedisServer.start()
-  })
-  afterAll(() => redis.stop())
+  const redis = testRedis()
   const limiterOver = (store: Store, onStoreFailure: StoreFailure, deadline = 50) =>
     new RateLimiter({ policy: '5/10s', store, onStoreFailure, deadline, name: `${onStoreFailure} ${deadline}` })
 

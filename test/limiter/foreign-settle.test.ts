@@ -1,21 +1,19 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { StoreError } from '../../src/core/errors.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { MemoryStore } from '../../src/stores/memory/memory-store.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { ManualClock } from '../../src/testing.js'
-import { RedisServer } from '../support/redis-server.js'
 import { StubStore } from '../support/stub-store.js'
+import { testRedis } from '../support/test-redis.js'
 import { freshVerdict } from '../support/verdicts.js'
 
-let redis: RedisServer
+const redis = testRedis()
 let client: Redis
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   client = redis.client()
 })
-afterAll(() => redis.stop())
 afterEach(() => redis.unpause())
 
 describe('a decision that another limiter made is settled by the limiter that made it', () => {

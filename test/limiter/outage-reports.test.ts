@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { createClient } from 'redis'
 import { StoreError } from '../../src/core/errors.js'
 import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
@@ -10,6 +10,7 @@ import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
 import { StubStore } from '../support/stub-store.js'
+import { testRedis } from '../support/test-redis.js'
 
 let texts: string[]
 let warnings: jest.SpiedFunction<typeof process.emitWarning>
@@ -72,11 +73,7 @@ test('an observer is called instead, with the name of the limiter', async () => 
 })
 
 describe('over Redis', () => {
-  let redis: RedisServer
-  beforeAll(async () => {
-    redis = await RedisServer.start()
-  })
-  afterAll(() => redis.stop())
+  const redis = testRedis()
 
   test('the server is named, without the password, and its return is reported', async () => {
     const client = redis.client({ username: 'default', password: 'secret' })

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, test } from '@jest/globals'
+import { beforeAll, describe, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import type { Decision } from '../../src/core/decision.js'
 import type { AlgorithmName, Limit } from '../../src/core/limit.js'
@@ -9,17 +9,15 @@ import type { Store } from '../../src/stores/store.js'
 import { ManualClock } from '../../src/testing.js'
 import { ofCases } from '../support/cases.js'
 import { type Random, randomFrom } from '../support/random.js'
-import { RedisServer } from '../support/redis-server.js'
 import { START } from '../support/stories.js'
+import { testRedis } from '../support/test-redis.js'
 import { expectAtMost } from '../support/verdicts.js'
 
-let redis: RedisServer
+const redis = testRedis()
 let client: Redis
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   client = redis.bulkClient()
 })
-afterAll(() => redis.stop())
 
 /** One charge, and how much of it was not given back. */
 interface Charged {

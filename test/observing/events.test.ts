@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import { beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import express, { type Request, type Response } from 'express'
 import type { Redis } from 'ioredis'
 import request from 'supertest'
@@ -13,21 +13,18 @@ import { SharedRateLimiter } from '../../src/shared-rate/shared-rate-limiter.js'
 import { MemoryStore } from '../../src/stores/memory/memory-store.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { ManualClock } from '../../src/testing.js'
-
-import { RedisServer } from '../support/redis-server.js'
 import { settles } from '../support/settles.js'
 import { StubStore } from '../support/stub-store.js'
+import { testRedis } from '../support/test-redis.js'
 import { METHODS, Recorder } from './recorder.js'
 
-let redis: RedisServer
+const redis = testRedis()
 let client: Redis
 let recorder: Recorder
 let observer: Observer
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   client = redis.client()
 })
-afterAll(() => redis.stop())
 beforeEach(() => {
   recorder = new Recorder()
   observer = recorder.observer

@@ -3,7 +3,7 @@ import { Agent, get } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { expect, test } from '@jest/globals'
 import {
   AggregationTemporality,
   InMemoryMetricExporter,
@@ -23,15 +23,11 @@ import { Semaphore } from '../../src/semaphore/semaphore.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { ALL_CASES } from '../support/cases.js'
 import { randomFrom } from '../support/random.js'
-import { RedisServer } from '../support/redis-server.js'
 import { settles } from '../support/settles.js'
 import { StubStore } from '../support/stub-store.js'
+import { testRedis } from '../support/test-redis.js'
 
-let redis: RedisServer
-beforeAll(async () => {
-  redis = await RedisServer.start()
-})
-afterAll(() => redis.stop())
+const redis = testRedis()
 
 /** Counts by name. */
 class Tally {

@@ -1,12 +1,13 @@
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { PolicyError, StoreError, TimeoutError } from '../../src/core/errors.js'
 import { type PoliteOptions, politeFetch } from '../../src/outgoing/index.js'
 import { PartnerServer } from '../support/partner-server.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
 import { SteppedClock } from '../support/stepped-clock.js'
+import { testRedis } from '../support/test-redis.js'
 
 const HOUR = 3_600_000
 let partner: PartnerServer
@@ -122,11 +123,7 @@ function politeFetchOf(polite: ReturnType<typeof politeFetch>) {
 }
 
 describe('over Redis', () => {
-  let redis: RedisServer
-  beforeAll(async () => {
-    redis = await RedisServer.start()
-  })
-  afterAll(() => redis.stop())
+  const redis = testRedis()
   afterEach(async () => void (await redis.client().flushall()))
 
   const open = (options: PoliteOptions = {}, server = redis) => {

@@ -1,20 +1,17 @@
 import { once } from 'node:events'
-import { afterAll, beforeAll, expect, jest, test } from '@jest/globals'
+import { expect, jest, test } from '@jest/globals'
 import { StoreError } from '../../src/core/errors.js'
 import { guardRedis } from '../../src/limiter/guarded-redis.js'
 import { RedisPause } from '../../src/outgoing/pause.js'
 import { ofCases } from '../support/cases.js'
 import { randomFrom } from '../support/random.js'
-import { RedisServer } from '../support/redis-server.js'
+import type { RedisServer } from '../support/redis-server.js'
+import { testRedis } from '../support/test-redis.js'
 
 const LONG = 600_000
 const PROCESSES = [0, 1, 2]
 
-let redis: RedisServer
-beforeAll(async () => {
-  redis = await RedisServer.start()
-})
-afterAll(() => redis.stop())
+const redis = testRedis()
 
 // The model is proofs/pauses.
 test('whatever is paused, resumed and cut off in which order, every process that Redis answers knows the pauses that nobody has ended', async () => {

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import { afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import {
@@ -9,15 +9,14 @@ import {
 import { flexibleCount } from '../../src/redis/scripts.js'
 import { ofCases } from '../support/cases.js'
 import { RedisServer } from '../support/redis-server.js'
+import { testRedis } from '../support/test-redis.js'
 import { MODULES, outcomeOf, randomCall, sequence } from './side-by-side.js'
 
-let redis: RedisServer
+const redis = testRedis()
 let client: Redis
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   client = redis.client()
 })
-afterAll(() => redis.stop())
 beforeEach(() => client.flushall())
 afterEach(() => {
   jest.useRealTimers()

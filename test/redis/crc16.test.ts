@@ -1,14 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import { crc16 } from '../../src/redis/keys.js'
-import { RedisServer } from '../support/redis-server.js'
 import { hostileKeys } from '../support/store-contract.js'
+import { testRedis } from '../support/test-redis.js'
 
 describe('CRC16', () => {
-  let redis: RedisServer
-  beforeAll(async () => {
-    redis = await RedisServer.start({ args: ['--cluster-enabled', 'yes'] })
-  })
-  afterAll(() => redis.stop())
+  const redis = testRedis({ args: ['--cluster-enabled', 'yes'] })
 
   test('agrees with the specification: XMODEM', () => {
     expect(crc16('123456789')).toBe(0x31c3)

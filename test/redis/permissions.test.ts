@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { afterAll, expect, test } from '@jest/globals'
 import { GlideClient, Logger } from '@valkey/valkey-glide'
 import { TimeoutError } from '../../src/core/errors.js'
 import { reporter } from '../../src/dashboard/index.js'
@@ -13,17 +13,13 @@ import { SharedRateLimiter } from '../../src/shared-rate/shared-rate-limiter.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { OpenDashboard } from '../dashboard/open-dashboard.js'
 import { eventually } from '../support/redis-process.js'
-import { RedisServer } from '../support/redis-server.js'
+import { testRedis } from '../support/test-redis.js'
 
 const page = readFileSync('docs/operating.md', 'utf8')
 const least = /ACL SETUSER app ([\s\S]*?)```/.exec(page)?.[1].trim().split(/\s+/) ?? []
 const more = (name: string) => new RegExp(`^ *${name} +([+&].*)$`, 'm').exec(page)?.[1].split(' ') ?? []
 
-let redis: RedisServer
-beforeAll(async () => {
-  redis = await RedisServer.start()
-})
-afterAll(() => redis.stop())
+const redis = testRedis()
 
 /** What the page allows to each, and a life of each: everything that it can be asked, at least once. */
 const LIVES: Record<string, (client: RedisClient) => Promise<void>> = {

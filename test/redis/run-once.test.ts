@@ -1,17 +1,15 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { portOf } from '../../src/redis/clients.js'
 import { runScript } from '../../src/redis/script.js'
 import { semaphoreSet } from '../../src/redis/scripts.js'
-import { RedisServer } from '../support/redis-server.js'
+import { testRedis } from '../support/test-redis.js'
 
-let redis: RedisServer
+const redis = testRedis()
 let client: Redis
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   client = redis.client()
 })
-afterAll(() => redis.stop())
 
 const BASE = 'spillway:{jobs}:semaphore'
 const SENT = `${BASE}:sent:a`

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import type { ClientPort } from '../../src/redis/client.js'
 import { portOf } from '../../src/redis/clients.js'
 import { runScript } from '../../src/redis/script.js'
 import * as embedded from '../../src/redis/scripts.js'
-import { RedisServer } from '../support/redis-server.js'
+import { testRedis } from '../support/test-redis.js'
 
 const script = {
   name: 'count',
@@ -14,11 +14,7 @@ const script = {
 script.sha1 = createHash('sha1').update(script.source).digest('hex')
 
 describe('to run a script', () => {
-  let redis: RedisServer
-  beforeAll(async () => {
-    redis = await RedisServer.start()
-  })
-  afterAll(() => redis.stop())
+  const redis = testRedis()
 
   test('sends the text only if the server does not know it, and runs the script once each time', async () => {
     const client = redis.client()

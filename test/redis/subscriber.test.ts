@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import { Redis as Redis5 } from 'ioredis5'
 import type { RedisClient } from '../../src/redis/client.js'
 import { Subscriber } from '../../src/redis/subscriber.js'
@@ -6,12 +6,9 @@ import { Lateness } from '../support/lateness.js'
 import { RedisCluster } from '../support/redis-cluster.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
+import { testRedis } from '../support/test-redis.js'
 
-let redis: RedisServer
-beforeAll(async () => {
-  redis = await RedisServer.start()
-})
-afterAll(() => redis.stop())
+const redis = testRedis()
 
 /** Everything heard, and how often the channel became live. */
 function ear(client: RedisClient, channel: string) {

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { LeaseLostError } from '../../src/core/errors.js'
 import { semaphoreTake } from '../../src/redis/scripts.js'
@@ -7,16 +7,14 @@ import type { Lease } from '../../src/semaphore/lease.js'
 import { Semaphore, type SemaphoreOptions } from '../../src/semaphore/semaphore.js'
 import { randomFrom } from '../support/random.js'
 import { eventually } from '../support/redis-process.js'
-import { RedisServer } from '../support/redis-server.js'
 import { TcpProxy } from '../support/tcp-proxy.js'
+import { testRedis } from '../support/test-redis.js'
 
-let redis: RedisServer
+const redis = testRedis()
 let admin: Redis
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   admin = redis.client()
 })
-afterAll(() => redis.stop())
 
 let names = 0
 const fresh = () => `direct-${names++}`

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { beforeAll, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { portOf } from '../../src/redis/clients.js'
 import { runScript } from '../../src/redis/script.js'
@@ -7,15 +7,13 @@ import { lineAnswer } from '../../src/waiting/line-answer.js'
 import { ofCases } from '../support/cases.js'
 import { answerParts, changesText } from '../support/line-words.js'
 import { randomFrom } from '../support/random.js'
-import { RedisServer } from '../support/redis-server.js'
+import { testRedis } from '../support/test-redis.js'
 
-let redis: RedisServer
+const redis = testRedis()
 let client: Redis
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   client = redis.client()
 })
-afterAll(() => redis.stop())
 
 const PERMITS = 5
 const PARTS = ['', ':leases', ':facts', ':line', ':asks', ':meta', ':direct']

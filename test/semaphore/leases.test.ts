@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import { describe, expect, jest, test } from '@jest/globals'
 import { createClient } from 'redis'
 import { semaphoreAsk, semaphoreRenew } from '../../src/redis/scripts.js'
 import type { Lease } from '../../src/semaphore/lease.js'
@@ -10,14 +10,10 @@ import { runChild } from '../support/child.js'
 import { monitor } from '../support/monitor.js'
 import { RedisCluster } from '../support/redis-cluster.js'
 import { eventually } from '../support/redis-process.js'
-import { RedisServer } from '../support/redis-server.js'
 import { TcpProxy } from '../support/tcp-proxy.js'
+import { testRedis } from '../support/test-redis.js'
 
-let redis: RedisServer
-beforeAll(async () => {
-  redis = await RedisServer.start()
-})
-afterAll(() => redis.stop())
+const redis = testRedis()
 
 let names = 0
 const fresh = () => `leases-${names++}`

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { CostError, LeaseLostError, StoreError } from '../../src/core/errors.js'
 import { semaphoreAsk, semaphoreRenew } from '../../src/redis/scripts.js'
@@ -8,16 +8,14 @@ import type { Lease } from '../../src/semaphore/lease.js'
 import { Semaphore } from '../../src/semaphore/semaphore.js'
 import { Lateness } from '../support/lateness.js'
 import { eventually } from '../support/redis-process.js'
-import { RedisServer } from '../support/redis-server.js'
 import { TcpProxy } from '../support/tcp-proxy.js'
+import { testRedis } from '../support/test-redis.js'
 
-let redis: RedisServer
+const redis = testRedis()
 let admin: Redis
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   admin = redis.client()
 })
-afterAll(() => redis.stop())
 
 let names = 0
 const fresh = () => `losses-${names++}`

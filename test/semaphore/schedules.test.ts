@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { beforeAll, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { TimeoutError } from '../../src/core/errors.js'
 import type { Lease } from '../../src/semaphore/lease.js'
@@ -7,16 +7,14 @@ import { type AcquireOptions, Semaphore, type SemaphoreOptions } from '../../src
 import { ofCases } from '../support/cases.js'
 import { type Random, randomFrom } from '../support/random.js'
 import { eventually } from '../support/redis-process.js'
-import { RedisServer } from '../support/redis-server.js'
 import { TcpProxy } from '../support/tcp-proxy.js'
+import { testRedis } from '../support/test-redis.js'
 
-let redis: RedisServer
+const redis = testRedis()
 let admin: Redis
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   admin = redis.client()
 })
-afterAll(() => redis.stop())
 
 const PROCESSES = 3
 const LANES = 3

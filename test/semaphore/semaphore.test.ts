@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import {
   CostError,
   LeaseLostError,
@@ -10,15 +10,11 @@ import {
 import { Semaphore, type SemaphoreOptions } from '../../src/semaphore/semaphore.js'
 import { ManualClock } from '../../src/testing.js'
 import { eventually } from '../support/redis-process.js'
-import { RedisServer } from '../support/redis-server.js'
+import { testRedis } from '../support/test-redis.js'
 
 const START = 1_700_000_000_000
 
-let redis: RedisServer
-beforeAll(async () => {
-  redis = await RedisServer.start()
-})
-afterAll(() => redis.stop())
+const redis = testRedis()
 
 let names = 0
 const fresh = () => `test-${names++}`

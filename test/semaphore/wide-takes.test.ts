@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { TimeoutError } from '../../src/core/errors.js'
 import { SharedPlaces } from '../../src/http/concurrency/shared-places.js'
@@ -7,15 +7,13 @@ import { guardRedis } from '../../src/limiter/guarded-redis.js'
 import { semaphoreAsk, semaphoreTake } from '../../src/redis/scripts.js'
 import { type AcquireOptions, Semaphore, type SemaphoreOptions } from '../../src/semaphore/semaphore.js'
 import { eventually } from '../support/redis-process.js'
-import { RedisServer } from '../support/redis-server.js'
+import { testRedis } from '../support/test-redis.js'
 
-let redis: RedisServer
+const redis = testRedis()
 let admin: Redis
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   admin = redis.client()
 })
-afterAll(() => redis.stop())
 
 let names = 0
 const fresh = () => `wide-${names++}`

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import { createClient } from 'redis'
 import { CostError, NotInitializedError, PolicyError, StoreError } from '../../src/core/errors.js'
 import { SharedRateLimiter, type SharedRateLimiterOptions } from '../../src/shared-rate/shared-rate-limiter.js'
@@ -6,14 +6,11 @@ import { ManualClock } from '../../src/testing.js'
 import { RedisCluster } from '../support/redis-cluster.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
+import { testRedis } from '../support/test-redis.js'
 
 const START = 1_700_000_000_000
 
-let redis: RedisServer
-beforeAll(async () => {
-  redis = await RedisServer.start()
-})
-afterAll(() => redis.stop())
+const redis = testRedis()
 
 let names = 0
 const fresh = () => `test-${names++}`

@@ -9,19 +9,15 @@ import { ManualClock } from '../../src/testing.js'
 import { expectAgreement, KINDS } from '../support/agreement.js'
 import { forCases, ofCases } from '../support/cases.js'
 import { eventually } from '../support/redis-process.js'
-import { RedisServer } from '../support/redis-server.js'
 import { randomChange, randomHistory, randomLimit } from '../support/scenario.js'
 import { START } from '../support/stories.js'
+import { testRedis } from '../support/test-redis.js'
 import { expectSameVerdicts } from '../support/verdicts.js'
 
 /** test/faults/agreement.test.ts plays a million. */
 const OPERATIONS = ofCases(200_000)
 
-let redis: RedisServer
-beforeAll(async () => {
-  redis = await RedisServer.start()
-})
-afterAll(() => redis.stop())
+const redis = testRedis()
 
 describe('memory and Redis agree on every field of every verdict', () => {
   test.each(KINDS)(

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import type { Verdict } from '../../src/core/decision.js'
 import { type Limit, type LimitOptions, parseLimit } from '../../src/core/limit.js'
@@ -7,17 +7,15 @@ import { MemoryStore } from '../../src/stores/memory/memory-store.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { type Charge, type ChargeReceipt, receiptsOf } from '../../src/stores/store.js'
 import { ManualClock } from '../../src/testing.js'
-import { RedisServer } from '../support/redis-server.js'
 import { START } from '../support/stories.js'
+import { testRedis } from '../support/test-redis.js'
 
-let redis: RedisServer
+const redis = testRedis()
 let client: Redis
 let prefixes = 0
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   client = redis.client()
 })
-afterAll(() => redis.stop())
 
 type Bucket = 'token-bucket' | 'leaky-bucket'
 

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import type { Decision } from '../../src/core/decision.js'
 import { ALGORITHM_NAMES, type AlgorithmName } from '../../src/core/limit.js'
@@ -10,8 +10,8 @@ import { isBucket } from '../support/agreement.js'
 import { ofCases } from '../support/cases.js'
 import { type Random, randomFrom } from '../support/random.js'
 import { eventually } from '../support/redis-process.js'
-import { RedisServer } from '../support/redis-server.js'
 import { START } from '../support/stories.js'
+import { testRedis } from '../support/test-redis.js'
 import { expectSame, expectSameVerdicts } from '../support/verdicts.js'
 
 /** In all. `npm run fuzz` plays a million. */
@@ -21,13 +21,11 @@ const KINDS: ReadonlyArray<readonly [title: string, algorithms: readonly Algorit
   ['all five decided together', ALGORITHM_NAMES],
 ]
 
-let redis: RedisServer
+const redis = testRedis()
 let client: Redis
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   client = redis.bulkClient()
 })
-afterAll(() => redis.stop())
 
 describe('memory and Redis agree on every field of every decision, with settlements, refunds, blocks, plans and clock steps', () => {
   test.each(KINDS)(

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { beforeAll, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { parseLimit } from '../../src/core/limit.js'
 import { BlockRule, type Strikes } from '../../src/stores/block-rule.js'
@@ -7,16 +7,14 @@ import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { ManualClock } from '../../src/testing.js'
 import { forCases } from '../support/cases.js'
 import type { Random } from '../support/random.js'
-import { RedisServer } from '../support/redis-server.js'
 import { START } from '../support/stories.js'
+import { testRedis } from '../support/test-redis.js'
 
-let redis: RedisServer
+const redis = testRedis()
 let client: Redis
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   client = redis.bulkClient()
 })
-afterAll(() => redis.stop())
 
 const LIMIT_OPTIONS = { quota: 5, window: 60_000 }
 const LIMIT = parseLimit(LIMIT_OPTIONS)

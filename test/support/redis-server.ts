@@ -20,41 +20,50 @@ export interface RedisServerOptions {
  */
 export class RedisServer {
   readonly host = '127.0.0.1'
-  readonly port: number
-  readonly dir: string
-  readonly #args: readonly string[]
-  readonly #env: Readonly<Record<string, string>>
+  readonly #options: RedisServerOptions
   readonly #clients = new Set<Disconnectable>()
-  #process: RedisProcess
+  #port = 0
+  #dir = ''
+  #args: readonly string[] = []
+  #process!: RedisProcess
   #admin: Redis | undefined
 
-  private constructor(
-    port: number,
-    dir: string,
-    args: readonly string[],
-    env: Readonly<Record<string, string>>,
-    process: RedisProcess,
-  ) {
-    this.port = port
-    this.dir = dir
-    this.#args = args
-    this.#env = env
-    this.#process = process
+  constructor(options: RedisServerOptions = {}) {
+    this.#options = options
   }
 
-  static async start({ args = [], config, env = {} }: RedisServerOptions = {}): Promise<RedisServer> {
-    const dir = await mkdtemp(join(tmpdir(), 'spillway-redis-'))
+  static async start(options?: RedisServerOptions): Promise<RedisServer> {
+    const server = new RedisServer(options)
+    await server.start()
+    return server
+  }
+
+  /** Once, before anything else; again after `kill`: `restart`. */
+  async start(): Promise<void> {
+    const { args = [], config, env = {} } = this.#options
+    this.#dir = await mkdtemp(join(tmpdir(), 'spillway-redis-'))
     for (let tries = 0; ; tries++) {
       const port = await freePort()
-      const line = config ? [await configure(dir, config(port)), ...args] : [...DEFAULTS, ...at(port, dir), ...args]
+      const own = config ? [await configure(this.#dir, config(port))] : [...DEFAULTS, ...at(port, this.#dir)]
       try {
-        return new RedisServer(port, dir, line, env, await RedisProcess.start(line, dir, env))
+        this.#args = [...own, ...args]
+        this.#process = await RedisProcess.start(this.#args, this.#dir, env)
+        this.#port = port
+        return
       } catch (error) {
         if (error instanceof PortTakenError && tries < 20) continue
-        await rm(dir, { recursive: true, force: true })
+        await rm(this.#dir, { recursive: true, force: true })
         throw error
       }
     }
+  }
+
+  get port(): number {
+    return this.#port
+  }
+
+  get dir(): string {
+    return this.#dir
   }
 
   get url(): string {
@@ -130,7 +139,7 @@ export class RedisServer {
     await this.kill()
     for (let tries = 0; ; tries++) {
       try {
-        this.#process = await RedisProcess.start(this.#args, this.dir, this.#env)
+        this.#process = await RedisProcess.start(this.#args, this.dir, this.#options.env)
         return
       } catch (error) {
         if (!(error instanceof PortTakenError) || tries >= 50) throw error

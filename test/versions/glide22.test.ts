@@ -1,22 +1,17 @@
-import { afterAll, beforeAll } from '@jest/globals'
 import * as glide22 from 'glide22'
 import type { RedisClient } from '../../src/redis/client.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { valkeyGlide } from '../support/redis-clients.js'
-import { RedisServer } from '../support/redis-server.js'
 import { describeSharedObjects } from '../support/shared-objects-contract.js'
 import { describeStore } from '../support/store-contract.js'
+import { testRedis } from '../support/test-redis.js'
 
 // Two versions of GLIDE in one process mix up their messages, so the oldest one has a file of its own.
 const kind = valkeyGlide(glide22, false)
 
-let redis: RedisServer
+const redis = testRedis()
 let client: RedisClient
 let stores = 0
-beforeAll(async () => {
-  redis = await RedisServer.start()
-})
-afterAll(() => redis.stop())
 
 describeStore('RedisStore over GLIDE 2.2', {
   make: clock => new RedisStore(client, { clock, prefix: `store ${stores++}` }),

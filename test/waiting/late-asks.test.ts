@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { beforeAll, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { StoreError } from '../../src/core/errors.js'
 import { parseLimit } from '../../src/core/limit.js'
@@ -15,15 +15,13 @@ import { LineFlight, REMEMBERED_MS } from '../../src/waiting/line-flight.js'
 import type { LineAsk, LineUser } from '../../src/waiting/line-user.js'
 import { Mailbox } from '../../src/waiting/mailbox.js'
 import { changesText } from '../support/line-words.js'
-import { RedisServer } from '../support/redis-server.js'
+import { testRedis } from '../support/test-redis.js'
 
-let redis: RedisServer
+const redis = testRedis()
 let admin: Redis
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   admin = redis.client()
 })
-afterAll(() => redis.stop())
 
 const MEMBER = 'process/0.0'
 /** The first ask of a member: one request, for one unit. */

@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { beforeAll, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { portOf } from '../../src/redis/clients.js'
 import { runScript } from '../../src/redis/script.js'
@@ -9,7 +9,7 @@ import { SharedRateLimiter } from '../../src/shared-rate/shared-rate-limiter.js'
 import { ManualClock } from '../../src/testing.js'
 import { answerParts, changesText } from '../support/line-words.js'
 import { randomFrom } from '../support/random.js'
-import { RedisServer } from '../support/redis-server.js'
+import { testRedis } from '../support/test-redis.js'
 import { LineOracle } from './oracle.js'
 
 /** These asks are never too late. */
@@ -17,13 +17,11 @@ const NEVER_LATE = String(Number.MAX_SAFE_INTEGER)
 
 const START = 1_700_000_000_000
 
-let redis: RedisServer
+const redis = testRedis()
 let client: Redis
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   client = redis.client()
 })
-afterAll(() => redis.stop())
 
 /** A member as the scripts see it, with what it believes. */
 class Asker {

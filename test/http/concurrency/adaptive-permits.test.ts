@@ -2,14 +2,14 @@ import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterEach, describe, expect, test } from '@jest/globals'
 import express, { type Response } from 'express'
 import { type ConcurrencyLimit, concurrencyLimit } from '../../../src/adapters/express.js'
 import { type AdaptivePermits, adaptivePermits } from '../../../src/adaptive/index.js'
 import { PolicyError } from '../../../src/core/errors.js'
 import { Semaphore } from '../../../src/semaphore/semaphore.js'
 import { eventually } from '../../support/redis-process.js'
-import { RedisServer } from '../../support/redis-server.js'
+import { testRedis } from '../../support/test-redis.js'
 
 const servers: Server[] = []
 afterEach(() => {
@@ -85,11 +85,7 @@ describe('concurrencyLimit with adaptive permits', () => {
 })
 
 describe('over Redis', () => {
-  let redis: RedisServer
-  beforeAll(async () => {
-    redis = await RedisServer.start()
-  })
-  afterAll(() => redis.stop())
+  const redis = testRedis()
 
   test('the permits are the sum over live processes; a closed process leaves the sum at once, a dead one within its lease', async () => {
     const shared = new Semaphore(redis.client(), 'api:*')

@@ -1,12 +1,8 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { expect, test } from '@jest/globals'
 import { runChild } from '../../support/child.js'
-import { RedisServer } from '../../support/redis-server.js'
+import { testRedis } from '../../support/test-redis.js'
 
-let server: RedisServer
-beforeAll(async () => {
-  server = await RedisServer.start()
-})
-afterAll(() => server.stop())
+const server = testRedis()
 
 test('one long request does not keep the places of all later keys in memory', async () => {
   const { stdout, stderr, code } = await runChild(

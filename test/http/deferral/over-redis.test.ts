@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { beforeAll, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { DelayQueue } from '../../../src/delay-queue/delay-queue.js'
 import type { HttpOptions } from '../../../src/http/rate-limit/options.js'
@@ -6,22 +6,20 @@ import { Guard } from '../../../src/http/rate-limit/rate-limit.js'
 import { ResponseWatch } from '../../../src/http/response-watch.js'
 import { RedisStore } from '../../../src/stores/redis/redis-store.js'
 import { ManualClock } from '../../../src/testing.js'
-import { RedisServer } from '../../support/redis-server.js'
 import { START } from '../../support/stories.js'
+import { testRedis } from '../../support/test-redis.js'
 
 interface Request {
   readonly key: string
   readonly id: number
 }
 
-let redis: RedisServer
+const redis = testRedis()
 let client: Redis
 let names = 0
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   client = redis.client()
 })
-afterAll(() => redis.stop())
 
 /** Services of several processes over one queue and one store; time stands still until it is told to move. */
 function setUp(

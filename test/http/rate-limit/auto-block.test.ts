@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import { afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { PolicyError } from '../../../src/core/errors.js'
 import { AutoBlock, type BlockOptions, checkBlockOptions } from '../../../src/http/rate-limit/auto-block.js'
@@ -9,18 +9,16 @@ import type { Store } from '../../../src/stores/store.js'
 import { ManualClock } from '../../../src/testing.js'
 import { forCases } from '../../support/cases.js'
 import { eventually } from '../../support/redis-process.js'
-import { RedisServer } from '../../support/redis-server.js'
 import { START } from '../../support/stories.js'
 import { StubStore } from '../../support/stub-store.js'
+import { testRedis } from '../../support/test-redis.js'
 
-let redis: RedisServer
+const redis = testRedis()
 let client: Redis
 let prefixes = 0
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   client = redis.client()
 })
-afterAll(() => redis.stop())
 
 /** Only timeouts are fake. */
 const NOT_TIMERS = [

@@ -1,17 +1,15 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { beforeAll, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import type { Decision } from '../../../src/core/decision.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../../src/stores/redis/redis-store.js'
-import { RedisServer } from '../../support/redis-server.js'
+import { testRedis } from '../../support/test-redis.js'
 
-let redis: RedisServer
+const redis = testRedis()
 let client: Redis
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   client = redis.client()
 })
-afterAll(() => redis.stop())
 
 /** Longer than a background purchase may take: its ttl of 50 ms, and 50 ms of grace. */
 const STANDS_STILL_MS = 250

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import { beforeAll, describe, expect, jest, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import type { Decision } from '../../../src/core/decision.js'
 import { PolicyError } from '../../../src/core/errors.js'
@@ -11,18 +11,16 @@ import { leaseTerms } from '../../../src/stores/redis/leases/terms.js'
 import { RedisStore, type RedisStoreOptions } from '../../../src/stores/redis/redis-store.js'
 import { ManualClock } from '../../../src/testing.js'
 import { RedisCluster } from '../../support/redis-cluster.js'
-import { RedisServer } from '../../support/redis-server.js'
 import { START } from '../../support/stories.js'
+import { testRedis } from '../../support/test-redis.js'
 import { SimulatedSeller, SimulatedServer } from './simulated-seller.js'
 
-let redis: RedisServer
+const redis = testRedis()
 let client: Redis
 let prefixes = 0
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   client = redis.client()
 })
-afterAll(() => redis.stop())
 
 const ALGORITHMS = ['sliding-window', 'token-bucket', 'fixed-window', 'sliding-counter']
 

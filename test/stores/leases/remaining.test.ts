@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import type { Decision } from '../../../src/core/decision.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
@@ -7,17 +7,15 @@ import { HITS_PER_TTL } from '../../../src/stores/redis/leases/terms.js'
 import { RedisStore } from '../../../src/stores/redis/redis-store.js'
 import { ManualClock } from '../../../src/testing.js'
 import { forCases } from '../../support/cases.js'
-import { RedisServer } from '../../support/redis-server.js'
 import { START } from '../../support/stories.js'
+import { testRedis } from '../../support/test-redis.js'
 
-let redis: RedisServer
+const redis = testRedis()
 let client: Redis
 let prefixes = 0
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   client = redis.client()
 })
-afterAll(() => redis.stop())
 
 const QUOTA = 50_000
 

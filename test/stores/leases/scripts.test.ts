@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { beforeAll, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { parsePolicy } from '../../../src/core/limit.js'
 import { portOf } from '../../../src/redis/clients.js'
@@ -17,17 +17,15 @@ import { ResetChannel } from '../../../src/stores/redis/reset-channel.js'
 import { StoreScripts } from '../../../src/stores/redis/store-scripts.js'
 import { ManualClock } from '../../../src/testing.js'
 import { forCases } from '../../support/cases.js'
-import { RedisServer } from '../../support/redis-server.js'
 import { START } from '../../support/stories.js'
+import { testRedis } from '../../support/test-redis.js'
 import { SimulatedServer } from './simulated-seller.js'
 
-let redis: RedisServer
+const redis = testRedis()
 let client: Redis
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   client = redis.client()
 })
-afterAll(() => redis.stop())
 
 function sellerOf(prefix: string, clock: ManualClock, terms: LeaseTerms): RedisSeller {
   const port = portOf(client, 'test')

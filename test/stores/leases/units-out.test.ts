@@ -1,21 +1,19 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../../src/stores/redis/redis-store.js'
 import { ManualClock } from '../../../src/testing.js'
-import { RedisServer } from '../../support/redis-server.js'
 import { START } from '../../support/stories.js'
+import { testRedis } from '../../support/test-redis.js'
 
 const TTL_MS = 1000
 
-let redis: RedisServer
+const redis = testRedis()
 let client: Redis
 let prefixes = 0
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   client = redis.client()
 })
-afterAll(() => redis.stop())
 
 /** Two processes over one clock. */
 function twoOf(policy: string) {

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import type { Verdict } from '../../../src/core/decision.js'
 import { ALGORITHM_NAMES, type AlgorithmName, parseLimit } from '../../../src/core/limit.js'
@@ -11,16 +11,14 @@ import { ofCases } from '../../support/cases.js'
 import { monitor } from '../../support/monitor.js'
 import { randomFrom } from '../../support/random.js'
 import { eventually } from '../../support/redis-process.js'
-import { RedisServer } from '../../support/redis-server.js'
 import { stateKeys } from '../../support/state-keys.js'
+import { testRedis } from '../../support/test-redis.js'
 
-let redis: RedisServer
+const redis = testRedis()
 let client: Redis
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   client = redis.client()
 })
-afterAll(() => redis.stop())
 afterEach(() => client.flushall())
 
 const limitOf = (quota: number, window: string | number, algorithm: AlgorithmName) =>
@@ -164,9 +162,14 @@ describe.each(ALGORITHM_NAMES)('a request that comes alone, by the clock of the 
       expect(await store.consume(charges, 1)).toMatchObject([{ allowed: false, blocked: true }])
       await store.block(charges, 0)
       for (let i = 0; i < 3; i++) expect(await store.consume(charges, 1)).toMatchObject([{ allowed: true }])
+      const [seconds, micros] = await client.time()
       await store.block(charges, 30)
-      await passed(40)
-      expect(await store.consume(charges, 1)).toMatchObject([{ allowed: true }])
+      let last = await decided(store, charges[0], 1)
+      while (!last.verdict.allowed) {
+        expect(last.verdict.blocked).toBe(true)
+        last = await decided(store, charges[0], 1)
+      }
+      expect(last.at).toBeGreaterThanOrEqual(Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) + 30)
     }
   })
 

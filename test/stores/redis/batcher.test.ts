@@ -1,16 +1,12 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import { StoreError } from '../../../src/core/errors.js'
 import { parsePolicy } from '../../../src/core/limit.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../../src/stores/redis/redis-store.js'
 import type { Charge } from '../../../src/stores/store.js'
-import { RedisServer } from '../../support/redis-server.js'
+import { testRedis } from '../../support/test-redis.js'
 
-let redis: RedisServer
-beforeAll(async () => {
-  redis = await RedisServer.start()
-})
-afterAll(() => redis.stop())
+const redis = testRedis()
 
 const charges: readonly Charge[] = [{ key: 'k', limit: parsePolicy('5/1m')[0] }]
 

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { ALGORITHM_NAMES, type AlgorithmName, type Policy, parsePolicy } from '../../../src/core/limit.js'
 import { MemoryStore } from '../../../src/stores/memory/memory-store.js'
@@ -9,18 +9,16 @@ import { lineAnswer } from '../../../src/waiting/line-answer.js'
 import { forCases } from '../../support/cases.js'
 import { changesText } from '../../support/line-words.js'
 import type { Random } from '../../support/random.js'
-import { RedisServer } from '../../support/redis-server.js'
 import { START } from '../../support/stories.js'
+import { testRedis } from '../../support/test-redis.js'
 import { expectSame, expectSameVerdicts } from '../../support/verdicts.js'
 
-let redis: RedisServer
+const redis = testRedis()
 let client: Redis
 let members = 0
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   client = redis.bulkClient()
 })
-afterAll(() => redis.stop())
 
 /** A grant that its process has read, or will give back. */
 interface Grant {

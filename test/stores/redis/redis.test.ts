@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { Redis as Redis5 } from 'ioredis5'
 import { StoreError } from '../../../src/core/errors.js'
@@ -9,17 +9,15 @@ import { ManualClock } from '../../../src/testing.js'
 import { jsonFromChild } from '../../support/child.js'
 import { randomFrom } from '../../support/random.js'
 import { eventually } from '../../support/redis-process.js'
-import { RedisServer } from '../../support/redis-server.js'
 import { stateKeys } from '../../support/state-keys.js'
 import { START } from '../../support/stories.js'
+import { testRedis } from '../../support/test-redis.js'
 
-let redis: RedisServer
+const redis = testRedis()
 let client: Redis
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   client = redis.bulkClient()
 })
-afterAll(() => redis.stop())
 afterEach(() => client.flushall())
 
 const limitOf = (quota: number, window: number | string, algorithm: AlgorithmName = 'sliding-window') =>

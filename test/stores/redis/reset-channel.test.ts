@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { createSentinel } from 'redis'
 import type { Decision } from '../../../src/core/decision.js'
@@ -8,15 +8,13 @@ import { RedisStore, type RedisStoreOptions } from '../../../src/stores/redis/re
 import { jsonFromChild } from '../../support/child.js'
 import { monitor } from '../../support/monitor.js'
 import { eventually } from '../../support/redis-process.js'
-import { RedisServer } from '../../support/redis-server.js'
+import { testRedis } from '../../support/test-redis.js'
 
-let redis: RedisServer
+const redis = testRedis()
 let admin: Redis
-beforeAll(async () => {
-  redis = await RedisServer.start()
+beforeAll(() => {
   admin = redis.client()
 })
-afterAll(() => redis.stop())
 
 function limiterOver(client: object, options: RedisStoreOptions): RateLimiter {
   return new RateLimiter({ policy: '2/1h', store: new RedisStore(client, options), deadline: '5s' })
