@@ -56,7 +56,7 @@ export default {
   // Tests wait for Redis or for a timer nearly half of the time: four workers keep two cores busy.
   maxWorkers: 4,
   // What a file leaves on the heap makes those after it slow: a worker that holds too much is replaced by a new one.
-  workerIdleMemoryLimit: '300MB',
+  workerIdleMemoryLimit: '600MB',
   // Ends what hangs. What has to be quick is measured by the test itself: a busy machine is no failure.
   testTimeout: 20_000,
   projects: [

@@ -81,7 +81,7 @@ describe('a waiter', () => {
     expect((await limiter.peek('k', 0)).resetAfterMs).toBeLessThanOrEqual(50)
   })
 
-  test('outlives an outage that is shorter than the deadline', async () => {
+  test.concurrent('outlives an outage that is shorter than the deadline', async () => {
     const own = await RedisServer.start()
     try {
       const other = own.client()

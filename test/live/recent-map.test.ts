@@ -3,14 +3,14 @@ import { RecentMap } from '../../src/live/own-limits.js'
 
 test('keeps the most recently used entries, at least half of its size and never more than its size', () => {
   const map = new RecentMap<number>(100)
-  for (let i = 0; i < 10_000; i++) {
+  for (let i = 0; i < 2000; i++) {
     map.set(`k${i}`, i)
     expect(map.find('k0')).toBe(0)
     expect(map.size).toBeLessThanOrEqual(100)
     for (let back = 0; back < Math.min(i, 40); back++)
-      if (i % 1000 === 0) expect(map.find(`k${i - back}`)).toBe(i - back)
+      if (i % 500 === 0) expect(map.find(`k${i - back}`)).toBe(i - back)
   }
-  expect(map.find('k5000')).toBeUndefined()
+  expect(map.find('k1000')).toBeUndefined()
 })
 
 test('entries without a request are kept only while there is room', () => {

@@ -78,7 +78,7 @@ describe('keys that are counted without decay', () => {
     },
   )
 
-  test('an attack with two million distinct keys hides no key with more than a 512th of the traffic, and takes no memory', () => {
+  test('an attack with half a million distinct keys hides no key with more than a 512th of the traffic, and takes no memory', () => {
     const keys = build(512)
     const loud = new Map([
       ['loud', 0],
@@ -88,7 +88,7 @@ describe('keys that are counted without decay', () => {
       keys.add(key)
       loud.set(key, (loud.get(key) ?? 0) + 1)
     }
-    for (let i = 0; i < 2_000_000; i++) {
+    for (let i = 0; i < 500_000; i++) {
       keys.add(`attacker-${i}`)
       if (i % 50 === 0) hit('loud')
       if (i % 100 === 0) hit('half as loud')

@@ -162,7 +162,8 @@ describe('a lost message', () => {
     expect(performance.now() - releasedAt).toBeLessThan(800)
   })
 
-  test('with the whole line, as by FLUSHALL, does no harm: waiters create the line again', async () => {
+  // These two wait for servers of their own.
+  test.concurrent('with the whole line, as by FLUSHALL, does no harm: waiters create the line again', async () => {
     const server = await RedisServer.start()
     const a = new Semaphore(server.client(), 'jobs', { permits: 1 })
     await a.acquire()
@@ -181,7 +182,7 @@ describe('a lost message', () => {
     await server.stop()
   }, 10_000)
 
-  test('after a restart of an empty server is replaced by asking again', async () => {
+  test.concurrent('after a restart of an empty server is replaced by asking again', async () => {
     const server = await RedisServer.start()
     const a = new Semaphore(server.client(), 'jobs', { permits: 1 })
     const held = await a.acquire({ lease: 500 })
