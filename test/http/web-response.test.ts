@@ -1,7 +1,13 @@
-import { setTimeout as sleep } from 'node:timers/promises'
-import { describe, expect, test } from '@jest/globals'
+import { afterEach, describe, expect, jest, test } from '@jest/globals'
 import type { ResponseEnd } from '../../src/http/response-watch.js'
 import { followResponse, forgetRequest, watchRequest } from '../../src/http/web-response.js'
+
+/** From now on time stands still until it is told to pass. */
+function freezeTime(): { passes(ms: number): Promise<void> } {
+  jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask'] })
+  return { passes: ms => jest.advanceTimersByTimeAsync(ms) }
+}
+afterEach(() => void jest.useRealTimers())
 
 /** A request whose end is listened to, and what was told of it. */
 function listened({ withinMs = 30_000 } = {}) {
@@ -95,30 +101,36 @@ describe('a response of the web platform', () => {
   })
 
   test('whose body nobody reads ends a given time after the last piece was taken', async () => {
+    const time = freezeTime()
     const { request, ends } = listened({ withinMs: 50 })
     const reader = followResponse(new Response(streamOf(9).body), request).body!.getReader()
     for (const _ of [1, 2, 3]) {
-      await sleep(30)
+      await time.passes(30)
       await reader.read()
     }
     expect(ends).toEqual([])
-    await sleep(60)
+    await time.passes(60)
     expect(ends).toEqual([{ completed: false, ended: false }])
   })
 
   test('that is thrown away unread ends after that time', async () => {
+    const time = freezeTime()
     const { request, ends } = listened({ withinMs: 20 })
     followResponse(new Response('thrown away'), request)
-    await sleep(40)
+    await time.passes(40)
     expect(ends).toEqual([{ completed: false, ended: false }])
   })
 
   test('whose source is slow does not end', async () => {
+    const time = freezeTime()
     const { request, ends } = listened({ withinMs: 10 })
-    const body = new ReadableStream({ pull: stream => sleep(50).then(() => stream.close()) })
+    const body = new ReadableStream({
+      pull: stream => new Promise(resolve => setTimeout(resolve, 50)).then(() => stream.close()),
+    })
     const text = followResponse(new Response(body), request).text()
-    await sleep(30)
+    await time.passes(30)
     expect(ends).toEqual([])
+    await time.passes(20)
     expect(await text).toBe('')
     expect(ends).toEqual([{ completed: true, ended: true }])
   })

@@ -212,8 +212,7 @@ describe('renewal', () => {
   test('does not keep a process alive, and nothing is left open after close', async () => {
     const child = await runChild(
       `import { Redis } from 'ioredis'
-       import { SemaphoreLine } from '../../src/semaphore/line.js'
-import { Semaphore } from './src/semaphore/semaphore.ts'
+       import { Semaphore } from './src/semaphore/semaphore.ts'
        const client = new Redis(${redis.port})
        const semaphore = new Semaphore(client, '${fresh()}', { permits: 1 })
        const lease = await semaphore.acquire()

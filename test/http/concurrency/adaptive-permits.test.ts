@@ -52,8 +52,13 @@ describe('concurrencyLimit with adaptive permits', () => {
       res.send('done')
     })
     expect((await fetch(url)).headers.get('ratelimit-policy')).toBe('"default";q=4;qu="concurrent-requests"')
-    expect(await load(url, 12, 1500)).toEqual({ 200: expect.any(Number) })
-    expect(permits.limit).toBeGreaterThan(6)
+    // A machine that stands still makes requests slow, and the limit rises later.
+    const statuses = new Set<string>()
+    await eventually('the limit has risen', async () => {
+      for (const status of Object.keys(await load(url, 12, 300))) statuses.add(status)
+      return permits.limit > 6
+    })
+    expect([...statuses]).toEqual(['200'])
     // Also the request that asks may raise it, when it ends.
     const before = permits.limit
     const told = (await fetch(url)).headers.get('ratelimit-policy')
