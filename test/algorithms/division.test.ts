@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { ceilDiv, floorDiv } from '../../src/algorithms/algorithm.js'
+import { ceilDiv, floorDiv, toSmallInteger } from '../../src/algorithms/algorithm.js'
 import { ofCases } from '../support/cases.js'
 
 const dividend = fc.oneof(
@@ -40,4 +40,10 @@ describe('division of whole numbers', () => {
     expect(floorDiv(0, 5)).toBe(0)
     expect(ceilDiv(0, 5)).toBe(0)
   })
+})
+
+test('a number without its box is the same number, small or not', () => {
+  for (const value of [0, 1, 600_000, -1, 2 ** 31 - 1, 2 ** 31, 2 ** 53, 0.5, 1e300, Number.POSITIVE_INFINITY]) {
+    expect(toSmallInteger(value)).toBe(value)
+  }
 })

@@ -435,7 +435,7 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       const second = service.ask()
       await eventually('queue full', async () => {
         const third = service.ask()
-        // Here and below, only waiting for a while shows whether a request is refused or waits.
+        // Only waiting for a while shows that a request waits; it is asked again.
         const full = await Promise.race([third.reply.then(({ status }) => status === 429), sleep(40).then(() => false)])
         third.sent.destroy()
         return full
@@ -443,7 +443,11 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       second.sent.destroy()
       let next = service.ask()
       await eventually('room in the queue', async () => {
-        const refused = await Promise.race([next.reply.then(() => true), sleep(200).then(() => false)])
+        // Who comes behind one that waits is refused; who comes behind a refused one is judged later.
+        const behind = service.ask()
+        const passed = behind.reply.then(() => sleep(20)).then(() => false)
+        const refused = await Promise.race([next.reply.then(() => true), passed])
+        behind.sent.destroy()
         if (refused) next = service.ask()
         return !refused
       })
