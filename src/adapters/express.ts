@@ -2,7 +2,6 @@ import type { NextFunction, Request, Response } from 'express'
 import type { Decision } from '../core/decision.js'
 import { emitWarning } from '../core/warnings.js'
 import { type AddressKeyOptions, addressKeyOf, nodePeer } from '../http/address/client.js'
-import { isPromise } from '../http/call-option.js'
 import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
 import { admit, type Delivery, type Framework, type Gate, toNodeResponse } from '../http/framework.js'
@@ -89,10 +88,8 @@ function middlewareOf(gate: Gate<Request, Response>, user: string) {
       if (!isRight) return
     }
     const delivered = admit(gate, express, req, res)
-    if (!isPromise(delivered)) {
-      if (delivered === 'passed') pass(req, next)
-      return
-    }
+    if (delivered === 'passed') pass(req, next)
+    if (typeof delivered === 'string') return
     delivered.then(
       delivered => {
         if (delivered === 'passed') pass(req, next)

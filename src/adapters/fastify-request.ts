@@ -27,7 +27,7 @@ export const delivery: Delivery<FastifyRequest, FastifyReply> = {
     request.rateLimit = decision
   },
   isSent: reply => reply.raw.headersSent || reply.sent,
-  setField: (reply, name, value) => void reply.header(name, value),
+  setFields: (reply, fields) => void reply.headers(fields),
   removeField: (reply, name) => void reply.removeHeader(name),
   status: reply => reply.statusCode,
   setStatus: (reply, status) => void reply.code(status),

@@ -286,7 +286,10 @@ const web: Framework<Request, unknown> & Delivery<Request, unknown> = {
   },
   // A response is returned, not sent.
   isSent: () => false,
-  setField: (_, name, value, request) => void Exchange.of(request).fields.set(name, value),
+  setFields(_, fields, request) {
+    const own = Exchange.of(request).fields
+    for (const name in fields) own.set(name, fields[name])
+  },
   removeField: (_, name, request) => void Exchange.of(request).fields.delete(name),
   status: (_, request) => Exchange.of(request).status,
   setStatus: (_, status, request) => Exchange.of(request).beginRefusal(status),

@@ -113,7 +113,9 @@ const hono: Framework<Context, Context> & Delivery<Context, Context> = {
   leaveDecision: (c, decision) => c.set('rateLimit', decision),
   // A response is returned, not sent.
   isSent: () => false,
-  setField: (c, name, value) => c.header(name, value),
+  setFields(c, fields) {
+    for (const name in fields) c.header(name, fields[name])
+  },
   removeField: (c, name) => c.header(name, undefined),
   // The context does not tell the status of a response that does not exist yet.
   status: () => 200,

@@ -5,7 +5,7 @@ import { type AddressKeyOptions, addressKeyOf, nodePeer } from '../http/address/
 import { isPromise } from '../http/call-option.js'
 import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
-import { admit, type Delivery, type Framework, type Gate, type Trust } from '../http/framework.js'
+import { admit, type Delivery, type Framework, type Gate, setNodeFields, type Trust } from '../http/framework.js'
 import { checkCaller } from '../http/mounting.js'
 import { watchResponse } from '../http/node-response.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
@@ -176,7 +176,7 @@ const koa: Framework<Context, Context> & Delivery<Context, Context> = {
   leaveDecision,
   isSent: ctx => ctx.headerSent,
   // As ctx.set, without the arrays that ctx.set creates first.
-  setField: (ctx, name, value) => void ctx.res.setHeader(name, value),
+  setFields: (ctx, fields) => setNodeFields(ctx.res, fields),
   removeField: (ctx, name) => ctx.res.removeHeader(name),
   status: ctx => ctx.status,
   setStatus(ctx, status) {

@@ -3,7 +3,7 @@ import type { Request as ExpressRequest } from 'express'
 import type { Decision } from '../core/decision.js'
 import { getOrMake } from '../core/get-or-make.js'
 import { nodePeer } from '../http/address/client.js'
-import type { Delivery, Framework, Trust } from '../http/framework.js'
+import { type Delivery, type Framework, setNodeFields, type Trust } from '../http/framework.js'
 import { watchResponse } from '../http/node-response.js'
 import { type Body, refuse } from '../http/refusal.js'
 import { decisionOn, trustOf as expressTrust, leaveDecision } from './express-request.js'
@@ -60,9 +60,9 @@ export const nest: Framework<NestRequest, NestResponse> & Delivery<NestRequest, 
     else leaveDecision(req as ExpressRequest, decision)
   },
   isSent: res => rawOf(res).headersSent,
-  setField(res, name, value) {
-    if ('raw' in res) (res as FastifyReply).header(name, value)
-    else (res as unknown as ServerResponse).setHeader(name, value)
+  setFields(res, fields) {
+    if ('raw' in res) (res as FastifyReply).headers(fields)
+    else setNodeFields(res as unknown as ServerResponse, fields)
   },
   removeField: (res, name) => void res.removeHeader(name),
   status: res => res.statusCode,
@@ -112,7 +112,7 @@ export function refusalOf(req: NestRequest): object | undefined {
 }
 
 function keepRefusal(req: NestRequest, res: NestResponse, [type, body]: Said): void {
-  if (!nest.isSent(res)) nest.setField(res, 'Content-Type', type, req)
+  if (!nest.isSent(res)) nest.setFields(res, { 'Content-Type': type }, req)
   REFUSALS.set(req, body)
 }
 

@@ -50,7 +50,7 @@ export const slidingWindow: Algorithm<SpendLog> = algorithm<SpendLog>({
       return verdict(limit, log, nowMs, spent + cost, 0)
     }
     const retryAfterMs = cost > limit.quota ? Number.POSITIVE_INFINITY : retryAfter(limit, log, nowMs, cost)
-    return verdict(limit, log, nowMs, spent, retryAfterMs)
+    return verdict(limit, log, nowMs, spent, toSmallInteger(retryAfterMs))
   },
 
   spend(limit, log, nowMs, cost) {
@@ -142,14 +142,15 @@ function advance(limit: Limit, log: SpendLog, nowMs: number): number {
     log.entries = log.entries.slice(0, 2 * log.to)
     log.newestAt = nowMs
   }
-  if (expired(limit, log.newestAt, nowMs)) return 0
-  if (log.from < log.to && expired(limit, log.entries[2 * log.from], nowMs)) drop(limit, log, nowMs)
+  const lastExpiredAt = nowMs - limit.windowMs
+  if (log.newestAt <= lastExpiredAt) return 0
+  if (log.from < log.to && log.entries[2 * log.from] <= lastExpiredAt) dropUntil(log, lastExpiredAt)
   return log.total - log.gone
 }
 
-function drop(limit: Limit, log: SpendLog, nowMs: number): void {
+function dropUntil(log: SpendLog, lastExpiredAt: number): void {
   do log.from++
-  while (log.from < log.to && expired(limit, log.entries[2 * log.from], nowMs))
+  while (log.from < log.to && log.entries[2 * log.from] <= lastExpiredAt)
   log.gone = log.entries[2 * log.from - 1]
   // Copying when half of the array is garbage moves each entry once in its life, and keeps the array below twice what counts.
   if (log.from >= 32 && log.from * 2 >= log.to) keepOnly(log)
@@ -221,5 +222,5 @@ function retryAfter(limit: Limit, log: SpendLog, nowMs: number, cost: number): n
 function verdict(limit: Limit, log: SpendLog, nowMs: number, spent: number, retryAfterMs: number): Verdict {
   const remaining = spent < limit.quota ? limit.quota - spent : 0
   const resetAfterMs = spent === 0 ? 0 : toSmallInteger(log.newestAt - nowMs + limit.windowMs)
-  return verdictOf(limit, remaining, toSmallInteger(retryAfterMs), resetAfterMs)
+  return verdictOf(limit, remaining, retryAfterMs, resetAfterMs)
 }

@@ -79,7 +79,7 @@ export interface Delivery<Request, Response> {
   leaveDecision(req: Request, decision: Decision, res: Response): void
   /** True if the header fields have been sent: nothing can be set any more. */
   isSent(res: Response): boolean
-  setField(res: Response, name: string, value: string, req: Request): void
+  setFields(res: Response, fields: Fields, req: Request): void
   removeField(res: Response, name: string, req: Request): void
   status(res: Response, req: Request): number
   setStatus(res: Response, status: number, req: Request): void
@@ -111,7 +111,7 @@ export function deliver<Request, Response>(
   if (gone) return 'gone'
   if (decision !== undefined) port.leaveDecision(req, decision, res)
   const sent = port.isSent(res)
-  if (!sent) for (const name in fields) port.setField(res, name, fields[name], req)
+  if (!sent) port.setFields(res, fields, req)
   if (refusal === undefined) return 'passed'
   return sent ? 'refused' : refuse(refusal, port, req, res)
 }
@@ -147,10 +147,15 @@ function refuse<Request, Response>(
 type NodeRequest = IncomingMessage | Http2ServerRequest
 type NodeResponse = ServerResponse | Http2ServerResponse
 
+/** Sets header fields on Node's own response. */
+export function setNodeFields(res: NodeResponse, fields: Fields): void {
+  for (const name in fields) res.setHeader(name, fields[name])
+}
+
 /** How an answer is written on Node's own response. */
 export const toNodeResponse: Omit<Delivery<NodeRequest, NodeResponse>, 'leaveDecision'> = {
   isSent: res => res.headersSent,
-  setField: (res, name, value) => void res.setHeader(name, value),
+  setFields: setNodeFields,
   removeField: (res, name) => res.removeHeader(name),
   status: res => res.statusCode,
   setStatus(res, status) {

@@ -39,7 +39,8 @@ export function headersFor(forms: readonly HeaderForm[], policy: Policy, clock: 
   const chosen = forms.map(form => writers[form](policy, clock))
   return decision => {
     const fields: Fields = {}
-    const counted = isCounted(decision)
+    // If the failure policy allows or denies all, nothing is counted, and there are no numbers to report.
+    const counted = decision.source !== 'open' && decision.source !== 'closed'
     for (const writer of chosen) {
       if (writer.policy !== undefined) fields['RateLimit-Policy'] = writer.policy
       if (counted) writer.write(fields, decision)
@@ -164,11 +165,6 @@ function legacy(_policy: Policy, clock: Clock): Writer {
       fields['X-RateLimit-Reset'] = `${Math.ceil((clock.now() + waitOf(decision)) / 1000)}`
     },
   }
-}
-
-/** If the failure policy allows or denies all, nothing is counted, and there are no numbers to report. */
-function isCounted({ source }: Decision): boolean {
-  return source !== 'open' && source !== 'closed'
 }
 
 /**

@@ -21,15 +21,12 @@ export class CircuitBreaker {
   #newest = 0
   /** Failures since the last success. */
   #inARow = 0
-  #open = false
+  /** Only the breaker itself changes it. A plain field, because every decision looks at it. */
+  isOpen = false
   #nextProbeAt = 0
   #probeEveryMs = PROBE_EVERY_MS
   /** Whether the last probe may still be without an answer. */
   #isProbing = false
-
-  get isOpen(): boolean {
-    return this.#open
-  }
 
   /** Whether the last call failed. */
   get hasFailed(): boolean {
@@ -38,7 +35,7 @@ export class CircuitBreaker {
 
   /** Whether a decision may ask the store. While the breaker is open, one decision becomes the probe and the others must wait. */
   admits(now: number): boolean {
-    if (!this.#open) return true
+    if (!this.isOpen) return true
     if (now < this.#nextProbeAt) return false
     this.#nextProbeAt = now + this.#probeEveryMs
     this.#isProbing = true
@@ -49,8 +46,8 @@ export class CircuitBreaker {
   succeed(now: number): boolean {
     this.#succeeded[this.#bucketAt(now)]++
     this.#inARow = 0
-    if (!this.#open) return false
-    this.#open = false
+    if (!this.isOpen) return false
+    this.isOpen = false
     this.#failed.fill(0)
     this.#succeeded.fill(0)
     return true
@@ -60,11 +57,11 @@ export class CircuitBreaker {
   fail(now: number): boolean {
     this.#failed[this.#bucketAt(now)]++
     this.#inARow++
-    if (this.#open) return false
+    if (this.isOpen) return false
     const failed = sum(this.#failed)
     const all = failed + sum(this.#succeeded)
     if (this.#inARow < ENOUGH && (all < ENOUGH || failed * 2 < all)) return false
-    this.#open = true
+    this.isOpen = true
     this.#isProbing = false
     this.#probeEveryMs = PROBE_EVERY_MS
     this.#nextProbeAt = now + PROBE_EVERY_MS

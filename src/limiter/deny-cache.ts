@@ -78,6 +78,7 @@ export class DenyCache {
 
   /** The denial that still holds for this key, cost and policy, with its present times. */
   find(key: LimiterKey, cost: number, policy: Policy): Decision | undefined {
+    if (this.#denials.size === 0) return undefined
     const denial = this.#denials.get(textOf(key))
     if (denial === undefined || denial.policy !== policy) return undefined
     const now = this.clock.now()

@@ -20,11 +20,6 @@ export function isRedisStore(store: unknown): store is RedisStore {
   return typeof store === 'object' && store !== null && IN_REDIS in store
 }
 
-/** Whether a store is a `RedisStore` with its original `consume` or `peek`: users replace methods, to spy on them or to make them fail. */
-function isAskable(store: Store, verb: 'consume' | 'peek'): store is RedisStore {
-  return isRedisStore(store) && store.isAskable(verb)
-}
-
 /** Makes the result of a request from its outcome. Both may throw. */
 interface RequestOwner<Result> {
   chargesOf(key: LimiterKey): readonly Charge[]
@@ -118,6 +113,8 @@ const VERDICTS: RequestOwner<readonly Verdict[]> = {
 /** A store whose calls are guarded: each ends in time, with an answer or with `StoreError`. */
 export class GuardedStore implements LineGuard {
   readonly calls: Guarded
+  /** The store, if it can be asked without promises. */
+  readonly #redis: RedisStore | undefined
   /** Dates the requests of a store that does not report when it decides. */
   readonly #clock: Clock | undefined
 
@@ -127,9 +124,9 @@ export class GuardedStore implements LineGuard {
     observer?: Observer,
     warnings?: OutageWarnings,
   ) {
-    const connecting = isRedisStore(store) ? store : undefined
+    this.#redis = isRedisStore(store) ? store : undefined
     const breakers = CircuitBreakers.of(store, deadlineMs)
-    this.calls = new Guarded(deadlineMs, { breakers, observer, warnings, connecting })
+    this.calls = new Guarded(deadlineMs, { breakers, observer, warnings, connecting: this.#redis })
     if (!(store instanceof MemoryStore)) this.#clock = store.clock ?? monotonicClock
   }
 
@@ -143,18 +140,18 @@ export class GuardedStore implements LineGuard {
     const { verb, cost, key, bound, grant } = request
     const isAlone = calls.breakers.only !== undefined
     if (!isAlone) request.breaker = this.#breakerOf(request.charges[0])
-    const now = performance.now()
-    if (!calls.mayAsk(request.breaker, now) || (!isAlone && this.#isClosedToRest(request))) {
+    if ((request.breaker.isOpen && !calls.mayAsk(request.breaker)) || (!isAlone && this.#isClosedToRest(request))) {
       request.settled = true
       request.fail(REFUSED)
       return undefined
     }
     try {
-      if (isAskable(store, verb)) {
+      // Users replace methods, to spy on them or to make them fail.
+      if (this.#redis?.isAskable(verb)) {
         request.deadline.start(request)
-        if (grant !== undefined) grant.ask(store, request.charges, request)
+        if (grant !== undefined) grant.ask(this.#redis, request.charges, request)
         else if (bound?.ask !== undefined && typeof key === 'string') bound.ask(verb, key, cost, request)
-        else store.ask(verb, request.charges, cost, request)
+        else this.#redis.ask(verb, request.charges, cost, request)
         return undefined
       }
       const { charges } = request
@@ -163,7 +160,7 @@ export class GuardedStore implements LineGuard {
       const answer = grant === undefined ? ask(cost) : grant.of(ask)
       if (!isPromise(answer)) {
         const verdicts = checked(answer, charges.length)
-        calls.succeeded(request.breaker, now)
+        calls.succeeded(request.breaker, performance.now())
         return verdicts
       }
       request.deadline.start(request)
@@ -237,8 +234,7 @@ export class GuardedStore implements LineGuard {
 
   async #act<T>(breaker: CircuitBreaker, ask: (store: Store) => Answer<T>): Promise<T> {
     const { calls } = this
-    const askedAt = performance.now()
-    if (!calls.mayAsk(breaker, askedAt)) throw REFUSED
+    if (!calls.mayAsk(breaker)) throw REFUSED
     let answer: Answer<T>
     try {
       answer = ask(this.store)
@@ -246,7 +242,7 @@ export class GuardedStore implements LineGuard {
       throw calls.failure(error, breaker)
     }
     if (isPromise(answer)) return calls.hold(answer, breaker)
-    calls.succeeded(breaker, askedAt)
+    calls.succeeded(breaker, performance.now())
     return answer
   }
 }

@@ -110,9 +110,9 @@ export class Guarded {
   }
 
   /** Whether a call may be made now: while the breaker is open, only an occasional probe. */
-  mayAsk(breaker = this.breakers.only as CircuitBreaker, now = performance.now()): boolean {
+  mayAsk(breaker = this.breakers.only as CircuitBreaker): boolean {
     const lost = this.#lost?.()
-    if (lost === undefined && breaker.admits(now)) return true
+    if (lost === undefined && breaker.admits(performance.now())) return true
     if (lost !== undefined) notify(this.#observer, 'storeFailed', lost)
     this.#warnings?.failed(lost ?? REFUSED)
     return false

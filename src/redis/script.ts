@@ -50,35 +50,30 @@ export function runScript(
   return new Promise((onReply, onError) => sendScript(port, script, keys, args, { onReply, onError }))
 }
 
-/** As `runScript`, without a promise: in a decision, each promise costs more than the work it waits for. */
+/** As `runScript`, without a promise: in a decision, each promise costs more than the work it waits for. `repeat`: why it is sent once more. */
 export function sendScript(
   port: ClientPort,
   script: Script,
   keys: readonly string[],
   args: readonly ScriptArgument[],
   handler: ScriptReplyHandler,
-  redirected = false,
+  repeat?: 'unknown' | 'redirected',
 ): void {
-  const refused = (error: unknown) => {
-    if (says(error, 'NOSCRIPT')) {
-      send(handler, () => port.eval(script.source, keys, args), handler.onError)
-    } else if (redirected || !(says(error, 'MOVED ') || says(error, 'ASK '))) handler.onError(error)
-    else sendScript(port, script, keys, args, handler, true)
-  }
-  send(handler, () => port.evalsha(script.sha1, keys, args), refused)
-}
-
-function send(handler: ScriptReplyHandler, command: () => Promise<unknown>, refused: (error: unknown) => void): void {
   let reply: Promise<unknown>
   try {
-    reply = command()
+    reply = repeat === 'unknown' ? port.eval(script.source, keys, args) : port.evalsha(script.sha1, keys, args)
   } catch (error) {
     // A user's wrapper around the client may throw.
     handler.onError(error)
     return
   }
   handler.onSent?.()
-  reply.then(handler.onReply, refused)
+  reply.then(handler.onReply, error => {
+    if (repeat !== 'unknown' && says(error, 'NOSCRIPT')) sendScript(port, script, keys, args, handler, 'unknown')
+    else if (repeat === undefined && (says(error, 'MOVED ') || says(error, 'ASK '))) {
+      sendScript(port, script, keys, args, handler, 'redirected')
+    } else handler.onError(error)
+  })
 }
 
 function says(error: unknown, word: string): boolean {

@@ -15,9 +15,7 @@ const port: Delivery<Exchange, Exchange> = {
     req.decision = decision
   },
   isSent: res => res.sent,
-  setField(res, name, value) {
-    res.fields[name] = value
-  },
+  setFields: (res, set) => void Object.assign(res.fields, set),
   removeField(res, name) {
     delete res.fields[name]
   },

@@ -115,8 +115,10 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
     const rule = this.#rule
     if (rule !== undefined) {
       const { keys } = rule
+      if (keys === undefined && this.#settings.key === undefined) {
+        return this.#charge(rule, this.#client.key(req, met), req, res)
+      }
       const key = keys === undefined ? this.#keyOf(req, res, met) : this.#keysOf(rule, keys, undefined, req, res, met)
-      if (!isPromise(key)) return this.#charge(rule, key, req, res)
       return this.#asked(key, req, res, key => this.#charge(rule, key, req, res))
     }
     const { policy } = this.#settings
@@ -201,8 +203,8 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
     // The policy of a given limiter may be a function, which was just called.
     const isSame = this.#settings.given === undefined || limiter.policy === rule.policy
     const used = isSame ? rule : this.#rules.ruleOf(limiter)
-    if (!isPromise(asked)) return this.#decided(used, key, asked, paysLater, req, res)
-    return asked.then(decision => this.#decided(used, key, decision, paysLater, req, res))
+    if (asked instanceof Promise) return asked.then(decision => this.#decided(used, key, decision, paysLater, req, res))
+    return this.#decided(used, key, asked, paysLater, req, res)
   }
 
   #decided(

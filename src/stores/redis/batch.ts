@@ -115,7 +115,8 @@ export class Batch {
   lastEndsAt = Number.NEGATIVE_INFINITY
   readonly #costs: number[] = []
   #areEqual = true
-  #closed = false
+  /** True when it is sent or dropped: it takes no more. */
+  isClosed = false
 
   /** It holds at most `most` decisions, and at most the work that the server does in 1 ms. */
   constructor(
@@ -127,7 +128,7 @@ export class Batch {
 
   /** Whether one more decision with this deadline fits. */
   takesMore(endsAt: number): boolean {
-    if (this.#closed || this.askers.length >= this.most || this.askers.length >= this.kind.most) return false
+    if (this.isClosed || this.askers.length >= this.most || this.askers.length >= this.kind.most) return false
     if (this.keys.length + this.kind.limits.length > MOST_KEYS) return false
     if (endsAt - this.firstEndsAt > LONGEST_SPREAD_MS) return false
     return this.lastEndsAt - endsAt <= LONGEST_SPREAD_MS
@@ -148,11 +149,6 @@ export class Batch {
   /** The script arguments, from the limits on. `nowMs`: the server's clock, as far as it is known. */
   arguments(nowMs: () => number): string[] {
     return this.kind.arguments(this.#costs, this.#areEqual, nowMs)
-  }
-
-  /** Closes the batch: it is sent now, or dropped. */
-  close(): void {
-    this.#closed = true
   }
 
   reject(error: unknown): void {

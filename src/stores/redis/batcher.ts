@@ -3,7 +3,6 @@ import { LONGEST_TIMER_MS } from '../../core/clock.js'
 import type { Verdict } from '../../core/decision.js'
 import { StoreError, shown } from '../../core/errors.js'
 import type { ClientPort } from '../../redis/client.js'
-import { notConnected } from '../../redis/replies.js'
 import type { Asker, Charge } from '../store.js'
 import { Batch, type BatchKind, type BatchKinds } from './batch.js'
 import { DEFAULT_DEADLINE_MS, type StoreScripts } from './store-scripts.js'
@@ -78,6 +77,7 @@ export class Batcher {
   #open: Batch[] = []
   /** The newest batch of each kind. Overwritten instead of cleared: a cleared Map keeps its former contents from the garbage collector. */
   readonly #filling = new WeakMap<BatchKind, Batch>()
+  /** Decisions that are collected. */
   #held = 0
   #scheduled = false
   #patience: ReturnType<typeof setTimeout> | undefined
@@ -102,16 +102,13 @@ export class Batcher {
 
   /** `clients`: the key of all limits, or the charge of each. */
   ask(kind: BatchKind, clients: string | readonly Charge[], cost: number, asker: Asker): void {
-    const state = this.port.state()
-    const error = notConnected(state)
-    if (error !== undefined) asker.reject(error)
-    else if (state === 'starting' && this.#held >= MOST_HELD) {
+    if (this.#held >= MOST_HELD && this.port.state() === 'starting') {
       asker.reject(new StoreError('the Redis client has not connected yet, and too many decisions wait for it'))
-    } else {
-      if (state === 'starting') this.#held++
-      const endsAt = asker.endsAt ?? performance.now() + DEFAULT_DEADLINE_MS
-      this.#batchFor(kind, endsAt).add(clients, cost, endsAt, asker)
+      return
     }
+    this.#held++
+    const endsAt = asker.endsAt ?? performance.now() + DEFAULT_DEADLINE_MS
+    this.#batchFor(kind, endsAt).add(clients, cost, endsAt, asker)
   }
 
   verdicts(charges: readonly Charge[], cost: number, tag: number, endsAt?: number): Promise<DecidedVerdicts> {
@@ -157,7 +154,7 @@ export class Batcher {
     this.#open = []
     this.#held = 0
     for (const batch of batches) {
-      batch.close()
+      batch.isClosed = true
       this.#send(batch)
     }
   }
@@ -173,7 +170,7 @@ export class Batcher {
   #gaveUp(batch: Batch): boolean {
     if (performance.now() < batch.lastEndsAt) return false
     this.#held -= batch.askers.length
-    batch.close()
+    batch.isClosed = true
     batch.reject(new StoreError('the Redis client has not connected yet'))
     return true
   }

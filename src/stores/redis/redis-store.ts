@@ -196,10 +196,11 @@ export class RedisStore implements Store {
   bind(policy: readonly Limit[], limiter: string | undefined): BoundPolicy | undefined {
     if (this.#leases !== undefined) return undefined
     const kinds = this.#kinds.of(policy.map(limit => ({ limit, limiter })))
+    const only = this.#port.cluster ? undefined : kinds.at(0)
     return {
       ask: (verb, key, cost, asker) => {
         const batcher = verb === 'consume' ? this.#consumes : this.#peeks
-        batcher.ask(kinds.at(this.#port.cluster ? this.#keys.tagOf({ key }) : 0), key, cost, asker)
+        batcher.ask(only ?? kinds.at(this.#keys.tagOf({ key })), key, cost, asker)
       },
     }
   }
