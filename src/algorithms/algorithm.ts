@@ -1,6 +1,6 @@
 import type { Verdict } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
-import { newNote, type Receipt, type SettlementNote } from './settlement-note.js'
+import { newNote, type Receipt, type RefundNote } from './refund-note.js'
 
 // A float quotient may round up to a whole number that it does not reach, so the result is checked by multiplication, which is exact
 // below 2⁵³. (The remainder operator would be exact too, but is ten times slower.)
@@ -72,13 +72,13 @@ export interface Arithmetic<State> {
    * Gives back at most what is spent: a log its oldest units, a counter or bucket its newest. Records in `note` what a later
    * `giveBack` needs.
    */
-  refund(limit: Limit, state: State, nowMs: number, cost: number, note: SettlementNote): void
+  refund(limit: Limit, state: State, nowMs: number, cost: number, note: RefundNote): void
   /**
    * Gives back at most `units` of what one decision spent, dated at the moment of its charge, as far as they still count. Keeps the
    * invariant: whenever `consume` allows, the units charged in the window that ends now and not given back, this decision
    * included, are at most what the limit allows. In doubt it gives back nothing: too little keeps the invariant, too much breaks it.
    */
-  giveBack(limit: Limit, state: State, nowMs: number, units: number, receipt: Receipt, note: SettlementNote): void
+  giveBack(limit: Limit, state: State, nowMs: number, units: number, receipt: Receipt, note: RefundNote): void
 
   /**
    * When `cost` units fit behind `ahead` units that are spent before them, in ms: 0 now, Infinity never. May spend from the given
@@ -118,7 +118,7 @@ export interface Algorithm<State> {
   readonly inPlace: Arithmetic<State>
   measure(limit: Limit, state: State | undefined, nowMs: number, cost: number): Measurement<State>
   spend(limit: Limit, state: State | undefined, nowMs: number, cost: number): State | undefined
-  refund(limit: Limit, state: State | undefined, nowMs: number, cost: number, note?: SettlementNote): State | undefined
+  refund(limit: Limit, state: State | undefined, nowMs: number, cost: number, note?: RefundNote): State | undefined
   /** See `Arithmetic`. */
   fitsAfterMs(
     limit: Limit,

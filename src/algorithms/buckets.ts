@@ -1,7 +1,7 @@
 import { type Verdict, verdictOf } from '../core/decision.js'
-import { type Limit, mostOf } from '../core/limit.js'
+import { type Limit, maxCostOf } from '../core/limit.js'
 import { type Arithmetic, ceilDiv, floorDiv, type RowAlgorithm, rowAlgorithm, toSmallInteger } from './algorithm.js'
-import { type Gap, noteRefund, ownLeft, type Receipt, type SettlementNote } from './settlement-note.js'
+import { type Gap, noteRefund, ownLeft, type Receipt, type RefundNote } from './refund-note.js'
 
 /**
  * The common part of token-bucket and leaky-bucket: a level that rises by cost × window with every spent unit and falls by `quota`
@@ -48,17 +48,17 @@ function bucket({
 
       consume(limit, bucket, nowMs, cost) {
         const level = levelAt(limit, bucket, nowMs)
-        const most = mostOf(limit)
+        const maxCost = maxCostOf(limit)
         // The compared values never exceed burst × windowMs, which the policy keeps below 2⁵³; a sum of both sides could.
-        const over = level - (most - cost) * limit.windowMs
-        if (cost > 0 && cost <= most && over <= 0) {
+        const over = level - (maxCost - cost) * limit.windowMs
+        if (cost > 0 && cost <= maxCost && over <= 0) {
           setLevel(limit, bucket, nowMs, level + cost * limit.windowMs)
           return verdict(limit, bucket.level, 0, shapes ? ceilDiv(level, limit.quota) : 0)
         }
         // The level stays as it is counted, so that refusals under limits that take turns do not round it up again and again.
         if (bucket.at > nowMs) bucket.at = nowMs
         if (cost === 0) return verdict(limit, level, 0, 0)
-        return verdict(limit, level, cost > most ? Number.POSITIVE_INFINITY : ceilDiv(over, limit.quota), 0)
+        return verdict(limit, level, cost > maxCost ? Number.POSITIVE_INFINITY : ceilDiv(over, limit.quota), 0)
       },
 
       spend(limit, bucket, nowMs, cost) {
@@ -92,7 +92,7 @@ function bucket({
       // A bucket that is empty in resetAfterMs has room for `cost` when the rest of the burst has yet to drain. The level is known only in
       // whole ms of draining, so that rest must be a whole number of them too.
       refusedAfterMs({ limit, resetAfterMs }, cost) {
-        const restMs = ((mostOf(limit) - cost) * limit.windowMs) / limit.quota
+        const restMs = ((maxCostOf(limit) - cost) * limit.windowMs) / limit.quota
         return Number.isInteger(restMs) ? resetAfterMs - restMs : undefined
       },
 
@@ -101,10 +101,10 @@ function bucket({
 
       // The moment when the bucket is empty, or when a cost fits, determines the level to less than a ms of draining.
       stateFrom({ limit, resetAfterMs }, retries, nowMs) {
-        const most = mostOf(limit)
+        const maxCost = maxCostOf(limit)
         const levels = retries
-          .filter(({ cost, afterMs }) => afterMs > 0 && cost <= most)
-          .map(({ cost, afterMs }) => afterMs * limit.quota + (most - cost) * limit.windowMs)
+          .filter(({ cost, afterMs }) => afterMs > 0 && cost <= maxCost)
+          .map(({ cost, afterMs }) => afterMs * limit.quota + (maxCost - cost) * limit.windowMs)
         return { at: nowMs, level: Math.min(resetAfterMs * limit.quota, ...levels), capacity: capacityOf(limit) }
       },
     },
@@ -112,7 +112,7 @@ function bucket({
 }
 
 /** How much of the units charged before the last refund or reset can still be given back, in units × ms. */
-function leftOfCut(limit: Limit, note: SettlementNote, nowMs: number): number {
+function leftOfCut(limit: Limit, note: RefundNote, nowMs: number): number {
   const { quota, burst, windowMs } = limit
   if (note.cutAt === Number.NEGATIVE_INFINITY) return Number.POSITIVE_INFINITY
   // A bucket that had time to fill has regained all earlier charges.
@@ -147,7 +147,7 @@ function setLevel(limit: Limit, bucket: Bucket, at: number, level: number): void
 }
 
 /** Counts what the note says of levels as the limit does. What may still be given back is rounded down, what was given back is rounded up. */
-function scaleNote(limit: Limit, note: SettlementNote): void {
+function scaleNote(limit: Limit, note: RefundNote): void {
   const [from, to] = [note.capacity, capacityOf(limit)]
   if (from === to || to === 0) return
   note.left = Math.max(0, -scaled(-note.left, from, to))
@@ -158,7 +158,7 @@ function scaleNote(limit: Limit, note: SettlementNote): void {
 
 /** units × ms in a full bucket; 0 at quota 0. */
 function capacityOf(limit: Limit): number {
-  return mostOf(limit) * limit.windowMs
+  return maxCostOf(limit) * limit.windowMs
 }
 
 /** The same share of another capacity, rounded up. Exact, unless the product of both capacities over their greatest divisor leaves the exact integers. */
@@ -172,14 +172,14 @@ function scaled(level: number, from: number, to: number): number {
 }
 
 function verdict(limit: Limit, level: number, retryAfterMs: number, delayMs: number): Verdict {
-  const left = mostOf(limit) * limit.windowMs - level
+  const left = maxCostOf(limit) * limit.windowMs - level
   const remaining = left > 0 ? toSmallInteger(floorDiv(left, limit.windowMs)) : 0
   const resetAfterMs = limit.quota === 0 ? 0 : toSmallInteger(ceilDiv(level, limit.quota))
   return verdictOf(limit, remaining, toSmallInteger(retryAfterMs), resetAfterMs, toSmallInteger(delayMs))
 }
 
 /** More gaps than this are joined, so that they count for more decisions than necessary. */
-const MOST_GAPS = 32
+const MAX_GAPS = 32
 
 /**
  * Refills `quota` per window evenly and holds up to `burst`: saved units can be spent at one instant. There is no window boundary
@@ -216,15 +216,15 @@ export const tokenBucket = bucket({
 
 /** The level directly after the decision: the lowest that fits its verdict, which is rounded to whole units and whole ms. */
 function levelThen(limit: Limit, { remaining, resetAfterMs }: Receipt): number {
-  return Math.max((resetAfterMs - 1) * limit.quota, (mostOf(limit) - remaining - 1) * limit.windowMs) + 1
+  return Math.max((resetAfterMs - 1) * limit.quota, (maxCostOf(limit) - remaining - 1) * limit.windowMs) + 1
 }
 
-function addGap(limit: Limit, { gaps }: SettlementNote, gap: Gap, nowMs: number): void {
+function addGap(limit: Limit, { gaps }: RefundNote, gap: Gap, nowMs: number): void {
   // Such an old decision has nothing left to give back, and earlier returns do not affect it.
-  const fillMs = (mostOf(limit) * limit.windowMs) / limit.quota
+  const fillMs = (maxCostOf(limit) * limit.windowMs) / limit.quota
   const kept = gaps.filter(({ to }) => nowMs - to < fillMs)
   kept.push(gap)
-  if (kept.length > MOST_GAPS) {
+  if (kept.length > MAX_GAPS) {
     const [first, second] = kept.splice(0, 2)
     const from = Math.min(first.from, second.from)
     const to = Math.max(first.to, second.to)
@@ -248,7 +248,7 @@ export const leakyBucket = bucket({
     const level = levelAt(limit, state, nowMs)
     if (level === 0 || chargedAt > nowMs || chargedAt < note.cutAt) return
     // Each unit raises the level by a whole window, so the whole units of the verdict tell whether later requests were charged.
-    const levelThen = (mostOf(limit) - remaining) * limit.windowMs
+    const levelThen = (maxCostOf(limit) - remaining) * limit.windowMs
     if (level + limit.quota * (nowMs - chargedAt) > levelThen) return
     const back = Math.min(Math.min(units, ownLeft(receipt, note)) * limit.windowMs, level)
     setLevel(limit, state, state.at, levelUnder(limit, state) - back)

@@ -2,7 +2,7 @@ import { Calendar } from '../core/calendar.js'
 import { type Verdict, verdictOf } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
 import { floorDiv, rowAlgorithm, toSmallInteger } from './algorithm.js'
-import { noteRefund, ownLeft } from './settlement-note.js'
+import { noteRefund, ownLeft } from './refund-note.js'
 
 /** A counter that starts at the key's first request and ends a window later. */
 interface FixedWindow {

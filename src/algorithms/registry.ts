@@ -1,5 +1,5 @@
 import type { Verdict } from '../core/decision.js'
-import { type AlgorithmName, mostOf } from '../core/limit.js'
+import { type AlgorithmName, maxCostOf } from '../core/limit.js'
 import type { Algorithm, RowAlgorithm } from './algorithm.js'
 import { leakyBucket, tokenBucket } from './buckets.js'
 import { fixedWindow } from './fixed-window.js'
@@ -31,10 +31,10 @@ export function isRowAlgorithm(algorithm: Algorithm<State>): algorithm is RowAlg
  */
 export function refusedAfter(verdict: Verdict, cost: number): number | undefined {
   const { limit, remaining, resetAfterMs } = verdict
-  const most = mostOf(limit)
-  if (cost > most) return Number.POSITIVE_INFINITY
+  const maxCost = maxCostOf(limit)
+  if (cost > maxCost) return Number.POSITIVE_INFINITY
   if (remaining >= cost) return 0
   // The full quota fits only when nothing is spent; a cost that fits no sooner than that fits at the same time as any larger cost.
-  if (cost === most || verdict.retryAfterMs === resetAfterMs) return resetAfterMs
+  if (cost === maxCost || verdict.retryAfterMs === resetAfterMs) return resetAfterMs
   return algorithmOf(limit.algorithm).inPlace.refusedAfterMs?.(verdict, cost)
 }

@@ -1,7 +1,7 @@
 import { type Verdict, verdictOf } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
 import { ceilDiv, fitsAfterWindows, floorDiv, rowAlgorithm, toSmallInteger } from './algorithm.js'
-import { noteRefund, ownLeft } from './settlement-note.js'
+import { noteRefund, ownLeft } from './refund-note.js'
 
 /** Units of the cell that began at `startedAt` (a multiple of the window) and of the one before it. */
 interface CellPair {

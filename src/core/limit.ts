@@ -235,7 +235,7 @@ export function optionsOf({
 }
 
 /** The most units that can ever be spent at one instant. */
-export function mostOf({ quota, burst }: Limit): number {
+export function maxCostOf({ quota, burst }: Limit): number {
   return quota === 0 ? 0 : burst
 }
 

@@ -8,14 +8,14 @@ function existingObject(holder: object): object {
  */
 export const ExistingObject = existingObject as unknown as new (holder: object) => object
 
-/** A map of at most `most` entries: for a further one, the oldest goes. An entry that is set again stays as old as it was. */
+/** A map of at most `max` entries: for a further one, the oldest goes. An entry that is set again stays as old as it was. */
 export class BoundedMap<Key, Value> extends Map<Key, Value> {
-  constructor(public most: number) {
+  constructor(public max: number) {
     super()
   }
 
   override set(key: Key, value: Value): this {
-    if (this.size >= this.most && !this.has(key)) {
+    if (this.size >= this.max && !this.has(key)) {
       for (const oldest of this.keys()) {
         this.delete(oldest)
         break

@@ -113,7 +113,7 @@ export class RedisStore implements Store {
 
   /** Gives one hit back: never below 0; an uncounted key stays uncounted. */
   async decrement(key: string): Promise<void> {
-    await this.#guarded.act([this.#charge(key)], (store, charges, endsAt) => store.refund(charges, 1, endsAt))
+    await this.#guarded.change([this.#charge(key)], (store, charges, endsAt) => store.refund(charges, 1, endsAt))
   }
 
   /** The count of a key; undefined if nothing is counted. Rejects with `StoreError`. */
@@ -124,7 +124,7 @@ export class RedisStore implements Store {
 
   /** Deletes the count of a key. Rejects with `StoreError`. */
   async resetKey(key: string): Promise<void> {
-    await this.#guarded.act([this.#charge(key)], (store, charges, endsAt) => store.reset(charges, endsAt))
+    await this.#guarded.change([this.#charge(key)], (store, charges, endsAt) => store.reset(charges, endsAt))
   }
 
   /** Deletes all keys with this prefix: a scan of the server, which takes time in proportion to the database. */

@@ -17,10 +17,10 @@ import { PartialGrant } from './partial-grant.js'
 import {
   allowAnyway,
   type ChangeCharges,
-  decide,
+  type ChargeOwner,
+  decisionOf,
   SettleableDecision,
-  type Spender,
-  SpendingClock,
+  TicketCache,
 } from './settlement.js'
 
 /** The parts that all deciders of one limiter share. */
@@ -38,12 +38,12 @@ interface DeciderParts {
 /**
  * Makes decisions under one policy: from a remembered denial, from the store, or from the failure policy while the store fails.
  */
-export class Decider implements Spender {
+export class Decider implements ChargeOwner {
   readonly store: Store
   readonly change: ChangeCharges
   /** The limiter's name in charges; undefined for the default name. */
   readonly #limiter: string | undefined
-  readonly #times: SpendingClock
+  readonly #tickets: TicketCache
   readonly #guarded: GuardedStore
   readonly #failure: FailurePolicy
   readonly #denials: DenyCache | undefined
@@ -65,7 +65,7 @@ export class Decider implements Spender {
     this.store = store
     this.change = change
     this.#limiter = name === DEFAULT_LIMITER ? undefined : name
-    this.#times = new SpendingClock(this)
+    this.#tickets = new TicketCache(this)
     this.#guarded = guarded
     this.#failure = failure
     this.#denials = denials
@@ -88,29 +88,29 @@ export class Decider implements Spender {
     if (typeof key === 'string') {
       const verdict = this.#bound?.consume?.(key, cost)
       if (verdict !== undefined) {
-        const spent = this.#times.spentAt(this.#memory!.decidedAt)
+        const ticket = this.#tickets.ticketAt(this.#memory!.decidedAt)
         const delayMs = verdict.delayMs
         const all = [verdict]
         return this.#report(
           true,
-          new SettleableDecision(verdict, key, cost, all, 'memory', false, delayMs, spent, false),
+          new SettleableDecision(verdict, key, cost, all, 'memory', false, delayMs, ticket, false),
         )
       }
       const decision = this.#leased?.consume(key, cost)
       if (decision !== undefined) return this.#report(true, decision)
     }
-    return this.decide('consume', key, cost, true)
+    return this.ask('consume', key, cost, true)
   }
 
   /** Spends as much of `most` as fits. Throws `CostError`. */
   consumeUpTo(key: LimiterKey, most: number): Promise<Decision> | Decision {
     const grant = new PartialGrant(most)
     const decision = typeof key === 'string' ? this.#leased?.consume(key, most) : undefined
-    return decision === undefined ? this.decide('consume', key, 1, true, grant) : this.#report(true, decision)
+    return decision === undefined ? this.ask('consume', key, 1, true, grant) : this.#report(true, decision)
   }
 
   /** Synchronous where the store is; throws only for an invalid key. Calls the observer if `observed`. `grant`: takes as much as fits. */
-  decide(
+  ask(
     verb: Verb,
     key: LimiterKey,
     cost: number,
@@ -127,7 +127,7 @@ export class Decider implements Spender {
     const epoch = this.#denials?.epoch ?? 0
     const { calls } = this.#guarded
     const request = new DecisionRequest(calls, this, verb, cost, key, charges, this.#bound, grant, observed, epoch)
-    const verdicts = this.#guarded.decide(request)
+    const verdicts = this.#guarded.ask(request)
     if (verdicts !== undefined) return this.#report(observed, this.#settleable(request, verdicts, 'memory'))
     return new Promise((resolve, reject) => request.listen(resolve, reject))
   }
@@ -141,8 +141,8 @@ export class Decider implements Spender {
   ): Decision {
     const { verb, key, epoch, observed } = request
     if (lease !== undefined) {
-      const spent = this.#leased?.spentFrom(lease as Lease)
-      return this.#report(observed, decide(key, request.spent, verdicts, 'lease', false, spent))
+      const ticket = this.#leased?.ticketFrom(lease as Lease)
+      return this.#report(observed, decisionOf(key, request.spent, verdicts, 'lease', false, ticket))
     }
     const decision = this.#settleable(request, verdicts, 'redis', chargedAt)
     // Units of leases may come back at any moment: then an answer says nothing of later or larger requests.
@@ -154,7 +154,7 @@ export class Decider implements Spender {
 
   /** The decision of the failure policy, as the caller sees it. */
   failed({ verb, key, cost, charges, grant, observed }: DecisionRequest<Decision>): Decision {
-    const failing = (units: number) => this.#failure[verb](key, charges, units)
+    const failing = (units: number) => this.#failure.decide(verb, key, charges, units)
     return this.#report(observed, grant === undefined ? failing(cost) : grant.decision(failing))
   }
 
@@ -183,25 +183,25 @@ export class Decider implements Spender {
   }
 
   #settleable(
-    request: SpendingRequest,
+    request: SettleableRequest,
     verdicts: readonly Verdict[],
     source: 'memory' | 'redis',
     chargedAt: ChargedAt | undefined = this.#memory?.decidedAt,
   ): Decision {
     const { verb, key, spent } = request
-    if (verb === 'peek') return decide(key, spent, verdicts, source)
+    if (verb === 'peek') return decisionOf(key, spent, verdicts, source)
     if (typeof key === 'string' && chargedAt !== undefined) {
-      return decide(key, spent, verdicts, source, false, this.#times.spentAt(chargedAt))
+      return decisionOf(key, spent, verdicts, source, false, this.#tickets.ticketAt(chargedAt))
     }
     const { charges, askedAt = this.#clock.now() } = request
     // The caller owns the record of keys and may change it before the decision is settled.
-    const spender = { store: this.store, change: this.change, key, chargesOf: () => charges }
-    return decide(key, spent, verdicts, source, false, { spender, chargedAt, askedAt })
+    const owner = { store: this.store, change: this.change, key, chargesOf: () => charges }
+    return decisionOf(key, spent, verdicts, source, false, { owner, chargedAt, askedAt })
   }
 }
 
 /** A request whose decision may be settled. */
-interface SpendingRequest {
+interface SettleableRequest {
   readonly verb: Verb
   readonly key: LimiterKey
   readonly charges: readonly Charge[]
@@ -218,23 +218,23 @@ function checkCalendars(policy: Policy, store: Store): void {
   )
 }
 
-const NOT_ASKED: Policy = Object.freeze([])
+const NO_LIMITS: Policy = Object.freeze([])
 
 /** The deciders of one limiter: one for each of its policies. */
-export class Deciders {
+export class PolicyDeciders {
   readonly #policyOf: PolicyFunction | undefined
   readonly #known: PolicyMemo<Decider>
   #last: Decider | undefined
 
   constructor(policy: Policy | PolicyFunction, parts: DeciderParts) {
-    this.#known = new PolicyMemo(input => new Decider(read(input), parts))
+    this.#known = new PolicyMemo(input => new Decider(readPolicy(input), parts))
     if (typeof policy === 'function') this.#policyOf = policy
     else this.#last = new Decider(policy, parts)
   }
 
   /** The policy that was used last. If the policy is a function that was not called yet: no limits. */
   get policy(): Policy {
-    return this.#last?.policy ?? NOT_ASKED
+    return this.#last?.policy ?? NO_LIMITS
   }
 
   /** The decider of all keys; undefined if the policy is a function. */
@@ -245,7 +245,7 @@ export class Deciders {
   /** The decider for a key. Calls the policy function if there is one: throws what it throws, and `PolicyError` for an invalid policy. */
   of(key: LimiterKey): Decider {
     if (this.#policyOf === undefined) return this.#last!
-    this.#last = this.#known.of(this.#policyOf(textOf(key)))
+    this.#last = this.#known.of(this.#policyOf(policyKeyOf(key)))
     return this.#last
   }
 
@@ -255,7 +255,7 @@ export class Deciders {
   }
 }
 
-function read(input: PolicyInput): Policy {
+function readPolicy(input: PolicyInput): Policy {
   if (typeof (input as { then?: unknown } | undefined)?.then === 'function') {
     throw new PolicyError('RateLimiter: the policy function returned a promise: expected a policy, like "100/1m"')
   }
@@ -267,7 +267,7 @@ function read(input: PolicyInput): Policy {
 }
 
 /** The key that all limits of a record share; if they differ, all keys as JSON. */
-function textOf(key: LimiterKey): string {
+function policyKeyOf(key: LimiterKey): string {
   if (typeof key !== 'object' || key === null) return key
   const keys = new Set(Object.values(key).filter(value => value !== undefined))
   const [first] = keys

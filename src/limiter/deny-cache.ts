@@ -7,7 +7,7 @@ import { BoundedMap } from '../core/maps.js'
 import { ownCopy, shortKey } from '../core/short-key.js'
 import type { Store } from '../stores/store.js'
 import type { LimiterKey } from './key.js'
-import { decide } from './settlement.js'
+import { decisionOf } from './settlement.js'
 
 interface Denial {
   readonly policy: Policy
@@ -27,7 +27,7 @@ interface Denial {
 /** A change in another process ends a remembered denial within this time. */
 const LATE_MS = 1000
 /** Most larger costs of a key to remember beside the smallest. */
-const MOST_LARGER = 4
+const MAX_LARGER = 4
 
 /**
  * Remembers denials: a key that the store refused is refused here, without asking the store, until its `retryAfterMs` has passed, for the same and
@@ -39,7 +39,7 @@ const MOST_LARGER = 4
 export class DenyCache {
   readonly #denials: BoundedMap<string, Denial>
   /** The epoch of the last drop, at an index from the key's hash; several keys share an index. */
-  readonly #droppedIn = new Float64Array(DROP_PLACES)
+  readonly #droppedIn = new Float64Array(DROP_BUCKETS)
   #allDroppedIn = 0
   /** Grows with every change. An answer is remembered only if its key has not changed since the request. */
   epoch = 0
@@ -66,7 +66,7 @@ export class DenyCache {
       caches.byLimiter.set(limiter, cache)
       store.onReset?.(cache.#onReset)
     }
-    cache.#denials.most = Math.max(cache.#denials.most, maxKeys)
+    cache.#denials.max = Math.max(cache.#denials.max, maxKeys)
     caches.users++
     return cache
   }
@@ -79,7 +79,7 @@ export class DenyCache {
   /** The denial that still holds for this key, cost and policy, with its present times. */
   find(key: LimiterKey, cost: number, policy: Policy): Decision | undefined {
     if (this.#denials.size === 0) return undefined
-    const denial = this.#denials.get(textOf(key))
+    const denial = this.#denials.get(cacheKeyOf(key))
     if (denial === undefined || denial.policy !== policy) return undefined
     const now = this.clock.now()
     const elapsedMs = now - denial.deniedAt
@@ -88,7 +88,7 @@ export class DenyCache {
     this.store.hearResets?.(denial.retryAfterMs - elapsedMs)
     for (const one of [denial, ...denial.larger]) {
       const verdicts = verdictsOf(one, now - one.deniedAt, cost)
-      if (verdicts !== undefined) return decide(key, cost, verdicts, 'deny-cache')
+      if (verdicts !== undefined) return decisionOf(key, cost, verdicts, 'deny-cache')
     }
     return undefined
   }
@@ -102,7 +102,7 @@ export class DenyCache {
     determines: boolean,
   ): void {
     if (this.#wasDroppedSince(epoch, key)) return
-    const text = textOf(key)
+    const text = cacheKeyOf(key)
     const deniedAt = this.clock.now()
     const denial: Denial = {
       policy,
@@ -117,7 +117,7 @@ export class DenyCache {
     const known = this.#denials.get(text)
     if (known?.policy === policy && known.cost < cost && !isOver(known, deniedAt - known.deniedAt)) {
       const others = known.larger.filter(one => one.cost !== cost)
-      this.#put(text, { ...known, larger: [...others.slice(1 - MOST_LARGER), denial] })
+      this.#put(text, { ...known, larger: [...others.slice(1 - MAX_LARGER), denial] })
       return
     }
     if (typeof key !== 'string') this.#records++
@@ -128,7 +128,7 @@ export class DenyCache {
   /** The store allowed a decision that was requested in `epoch`: if the key was refused before, the time of its next unit may be known. */
   renew(key: LimiterKey, policy: Policy, { cost, verdicts }: Decision, epoch: number): void {
     if (this.#denials.size === 0 || cost === 0 || this.#wasDroppedSince(epoch, key)) return
-    const text = textOf(key)
+    const text = cacheKeyOf(key)
     const denial = this.#denials.get(text)
     if (denial === undefined || denial.policy !== policy) return
     const deniedAt = this.clock.now()
@@ -153,8 +153,8 @@ export class DenyCache {
       this.#clear()
       return
     }
-    this.#denials.delete(textOf(key))
-    this.#droppedIn[placeOf(key)] = ++this.epoch
+    this.#denials.delete(cacheKeyOf(key))
+    this.#droppedIn[bucketOf(key)] = ++this.epoch
   }
 
   /** Messages of other processes may have been lost, for example because listening has only just begun: a message counts as lost when it is a second late. */
@@ -178,19 +178,19 @@ export class DenyCache {
   #wasDroppedSince(epoch: number, key: LimiterKey): boolean {
     if (this.epoch === epoch) return false
     if (this.#allDroppedIn > epoch) return true
-    if (typeof key === 'string') return this.#droppedIn[placeOf(key)] > epoch
+    if (typeof key === 'string') return this.#droppedIn[bucketOf(key)] > epoch
     return true
   }
 }
 
-const DROP_PLACES = 1024
+const DROP_BUCKETS = 1024
 
 /** FNV-1a of the key's first 64 characters. */
-function placeOf(key: string): number {
+function bucketOf(key: string): number {
   let hash = 0x811c9dc5
   const length = Math.min(key.length, 64)
   for (let i = 0; i < length; i++) hash = Math.imul(hash ^ key.charCodeAt(i), 0x01000193)
-  return (hash >>> 0) % DROP_PLACES
+  return (hash >>> 0) % DROP_BUCKETS
 }
 
 /** The caches of one store, by the limiter's name, and the number of limiters that use them. */
@@ -211,7 +211,7 @@ function isOver({ retryAfterMs, endsAfterMs }: Denial, elapsedMs: number): boole
 }
 
 /** The text that stands for a key in the cache, short for keys of any length. The colon keeps texts and records apart. */
-function textOf(key: LimiterKey): string {
+function cacheKeyOf(key: LimiterKey): string {
   return shortKey(typeof key === 'string' ? `:${key}` : JSON.stringify(key))
 }
 

@@ -6,7 +6,7 @@ import { MemoryStore } from '../stores/memory/memory-store.js'
 import type { Charge, Store } from '../stores/store.js'
 import { isRedisStore } from './guarded-store.js'
 import type { LimiterKey } from './key.js'
-import { type ChangeCharges, decide } from './settlement.js'
+import { type ChangeCharges, decisionOf } from './settlement.js'
 
 /**
  * The decision while the store fails: 'local' (default): an in-process limiter with quota × localShare, which counts only
@@ -38,24 +38,16 @@ export class FailurePolicy {
     readonly store: Store,
   ) {}
 
-  consume(key: LimiterKey, charges: readonly Charge[], cost: number): Decision {
-    return this.#decide('consume', key, charges, cost)
-  }
-
-  peek(key: LimiterKey, charges: readonly Charge[], cost: number): Decision {
-    return this.#decide('peek', key, charges, cost)
-  }
-
-  #decide(verb: 'consume' | 'peek', key: LimiterKey, charges: readonly Charge[], cost: number): Decision {
+  decide(verb: 'consume' | 'peek', key: LimiterKey, charges: readonly Charge[], cost: number): Decision {
     if (this.kind !== 'local') return this.#decideFlatly(key, charges, cost)
     const local = localOf(this.store)
     const shares = charges.map(charge => ({ ...charge, limit: this.#shareOf(charge.limit) }))
     const verdicts = local[verb](shares, cost)
-    if (verb === 'peek') return decide(key, cost, verdicts, 'fallback', true)
+    if (verb === 'peek') return decisionOf(key, cost, verdicts, 'fallback', true)
     // A store in this process needs no deadline, and does not fail.
     const change: ChangeCharges = async (_, part, act) => act(local, part, Number.POSITIVE_INFINITY)
-    const spender = { store: local, change, key, chargesOf: () => shares }
-    return decide(key, cost, verdicts, 'fallback', true, { spender, chargedAt: local.decidedAt })
+    const owner = { store: local, change, key, chargesOf: () => shares }
+    return decisionOf(key, cost, verdicts, 'fallback', true, { owner, chargedAt: local.decidedAt })
   }
 
   #decideFlatly(key: LimiterKey, charges: readonly Charge[], cost: number): Decision {
@@ -64,7 +56,7 @@ export class FailurePolicy {
     const verdicts = charges.map(({ limit }) =>
       verdictOf(limit, allowed ? Math.max(0, limit.quota - cost) : 0, waitMs, waitMs),
     )
-    return decide(key, cost, verdicts, allowed ? 'open' : 'closed', true)
+    return decisionOf(key, cost, verdicts, allowed ? 'open' : 'closed', true)
   }
 
   /** units × localShare, rounded down; exact for 1/n, where the product of floats may be just below a whole number. */

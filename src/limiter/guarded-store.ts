@@ -135,7 +135,7 @@ export class GuardedStore implements LineGuard {
   }
 
   /** Makes a request: returns the verdicts if the store is synchronous, else undefined. It may fail before this returns. */
-  decide<Result>(request: DecisionRequest<Result>): readonly Verdict[] | undefined {
+  ask<Result>(request: DecisionRequest<Result>): readonly Verdict[] | undefined {
     const { store, calls } = this
     const { verb, cost, key, bound, grant } = request
     const isAlone = calls.breakers.only !== undefined
@@ -156,8 +156,8 @@ export class GuardedStore implements LineGuard {
       }
       const { charges } = request
       request.askedAt = this.#clock?.now()
-      const ask = (units: number) => (verb === 'consume' ? store.consume(charges, units) : store.peek(charges, units))
-      const answer = grant === undefined ? ask(cost) : grant.of(ask)
+      const decide = (units: number) => store[verb](charges, units)
+      const answer = grant === undefined ? decide(cost) : grant.of(decide)
       if (!isPromise(answer)) {
         const verdicts = checked(answer, charges.length)
         calls.succeeded(request.breaker, performance.now())
@@ -181,7 +181,7 @@ export class GuardedStore implements LineGuard {
   verdicts(verb: Verb, charges: readonly Charge[], cost: number): Promise<readonly Verdict[]> {
     return new Promise((resolve, reject) => {
       const request = new DecisionRequest(this.calls, VERDICTS, verb, cost, '', charges)
-      const verdicts = this.decide(request)
+      const verdicts = this.ask(request)
       if (verdicts !== undefined) resolve(verdicts)
       else request.listen(resolve, reject)
     })
@@ -203,22 +203,22 @@ export class GuardedStore implements LineGuard {
     this.calls.breakers.observers.join(observer)
   }
 
-  heard(charge: Charge, askedAt: number): void {
-    this.calls.heard(this.#breakerOf(charge), askedAt)
+  lineAnswered(charge: Charge, askedAt: number): void {
+    this.calls.noteAnswer(this.#breakerOf(charge), askedAt)
   }
 
-  unheard(charge: Charge, cause: unknown): StoreError {
+  lineFailed(charge: Charge, cause: unknown): StoreError {
     return this.calls.failure(cause, this.#breakerOf(charge))
   }
 
   /** Changes what was spent, and gives the answers. The charges of each server are changed in separate calls; `endsAt` is passed to the store. */
-  async act<C extends Charge, T>(
+  async change<C extends Charge, T>(
     charges: readonly C[],
     change: (store: Store, charges: readonly C[], endsAt: number) => Answer<T>,
   ): Promise<T[]> {
     const endsAt = performance.now() + this.deadlineMs
     const parts = [...this.calls.breakers.parts(charges)]
-    return Promise.all(parts.map(([breaker, part]) => this.#act(breaker, store => change(store, part, endsAt))))
+    return Promise.all(parts.map(([breaker, part]) => this.#change(breaker, store => change(store, part, endsAt))))
   }
 
   #breakerOf(charge: Charge): CircuitBreaker {
@@ -232,12 +232,12 @@ export class GuardedStore implements LineGuard {
     return false
   }
 
-  async #act<T>(breaker: CircuitBreaker, ask: (store: Store) => Answer<T>): Promise<T> {
+  async #change<T>(breaker: CircuitBreaker, change: (store: Store) => Answer<T>): Promise<T> {
     const { calls } = this
     if (!calls.mayAsk(breaker)) throw REFUSED
     let answer: Answer<T>
     try {
-      answer = ask(this.store)
+      answer = change(this.store)
     } catch (error) {
       throw calls.failure(error, breaker)
     }

@@ -165,7 +165,7 @@ export class Guarded {
   }
 
   /** Counts an answer without a deadline. `askedAt` is when it was asked for. */
-  heard(breaker: CircuitBreaker, askedAt: number): void {
+  noteAnswer(breaker: CircuitBreaker, askedAt: number): void {
     const answeredAt = performance.now()
     this.#times?.answered(askedAt, answeredAt, 0)
     this.succeeded(breaker, answeredAt)

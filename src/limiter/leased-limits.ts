@@ -5,39 +5,39 @@ import type { Lease } from '../stores/redis/leases/holdings.js'
 import type { LeaseBook } from '../stores/redis/leases/leases.js'
 import type { RedisStore } from '../stores/redis/redis-store.js'
 import { isRedisStore } from './guarded-store.js'
-import { decide, SettleableDecision, type Spender, type Spent } from './settlement.js'
+import { type ChargeOwner, type ChargeTicket, decisionOf, SettleableDecision } from './settlement.js'
 
 /** A policy over a store that leases: decides busy keys from units that this process has bought. */
 export class LeasedLimits {
-  /** The `Spent` that all decisions of one lease share. */
-  #spent: Spent
+  /** The `ChargeTicket` that all decisions of one lease share. */
+  #ticket: ChargeTicket
   readonly #limit: Limit
-  readonly #isLone: boolean
+  readonly #hasOneLimit: boolean
 
   private constructor(
     readonly book: LeaseBook,
     readonly store: RedisStore,
     readonly policy: Policy,
-    readonly spender: Spender,
+    readonly owner: ChargeOwner,
   ) {
-    this.#spent = { spender }
+    this.#ticket = { owner }
     this.#limit = policy[0]
-    this.#isLone = policy.length === 1
+    this.#hasOneLimit = policy.length === 1
   }
 
   /** Undefined if each decision asks the store. Throws `PolicyError` if leases were requested for a policy that cannot be leased. */
   static of(
     policy: Policy,
     limiter: string | undefined,
-    spender: Spender,
+    owner: ChargeOwner,
     observer: Observer | undefined,
   ): LeasedLimits | undefined {
-    const { store } = spender
+    const { store } = owner
     if (!isRedisStore(store)) return undefined
     const book = store.leasesOf(policy, limiter)
     if (book === undefined) return undefined
     if (observer !== undefined) book.observe(observer)
-    return new LeasedLimits(book, store, policy, spender)
+    return new LeasedLimits(book, store, policy, owner)
   }
 
   /** Spends from a lease; undefined if this process holds no lease with enough units. */
@@ -48,25 +48,25 @@ export class LeasedLimits {
     const lease = book.spend(key, cost, now)
     if (lease === undefined) return undefined
     const held = lease.units + lease.reserve
-    const spent = this.#spent.lease?.of === lease ? this.#spent : this.spentFrom(lease)
-    if (!this.#isLone) return decide(key, cost, this.#verdicts(lease, held, now), 'lease', false, spent)
+    const ticket = this.#ticket.lease?.of === lease ? this.#ticket : this.ticketFrom(lease)
+    if (!this.#hasOneLimit) return decisionOf(key, cost, this.#verdicts(lease, held, now), 'lease', false, ticket)
     const verdict = lease.verdict(this.#limit, 0, held, now)
-    return new SettleableDecision(verdict, key, cost, [verdict], 'lease', false, 0, spent, false)
+    return new SettleableDecision(verdict, key, cost, [verdict], 'lease', false, 0, ticket, false)
   }
 
   /** The refusal of a request without a lease, while this process must wait before it buys again. */
   refusal(key: string, cost: number): Decision | undefined {
     const verdicts = cost === 0 ? undefined : this.book.refusal(key, cost)
-    return verdicts && decide(key, cost, verdicts, 'lease')
+    return verdicts && decisionOf(key, cost, verdicts, 'lease')
   }
 
-  /** The `Spent` of decisions from this lease. */
-  spentFrom(lease: Lease): Spent {
-    if (this.#spent.lease?.of !== lease) {
+  /** The `ChargeTicket` of decisions from this lease. */
+  ticketFrom(lease: Lease): ChargeTicket {
+    if (this.#ticket.lease?.of !== lease) {
       const settle = (units: number, endsAt?: number) => this.book.settle(lease, units, endsAt)
-      this.#spent = { spender: this.spender, chargedAt: lease.facts.soldAt, lease: { of: lease, settle } }
+      this.#ticket = { owner: this.owner, chargedAt: lease.facts.soldAt, lease: { of: lease, settle } }
     }
-    return this.#spent
+    return this.#ticket
   }
 
   /** Gives back all unspent units of this process. */

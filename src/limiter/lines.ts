@@ -9,7 +9,7 @@ import type { Decider } from './decider.js'
 import type { StoreFailure } from './fallback.js'
 import { type GuardedStore, isRedisStore } from './guarded-store.js'
 import type { LimiterKey } from './key.js'
-import { LocalLines, MemoryLines } from './process-lines.js'
+import { AskAgainLines, MemoryLines } from './process-lines.js'
 
 /** The waiting lines of a limiter over a store; undefined if the store has none. */
 function storeLinesOf(store: Store, guarded: GuardedStore): StoreLines | undefined {
@@ -22,7 +22,7 @@ function storeLinesOf(store: Store, guarded: GuardedStore): StoreLines | undefin
 export class LimiterLines {
   /** Undefined if the store has no lines. */
   readonly #inStore: StoreLines | undefined
-  readonly #local: LocalLines
+  readonly #local: AskAgainLines
   readonly #onStoreFailure: StoreFailure
   #closed = false
 
@@ -33,7 +33,7 @@ export class LimiterLines {
     giveBack: (decision: Decision) => Promise<void>,
   ) {
     this.#inStore = storeLinesOf(guarded.store, guarded)
-    this.#local = new LocalLines(ask, giveBack)
+    this.#local = new AskAgainLines(ask, giveBack)
     this.#onStoreFailure = onStoreFailure
   }
 
@@ -48,7 +48,7 @@ export class LimiterLines {
     const left = () => Math.max(0, patience.timeoutMs - (performance.now() - askedAt))
     const outage = fails
       ? undefined
-      : new LocalWait(signal => this.#local.wait(key, cost, { timeoutMs: left(), signal }))
+      : new WaitHere(signal => this.#local.wait(key, cost, { timeoutMs: left(), signal }))
     try {
       const turn = this.#inStore?.wait(charges, cost, patience, outage)
       if (turn === undefined) return await this.#local.wait(key, cost, patience)
@@ -85,7 +85,7 @@ class ServedHere extends Error {
 }
 
 /** The wait in this process while the store fails. */
-class LocalWait implements Outage {
+class WaitHere implements Outage {
   #control: AbortController | undefined
 
   constructor(readonly wait: (signal: AbortSignal) => Promise<Decision>) {}

@@ -29,7 +29,7 @@ interface AskingLine {
  * Waiting lines in this process, for a store that keeps none: waiters for the same key queue up, first come, first served. Only the first
  * one asks the store, each time at the moment that the store has returned.
  */
-export class LocalLines {
+export class AskAgainLines {
   readonly #lines = new Map<string, AskingLine>()
 
   constructor(
@@ -66,15 +66,11 @@ export class LocalLines {
   }
 
   #lineOf(key: LimiterKey): AskingLine {
-    const name = JSON.stringify(key)
-    let line = this.#lines.get(name)
-    if (line === undefined) {
-      const alarm = new Alarm(() => void this.#serve(opened))
-      const opened: AskingLine = { key, waiting: [], alarm, asleep: false, asksAt: 0 }
-      line = opened
-      this.#lines.set(name, line)
-    }
-    return line
+    return getOrMake(this.#lines, JSON.stringify(key), () => {
+      const alarm = new Alarm(() => void this.#serve(line))
+      const line: AskingLine = { key, waiting: [], alarm, asleep: false, asksAt: 0 }
+      return line
+    })
   }
 
   /** Asks for the first waiter, which stays first until it is served, must wait, or has left. */

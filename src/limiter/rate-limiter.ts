@@ -3,24 +3,24 @@ import type { Decision, Verdict } from '../core/decision.js'
 import { type Duration, parseOption } from '../core/duration.js'
 import { checkCost, isCost, StoreError, shown } from '../core/errors.js'
 import { getOrMake } from '../core/get-or-make.js'
-import { type Limit, mostOf, type Policy } from '../core/limit.js'
+import { type Limit, maxCostOf, type Policy } from '../core/limit.js'
 import { notifyDecided, type Observer } from '../core/observer.js'
 import type { OptionNames } from '../core/options.js'
 import type { BlockRule, Denials, Strikes } from '../stores/block-rule.js'
-import { countsHits, foreignStore } from '../stores/hit-store.js'
+import { adaptHitStore, countsHits } from '../stores/hit-store.js'
 import { neverFits } from '../stores/lines.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
 import type { Charge, Store } from '../stores/store.js'
 import { WaitWatch, watched } from '../waiting/reports.js'
 import { patienceOf, WAIT_OPTIONS, type WaitOptions } from '../waiting/wait.js'
-import { type Decider, Deciders } from './decider.js'
+import { type Decider, PolicyDeciders } from './decider.js'
 import { DenyCache } from './deny-cache.js'
 import { FailurePolicy, outageWarnings } from './fallback.js'
 import { GuardedStore } from './guarded-store.js'
 import { type KeyInput, type LimiterKey, limiterKey } from './key.js'
 import { LimiterLines } from './lines.js'
 import { parseLimiterOptions, type RateLimiterOptions } from './options.js'
-import { settlement, takeSpending } from './settlement.js'
+import { SettleableDecision, settlement } from './settlement.js'
 
 const ACQUIRE_OPTIONS: OptionNames<WaitOptions & { cost?: number }> = { ...WAIT_OPTIONS, cost: true }
 
@@ -43,7 +43,7 @@ export class RateLimiter {
   readonly #observer: Observer | undefined
   readonly #waits: WaitWatch | undefined
   readonly #shadow: boolean
-  readonly #deciders: Deciders
+  readonly #deciders: PolicyDeciders
   /** Decides for all keys; undefined if the policy is a function. */
   readonly #only: Decider | undefined
   readonly #lines: LimiterLines
@@ -53,7 +53,7 @@ export class RateLimiter {
     const settings = parseLimiterOptions(options)
     const { policy, name, denyCacheKeys, shadow } = settings
     const given = settings.store ?? new MemoryStore()
-    const store: Store = countsHits(given) ? foreignStore(given, policy as Policy) : given
+    const store: Store = countsHits(given) ? adaptHitStore(given, policy as Policy) : given
     const { observer } = settings
     const warnings = observer === undefined ? outageWarnings(store, settings.onStoreFailure) : undefined
     this.options = { ...options, store: given, name }
@@ -67,7 +67,7 @@ export class RateLimiter {
     this.#shadow = shadow
     // A memory store refuses as fast as a cache would, and is never outdated.
     if (denyCacheKeys > 0 && !(store instanceof MemoryStore)) this.#denials = DenyCache.of(store, name, denyCacheKeys)
-    this.#deciders = new Deciders(policy, {
+    this.#deciders = new PolicyDeciders(policy, {
       guarded: this.#guarded,
       failure,
       denials: this.#denials,
@@ -80,7 +80,7 @@ export class RateLimiter {
     this.#lines = new LimiterLines(
       this.#guarded,
       settings.onStoreFailure,
-      async (key, cost) => this.#deciders.of(key).decide('consume', key, cost, false),
+      async (key, cost) => this.#deciders.of(key).ask('consume', key, cost, false),
       decision => this.settle(decision, 0),
     )
   }
@@ -127,7 +127,7 @@ export class RateLimiter {
   async peek(key: KeyInput, cost = 1): Promise<Decision> {
     checkCost(cost)
     const checked = limiterKey(key)
-    return this.#deciders.of(checked).decide('peek', checked, cost, false)
+    return this.#deciders.of(checked).ask('peek', checked, cost, false)
   }
 
   /**
@@ -150,7 +150,7 @@ export class RateLimiter {
     return watched(this.#waits, patience.signal, async () => {
       patience.signal?.throwIfAborted()
       if (cost === 0 || this.#shadow) return decider.consume(key, cost)
-      for (const { limit } of charges) if (cost > mostOf(limit)) throw neverFits(cost, limit)
+      for (const { limit } of charges) if (cost > maxCostOf(limit)) throw neverFits(cost, limit)
       const decision = await this.#lines.wait(decider, key, cost, patience)
       notifyDecided(this.#observer, decision, this.#name)
       return decision
@@ -191,12 +191,12 @@ export class RateLimiter {
    */
   async settle(decision: Decision, actualCost: number): Promise<void> {
     checkCost(actualCost)
-    const spending = takeSpending(decision)
-    if (spending === undefined || actualCost === decision.cost) return
-    const { key, charges } = spending
-    for (const { receipts, change } of settlement(spending, decision, actualCost)) {
+    const open = SettleableDecision.takeCharge(decision)
+    if (open === undefined || actualCost === decision.cost) return
+    const { key, charges } = open
+    for (const { receipts, change } of settlement(open, decision, actualCost)) {
       // The limiter that made the decision changes it: this one may have another store and deadline.
-      await spending.change(key, receipts, change, charges)
+      await open.change(key, receipts, change, charges)
     }
   }
 
@@ -253,7 +253,7 @@ export class RateLimiter {
   async strike(key: string, limit: Limit, denials: Denials, rule: BlockRule): Promise<Strikes> {
     this.#checkStoreHas('block')
     const charge: Charge = { key, limit, limiter: this.#name }
-    const [strikes] = await this.#guarded.act([charge], (store, _, endsAt) =>
+    const [strikes] = await this.#guarded.change([charge], (store, _, endsAt) =>
       store.strike === undefined
         ? strikeHere(store, charge, denials, rule, endsAt)
         : store.strike(charge, denials, rule, endsAt),
@@ -308,7 +308,7 @@ export class RateLimiter {
   ): Promise<void> {
     this.#denials?.drop(key)
     try {
-      await this.#guarded.act(charges, change)
+      await this.#guarded.change(charges, change)
     } finally {
       this.#denials?.drop(key)
       this.#lines.wake(key, all)

@@ -16,8 +16,8 @@ export type ChangeCharges = <C extends Charge>(
   all?: readonly Charge[],
 ) => Promise<void>
 
-/** Spends for a limiter: the store and the charges that a settlement needs. */
-export interface Spender {
+/** Whose charges a settlement changes: the store, and the way to change them. */
+export interface ChargeOwner {
   readonly store: Store
   readonly change: ChangeCharges
   /** The key record of a decision whose limits have separate keys; else the decision has the key. */
@@ -25,73 +25,67 @@ export interface Spender {
   chargesOf(key: LimiterKey): readonly Charge[]
 }
 
-/** A lease that a decision has spent from. */
-interface SpentLease {
+/** The lease that a decision has spent from. */
+interface TicketLease {
   readonly of: object
   /** Gives units back to the lease, or to the store once that has ended. */
   settle(units: number, endsAt?: number): Promise<void>
 }
 
-/** The spender of a decision, and when it spent. */
-export interface Spent {
-  readonly spender: Spender
+/** What is kept of an allowed decision until it is settled: its owner, and when it spent. */
+export interface ChargeTicket {
+  readonly owner: ChargeOwner
   /** The lease, if it spent from one. */
-  readonly lease?: SpentLease
+  readonly lease?: TicketLease
   /** By the clock of the store that decided, if the store reports it. */
   readonly chargedAt?: ChargedAt
   /** Otherwise: when the request was made, by the limiter's clock, ms. */
   readonly askedAt?: number
 }
 
-/** Returns the same `Spent` for all decisions of one instant: storing the moment in each would cost a tenth of the decision. */
-export class SpendingClock {
-  #last: Spent
+/** Returns the same `ChargeTicket` for all decisions of one instant: storing the moment in each would cost a tenth of the decision. */
+export class TicketCache {
+  #last: ChargeTicket
   // In a field of its own, where V8 compares two numbers without their boxes.
   #at: ChargedAt = Number.NaN
 
-  constructor(readonly spender: Spender) {
-    this.#last = { spender }
+  constructor(readonly owner: ChargeOwner) {
+    this.#last = { owner }
   }
 
-  spentAt(chargedAt: ChargedAt): Spent {
-    if (this.#at !== chargedAt) this.#renew(chargedAt)
+  ticketAt(chargedAt: ChargedAt): ChargeTicket {
+    if (this.#at !== chargedAt) {
+      this.#at = chargedAt
+      this.#last = { owner: this.owner, chargedAt }
+    }
     return this.#last
-  }
-
-  #renew(chargedAt: ChargedAt): void {
-    this.#at = chargedAt
-    this.#last = { spender: this.spender, chargedAt }
   }
 }
 
-/** Where, when and how much a decision spent: the data for a later settlement. */
-interface Spending {
+/** The charge of a decision that is being settled. */
+interface OpenCharge extends Omit<ChargeTicket, 'owner'> {
   readonly key: LimiterKey
   readonly store: Store
   readonly change: ChangeCharges
   readonly charges: readonly Charge[]
-  /** As in `Spent`. */
-  readonly chargedAt?: ChargedAt
-  readonly askedAt?: number
-  readonly lease?: SpentLease
 }
 
 /**
  * The decision that follows from a set of verdicts. `key` is the key of all limits, or a record of keys. An allowed decision
- * has the longest delay of its limits, and remembers the spender, and when it spent, by the limiter's clock.
+ * has the longest delay of its limits, and keeps its ticket.
  */
-export function decide(
+export function decisionOf(
   key: LimiterKey,
   cost: number,
   verdicts: readonly Verdict[],
   source: DecisionSource,
   degraded = false,
-  spent?: Spent,
+  ticket?: ChargeTicket,
 ): Decision {
   const strict = verdicts.length === 1 ? verdicts[0] : strictest(verdicts)
   const own = typeof key === 'string' ? key : (ownKey(key, strict.limit.name) ?? '')
   const delayMs = strict.allowed && verdicts.length > 1 ? longestDelay(verdicts) : strict.delayMs
-  return new SettleableDecision(strict, own, cost, verdicts, source, degraded, delayMs, spent, false)
+  return new SettleableDecision(strict, own, cost, verdicts, source, degraded, delayMs, ticket, false)
 }
 
 /** The same decision, but allowed; its verdicts still show what the decision would have been. */
@@ -99,11 +93,6 @@ export function allowAnyway(decision: Decision): Decision {
   const { limit, remaining, resetAfterMs, key, cost, verdicts, source, degraded } = decision
   const permission = verdictOf(limit, remaining, 0, resetAfterMs)
   return new SettleableDecision(permission, key, cost, verdicts, source, degraded, 0, undefined, true)
-}
-
-/** What the decision spent; returned only once, so that a decision is settled only once. */
-export function takeSpending(decision: Decision): Spending | undefined {
-  return SettleableDecision.takeSpending(decision)
 }
 
 /** A decision with hidden data for settlement. Its fields are declared without initial values: initializing them would take as long again. */
@@ -122,7 +111,7 @@ export class SettleableDecision implements Decision {
   declare readonly shadow: boolean
   declare readonly blocked?: true
   // Fields instead of an object: every decision would pay for the object, and few are settled.
-  #spent: Spent | undefined
+  #ticket: ChargeTicket | undefined
 
   constructor(
     strict: Verdict,
@@ -132,12 +121,12 @@ export class SettleableDecision implements Decision {
     source: DecisionSource,
     degraded: boolean,
     delayMs: number,
-    spent: Spent | undefined,
+    ticket: ChargeTicket | undefined,
     shadow: boolean,
   ) {
     // All reads before all writes: in between, V8 would check the shape of the verdict again for each field.
     const { limit, allowed, remaining, retryAfterMs, resetAfterMs, blocked } = strict
-    this.#spent = allowed === true ? spent : undefined
+    this.#ticket = allowed === true ? ticket : undefined
     this.limit = limit
     this.allowed = allowed
     this.remaining = remaining
@@ -153,12 +142,13 @@ export class SettleableDecision implements Decision {
     if (blocked) this.blocked = true
   }
 
-  static takeSpending(decision: Decision): Spending | undefined {
-    if (!(#spent in decision) || decision.#spent === undefined) return undefined
-    const { spender, chargedAt, askedAt, lease } = decision.#spent
-    decision.#spent = undefined
-    const { store, change, key = decision.key } = spender
-    return { key, store, change, charges: spender.chargesOf(key), chargedAt, askedAt, lease }
+  /** What the decision spent; returned only once, so that a decision is settled only once. */
+  static takeCharge(decision: Decision): OpenCharge | undefined {
+    if (!(#ticket in decision) || decision.#ticket === undefined) return undefined
+    const { owner, chargedAt, askedAt, lease } = decision.#ticket
+    decision.#ticket = undefined
+    const { store, change, key = decision.key } = owner
+    return { key, store, change, charges: owner.chargesOf(key), chargedAt, askedAt, lease }
   }
 }
 
@@ -182,22 +172,22 @@ interface SettlementCall {
 /** Units to give back under some limits of a decision, by their index. */
 interface Correction {
   readonly units: number
-  readonly places: readonly number[]
+  readonly indexes: readonly number[]
 }
 
 /** The call that corrects a decision's charge to `actualCost`. */
-export function settlement(spending: Spending, decision: Decision, actualCost: number): SettlementCall[] {
-  const { chargedAt, askedAt = 0, lease } = spending
+export function settlement(open: OpenCharge, decision: Decision, actualCost: number): SettlementCall[] {
+  const { chargedAt, askedAt = 0, lease } = open
   const units = actualCost - decision.cost
-  const receipts = receiptsOf(spending.charges, decision.verdicts, chargedAt ?? askedAt, decision.cost)
+  const receipts = receiptsOf(open.charges, decision.verdicts, chargedAt ?? askedAt, decision.cost)
   if (units > 0) return [{ receipts, change: (store, part, endsAt) => store.charge?.(part, units, endsAt) }]
   if (lease !== undefined) return [{ receipts, change: (_store, _part, endsAt) => lease.settle(-units, endsAt) }]
-  if (chargedAt !== undefined && spending.store.giveBack !== undefined) {
+  if (chargedAt !== undefined && open.store.giveBack !== undefined) {
     return [{ receipts, change: (store, part, endsAt) => store.giveBack?.(part, -units, endsAt) }]
   }
-  const { clock = monotonicClock } = spending.store
-  return refunds(decision, -units, clock.now() - askedAt).map(({ units, places }) => ({
-    receipts: receipts.filter((_, place) => places.includes(place)),
+  const { clock = monotonicClock } = open.store
+  return refunds(decision, -units, clock.now() - askedAt).map(({ units, indexes }) => ({
+    receipts: receipts.filter((_, index) => indexes.includes(index)),
     change: (store, part, endsAt) => store.refund(part, units, endsAt),
   }))
 }
@@ -205,11 +195,11 @@ export function settlement(spending: Spending, decision: Decision, actualCost: n
 /** For a store that cannot give back a decision's own units: what it may refund for a decision of that age. */
 export function refunds(decision: Decision, units: number, elapsedMs: number): Correction[] {
   const byUnits = new Map<number, number[]>()
-  decision.verdicts.forEach((verdict, place) => {
+  decision.verdicts.forEach((verdict, index) => {
     const back = Math.min(units, stillCounted(verdict, decision.cost, elapsedMs))
-    if (back > 0) byUnits.set(back, [...(byUnits.get(back) ?? []), place])
+    if (back > 0) byUnits.set(back, [...(byUnits.get(back) ?? []), index])
   })
-  return [...byUnits].map(([units, places]) => ({ units, places }))
+  return [...byUnits].map(([units, indexes]) => ({ units, indexes }))
 }
 
 /** How many units of a decision still count under one limit: refunding more would give back units that others have spent since. */

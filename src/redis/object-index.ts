@@ -15,7 +15,7 @@ const RENEW_MS = 6 * 3_600_000
 export const NOTE_LIFE_MS = 24 * 3_600_000
 /** Most objects of one process, and of all: a service may have a semaphore for each user. */
 const MOST_OWN = 1000
-export const MOST_NOTES = 10_000
+export const MAX_NOTES = 10_000
 const MOST_AT_ONCE = 100
 
 /** The facts about an object, stored as JSON. */
@@ -151,7 +151,7 @@ export class ObjectIndex {
   }
 
   #send(notes: ReadonlyArray<readonly [id: string, note: Note]>, now: number): void {
-    const args = [String(NOTE_LIFE_MS), String(MOST_NOTES), ...notes.flatMap(([id, { facts }]) => [id, facts])]
+    const args = [String(NOTE_LIFE_MS), String(MAX_NOTES), ...notes.flatMap(([id, { facts }]) => [id, facts])]
     for (const [, note] of notes) note.writtenAt = now
     const failed = () => {
       for (const [, note] of notes) note.writtenAt = Number.NEGATIVE_INFINITY

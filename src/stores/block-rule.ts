@@ -30,7 +30,7 @@ interface Memory {
 }
 
 /** A number of blocks that no key reaches. */
-export const MOST_BLOCKS = 1_000_000_000
+export const MAX_BLOCKS = 1_000_000_000
 
 /** When denials of a key block it, and for how long. All durations in ms. strike in lua/lib/limits.lua is the same in Redis. */
 export class BlockRule {
@@ -55,7 +55,7 @@ export class BlockRule {
     this.denials = parseLimit({ quota: after, window: windowMs, algorithm, name: 'denials' })
     // The last block is remembered for as long as denials from before its end may be reported.
     const window = maxMs + Math.max(forgetMs, windowMs)
-    this.blocks = parseLimit({ quota: MOST_BLOCKS, window, algorithm, name: 'blocks' })
+    this.blocks = parseLimit({ quota: MAX_BLOCKS, window, algorithm, name: 'blocks' })
   }
 
   /** Counts denials of a key that is not blocked: the new count, or the number of the block that begins. */

@@ -1,6 +1,7 @@
 import { type Clock, systemClock } from '../core/clock.js'
 import { blockedVerdict, type Verdict, verdictOf } from '../core/decision.js'
 import { PolicyError, StoreError, shown } from '../core/errors.js'
+import { getOrMake } from '../core/get-or-make.js'
 import type { Limit, Policy } from '../core/limit.js'
 import { emitWarning } from '../core/warnings.js'
 import { keySegment } from '../redis/keys.js'
@@ -78,21 +79,17 @@ function isFunction(value: unknown): boolean {
   return typeof value === 'function'
 }
 
-const WRAPPERS = new WeakMap<HitStore | CallbackHitStore, ForeignStore>()
+const ADAPTERS = new WeakMap<HitStore | CallbackHitStore, HitStoreAdapter>()
 
 /**
  * Adapts a store of express-rate-limit to the `Store` interface, for policies that such a store can count: one limit, a fixed window, the
  * same window for all limiters on that store. Throws `PolicyError` for any other.
  */
-export function foreignStore(store: HitStore | CallbackHitStore, policy: Policy): ForeignStore {
-  let foreign = WRAPPERS.get(store)
-  if (foreign === undefined) {
-    checkPolicy(store, policy)
-    foreign = new ForeignStore(store, policy[0])
-    WRAPPERS.set(store, foreign)
-  }
-  foreign.check(policy)
-  return foreign
+export function adaptHitStore(store: HitStore | CallbackHitStore, policy: Policy): HitStoreAdapter {
+  checkPolicy(store, policy)
+  const adapter = getOrMake(ADAPTERS, store, () => new HitStoreAdapter(store, policy[0]))
+  adapter.checkWindow(policy[0])
+  return adapter
 }
 
 /**
@@ -100,7 +97,7 @@ export function foreignStore(store: HitStore | CallbackHitStore, policy: Policy)
  * at once; meanwhile, other requests may be refused although they would have fitted, but none is allowed that does not fit. A cost of n is
  * n hits. To peek, a store without `get` has to count a hit and give it back.
  */
-class ForeignStore implements Store {
+class HitStoreAdapter implements Store {
   readonly clock: Clock = systemClock
   readonly #store: HitStore
   readonly #windowMs: number
@@ -113,10 +110,8 @@ class ForeignStore implements Store {
     this.#init(limit)
   }
 
-  /** Throws `PolicyError` for a policy that this store cannot count. */
-  check(policy: Policy): void {
-    checkPolicy(this.#store, policy)
-    const [{ windowMs }] = policy
+  /** Throws `PolicyError` for another window than that of the first limit. */
+  checkWindow({ windowMs }: Limit): void {
     if (windowMs === this.#windowMs) return
     throw new PolicyError(
       `policy: the store ${shown(this.#store)} already counts in windows of ${this.#windowMs} ms, given one of ${windowMs} ms: ` +

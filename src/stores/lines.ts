@@ -39,9 +39,9 @@ export interface LineGuard {
   /** The observer is told when a breaker of the store opens or closes; the caller holds it. */
   watch(observer: Observer): void
   /** The server of the charge answered a message that was sent at `askedAt`. */
-  heard(charge: Charge, askedAt: number): void
+  lineAnswered(charge: Charge, askedAt: number): void
   /** The server of the charge did not answer a message. */
-  unheard(charge: Charge, cause: unknown): StoreError
+  lineFailed(charge: Charge, cause: unknown): StoreError
 }
 
 /** The verdict of a grant. */

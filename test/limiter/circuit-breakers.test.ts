@@ -203,8 +203,8 @@ describe('successes count, also of a store that answers at once', () => {
     const guarded = new GuardedStore(store, 50, undefined)
     const charge: Charge = { key: 'k', limit: parsePolicy('5/1m')[0] }
     for (let i = 0; i < 300; i++) {
-      if (i % 10 === 0) guarded.unheard(charge, new Error('one of ten'))
-      else guarded.heard(charge, performance.now())
+      if (i % 10 === 0) guarded.lineFailed(charge, new Error('one of ten'))
+      else guarded.lineAnswered(charge, performance.now())
     }
     expect(() => guarded.checkAsked(charge)).not.toThrow()
   })

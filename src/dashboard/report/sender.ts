@@ -2,7 +2,7 @@ import { Deadline } from '../../core/clock.js'
 import { getOrMake } from '../../core/get-or-make.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { portOf } from '../../redis/clients.js'
-import { MOST_NOTES, NOTE_LIFE_MS, type ObjectFacts } from '../../redis/object-index.js'
+import { MAX_NOTES, NOTE_LIFE_MS, type ObjectFacts } from '../../redis/object-index.js'
 import { runScript } from '../../redis/script.js'
 import { dashboardLeave, dashboardReport } from '../../redis/scripts.js'
 import { type Counts, countsText } from '../counts.js'
@@ -168,7 +168,7 @@ export class ReportSender {
       String(minute),
       ...rowsArgs(minuteRows),
       String(NOTE_LIFE_MS),
-      String(MOST_NOTES),
+      String(MAX_NOTES),
       ...notes.flatMap(([id, facts]) => [id, JSON.stringify(facts)]),
     ]
     this.#toldDetails = text

@@ -1,6 +1,6 @@
 import { PolicyError, shown } from '../../core/errors.js'
 import { getOrMake } from '../../core/get-or-make.js'
-import { mostOf, optionsOf, type Policy, type PolicyInput } from '../../core/limit.js'
+import { maxCostOf, optionsOf, type Policy, type PolicyInput } from '../../core/limit.js'
 import { maskedAddress, readAddress } from '../../http/address/address.js'
 import { limiterKey } from '../../limiter/key.js'
 import { RateLimiter } from '../../limiter/rate-limiter.js'
@@ -179,7 +179,7 @@ export class LiveLimits {
 const DEADLINE = '1s'
 /** Lists of blocks that are read: on a cluster a limit has as many as its store has tags. */
 const MOST_LISTS = 6400
-const MOST_BLOCKS = 20
+const MAX_BLOCKS = 20
 const MOST_MADE = 200
 
 /** One limiter with its limits. */
@@ -246,7 +246,7 @@ export class Limiters {
     const live = own.get(limiter.name)
     const end = ends.get(limiter) ?? 0
     const blockedUntil = end > now ? end : undefined
-    const used = standing.some(({ remaining, limit, resetAfterMs }) => remaining < mostOf(limit) || resetAfterMs > 0)
+    const used = standing.some(({ remaining, limit, resetAfterMs }) => remaining < maxCostOf(limit) || resetAfterMs > 0)
     if (!used && blockedUntil === undefined && live === undefined) return undefined
     const given = this.live.given(limiter.name)
     return {
@@ -262,7 +262,7 @@ export class Limiters {
         facts: limit,
         per: limiter.entries.find(entry => entry.limit.name === limit.name)?.per,
         remaining,
-        most: mostOf(limit),
+        most: maxCostOf(limit),
         resetAfterMs: finite(resetAfterMs),
         retryAfterMs: finite(asked[i]?.retryAfterMs ?? 0),
       })),
@@ -321,7 +321,7 @@ export class Limiters {
     await callByNode(this.#port, rows, async some => {
       if (!isWanted()) throw new Unwanted('all viewers have gone')
       const lists = some.map(({ key }) => key)
-      const reply = (await runScript(this.#port, dashboardBlocks, lists, [String(MOST_BLOCKS)])) as string[][]
+      const reply = (await runScript(this.#port, dashboardBlocks, lists, [String(MAX_BLOCKS)])) as string[][]
       for (const [i, members] of reply.entries()) this.#note(some[i].limiter, members, found)
     })
     return { blocks: [...found.values()].sort((a, b) => b.until - a.until), unread: limiters.length - read }

@@ -114,7 +114,7 @@ function openOf(state: DashboardState, reading: Reading, { id, name }: LimitEntr
 }
 
 /** Blocked keys on the page. */
-const MOST_BLOCKS = 50
+const MAX_BLOCKS = 50
 /** Limiters that are asked for a key. */
 const MOST_LOOKS = 50
 
@@ -144,7 +144,7 @@ async function keysContent(state: DashboardState, ask: ViewRequest, isWanted: Is
     mostRefused: reading.callers.top('refused', key => state.show(key), isMeant),
     mostAsking: reading.callers.top('asked', key => state.show(key), isMeant),
     limiters: known.map(({ name }) => name).sort(),
-    blocks: blocks.slice(0, MOST_BLOCKS).map(({ limiter, key, until }) => {
+    blocks: blocks.slice(0, MAX_BLOCKS).map(({ limiter, key, until }) => {
       return { limiter, key: state.show(key), until, by: blockedBy(limiter, key, until) }
     }),
     /** Limiters whose blocks were not read, because there are too many. */

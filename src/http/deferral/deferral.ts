@@ -7,7 +7,7 @@ import { SCHEDULES, type ScheduleStore } from '../../delay-queue/schedules.js'
 import { Guarded } from '../../limiter/guarded.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
-import { decide } from '../../limiter/settlement.js'
+import { decisionOf } from '../../limiter/settlement.js'
 import type { SyncOrAsync } from '../call-option.js'
 import { bodyOf, type Refusal } from '../refusal.js'
 import { Departures, type Reservation } from './departures.js'
@@ -168,5 +168,5 @@ function denialOf(key: LimiterKey, decision: Decision, waitMs: number | undefine
     const resetAfterMs = Math.max(verdict.resetAfterMs, retryAfterMs)
     return verdictOf(verdict.limit, 0, retryAfterMs, resetAfterMs)
   })
-  return decide(key, cost, verdicts, source, degraded)
+  return decisionOf(key, cost, verdicts, source, degraded)
 }

@@ -1,13 +1,13 @@
+import { resetNote } from '../../algorithms/refund-note.js'
 import type { State } from '../../algorithms/registry.js'
-import { resetNote } from '../../algorithms/settlement-note.js'
 import { type Clock, systemClock } from '../../core/clock.js'
 import { blockedVerdict, type Verdict } from '../../core/decision.js'
 import { getOrMake } from '../../core/get-or-make.js'
 import { countedSpan, type Limit } from '../../core/limit.js'
 import { checkClock, checkInteger, checkOptions, type OptionNames } from '../../core/options.js'
-import { type BlockRule, type Denials, MOST_BLOCKS, type Strikes } from '../block-rule.js'
+import { type BlockRule, type Denials, MAX_BLOCKS, type Strikes } from '../block-rule.js'
 import { type BoundPolicy, type Charge, type ChargeReceipt, ClockSteps, DEFAULT_LIMITER, type Store } from '../store.js'
-import { MemoryTable, type Moment } from './memory-table.js'
+import { type DecisionTime, MemoryTable } from './memory-table.js'
 import { Sweeper } from './sweeper.js'
 
 /** Options of a `MemoryStore`. */
@@ -45,7 +45,7 @@ interface Measured {
  * State in this process: exact for one process, without dependencies. Every call is synchronous. Expired keys are removed a few
  * at a time, by the calls themselves and by an unreferenced timer that does not keep the process alive.
  */
-export class MemoryStore implements Store, Moment {
+export class MemoryStore implements Store, DecisionTime {
   readonly clock: Clock
   readonly countsCalendars = true
   /** @internal The time of the last call, by the store's clock: reading the clock takes longer than deciding. */
@@ -170,7 +170,7 @@ export class MemoryStore implements Store, Moment {
     const last = this.#measure(blocks, nowMs, 0).verdict
     const { counted, number } = rule.count(reported, {
       counted: rule.after - before.remaining,
-      number: MOST_BLOCKS - last.remaining,
+      number: MAX_BLOCKS - last.remaining,
       ageMs: rule.blocks.windowMs - last.resetAfterMs,
     })
     if (number === 0) {

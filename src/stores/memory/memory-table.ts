@@ -1,16 +1,16 @@
 import type { Algorithm, Arithmetic, Row, RowAlgorithm } from '../../algorithms/algorithm.js'
+import { newNote, type RefundNote } from '../../algorithms/refund-note.js'
 import { algorithmOf, isRowAlgorithm, type State } from '../../algorithms/registry.js'
-import { newNote, type SettlementNote } from '../../algorithms/settlement-note.js'
 import type { Verdict } from '../../core/decision.js'
 import { type AlgorithmName, fillMsOf, type Limit } from '../../core/limit.js'
 import { ownCopy, shortKey } from '../../core/short-key.js'
 
 /** Notes examined per addition: more than one, so that expired notes disappear faster than new ones come. */
 const STEPS_PER_ADDITION = 2
-const MOST_NOTES = 100_000
+const MAX_NOTES = 100_000
 
-interface Kept {
-  readonly note: SettlementNote
+interface StoredNote {
+  readonly note: RefundNote
   readonly until: number
 }
 
@@ -18,12 +18,12 @@ interface Kept {
  * The settlement notes of one table's keys. A note outlives the key's state, because it also records
  * resets; it is removed when no decision that it concerns can give anything back.
  */
-class SettlementNotes {
-  readonly #kept = new Map<string, Kept>()
+class RefundNotes {
+  readonly #kept = new Map<string, StoredNote>()
   #lastUntil = Number.NEGATIVE_INFINITY
 
   /** The key's note, or a new one, which the caller must `keep` if it writes to it. */
-  of(key: string, nowMs: number): SettlementNote {
+  of(key: string, nowMs: number): RefundNote {
     const kept = this.#kept.get(shortKey(key))
     return kept === undefined || kept.until <= nowMs ? newNote() : kept.note
   }
@@ -33,7 +33,7 @@ class SettlementNotes {
     return this.#lastUntil <= nowMs
   }
 
-  keep(key: string, note: SettlementNote, limit: Limit, nowMs: number): void {
+  keep(key: string, note: RefundNote, limit: Limit, nowMs: number): void {
     if (note.cutAt === Number.NEGATIVE_INFINITY && note.gaps.length === 0) return
     const text = ownCopy(shortKey(key))
     // Decisions of the limit before a change may be settled for longer than those of the present one.
@@ -43,7 +43,7 @@ class SettlementNotes {
     this.#lastUntil = Math.max(this.#lastUntil, until)
     let steps = STEPS_PER_ADDITION
     for (const [oldest, { until }] of this.#kept) {
-      if (steps-- === 0 || (until > nowMs && this.#kept.size <= MOST_NOTES)) return
+      if (steps-- === 0 || (until > nowMs && this.#kept.size <= MAX_NOTES)) return
       this.#kept.delete(oldest)
     }
   }
@@ -117,7 +117,7 @@ export class BlockList extends SweptKeys {
  * The time of a decision, ms. Passed as an object, because V8 allocates one anyway for each number of this size that is an argument of a function which it
  * does not inline.
  */
-export interface Moment {
+export interface DecisionTime {
   readonly decidedAt: number
 }
 
@@ -126,7 +126,7 @@ interface Column {
   /** Returns the state; the caller must not change it. */
   read(slot: number): State
   write(slot: number, state: State): void
-  consume(slot: number, limit: Limit, moment: Moment, cost: number): Verdict
+  consume(slot: number, limit: Limit, moment: DecisionTime, cost: number): Verdict
   clear(slot: number): void
 }
 
@@ -150,7 +150,7 @@ export class MemoryTable extends SweptKeys {
   #next = 0
   /** Undefined until the first block. */
   blocks: BlockList | undefined
-  #notes: SettlementNotes | undefined
+  #notes: RefundNotes | undefined
   #abandoned = false
 
   constructor(
@@ -163,8 +163,8 @@ export class MemoryTable extends SweptKeys {
   }
 
   /** The settlement notes of this table's keys. */
-  get notes(): SettlementNotes {
-    this.#notes ??= new SettlementNotes()
+  get notes(): RefundNotes {
+    this.#notes ??= new RefundNotes()
     return this.#notes
   }
 
@@ -203,7 +203,7 @@ export class MemoryTable extends SweptKeys {
   }
 
   /** Measures, and spends in place if it fits. */
-  consume(slot: number, limit: Limit, moment: Moment, cost: number): Verdict {
+  consume(slot: number, limit: Limit, moment: DecisionTime, cost: number): Verdict {
     const verdict = this.#column.consume(slot, limit, moment, cost)
     if (limit !== this.#limit || this.#otherLimits !== undefined) this.#noteConsumed(slot, limit, verdict, cost)
     return verdict
@@ -288,7 +288,7 @@ class RowColumn implements Column {
   }
 
   // V8 makes no object of the state where it inlines all code that sees it.
-  consume(slot: number, limit: Limit, moment: Moment, cost: number): Verdict {
+  consume(slot: number, limit: Limit, moment: DecisionTime, cost: number): Verdict {
     const cells = this.#chunks[slot >> CHUNK_BITS]
     const at = (slot & IN_CHUNK) * this.#row.width
     const state = this.#row.read(cells, at)
@@ -325,7 +325,7 @@ class ObjectColumn implements Column {
     this.#states[slot] = state
   }
 
-  consume(slot: number, limit: Limit, moment: Moment, cost: number): Verdict {
+  consume(slot: number, limit: Limit, moment: DecisionTime, cost: number): Verdict {
     return this.algorithm.inPlace.consume(limit, this.#states[slot]!, moment.decidedAt, cost)
   }
 

@@ -164,7 +164,7 @@ class LimitLine implements LineUser<Turn> {
   async send(ask: LineAsk, endsAt: number): Promise<unknown> {
     const askedAt = performance.now()
     const reply = await this.server.ask(ask, endsAt)
-    this.guard.heard(this.charges[0], askedAt)
+    this.guard.lineAnswered(this.charges[0], askedAt)
     return reply
   }
 
@@ -187,6 +187,6 @@ class LimitLine implements LineUser<Turn> {
   }
 
   failed(cause: unknown): Error {
-    return this.guard.unheard(this.charges[0], cause ?? new Error(`it did not answer within ${this.deadlineMs} ms`))
+    return this.guard.lineFailed(this.charges[0], cause ?? new Error(`it did not answer within ${this.deadlineMs} ms`))
   }
 }

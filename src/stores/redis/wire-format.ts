@@ -2,7 +2,7 @@ import { algorithmOf } from '../../algorithms/registry.js'
 import { Calendar } from '../../core/calendar.js'
 import type { Verdict } from '../../core/decision.js'
 import { StoreError } from '../../core/errors.js'
-import { type AlgorithmName, hasBurst, type Limit, mostOf } from '../../core/limit.js'
+import { type AlgorithmName, hasBurst, type Limit, maxCostOf } from '../../core/limit.js'
 import type { BlockRule, Strikes } from '../block-rule.js'
 import type { ChargeReceipt } from '../store.js'
 
@@ -66,7 +66,7 @@ export function listOf(reply: unknown, untilMs: number, limit: Limit): unknown {
   const earlyMs = number % 2 ** 14
   const rest = (number - earlyMs) / 2 ** 14
   const reset = rest % 2 ** 23
-  const [spent, most] = [(rest - reset) / 2 ** 23, mostOf(limit)]
+  const [spent, most] = [(rest - reset) / 2 ** 23, maxCostOf(limit)]
   // A proxy may reply with anything, so the reply is checked.
   return spent > 0 && spent <= most ? [untilMs - earlyMs, most - spent, reset] : reply
 }

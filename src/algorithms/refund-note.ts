@@ -13,16 +13,16 @@ export interface Receipt {
  * What a store remembers of a key's refunds and settlements beside its state. Without the note, settling an earlier decision could
  * give back units that other decisions have spent since.
  */
-export interface SettlementNote {
+export interface RefundNote {
   /** The last refund or reset, ms; −Infinity: none. */
   cutAt: number
   /** Units refunded from charges up to `cutAt`: up to this many of a decision's own units may already be gone. */
   refunded: number
   /** Buckets: the level directly after `cutAt`. */
   left: number
-  /** Buckets: the capacity under which `left` and `gaps` are counted, as of a level; 0: they are empty. See `bucket.ts`. */
+  /** Buckets: the capacity under which `left` and `gaps` are counted, as of a level; 0: they are empty. */
   capacity: number
-  /** Token bucket: units × ms that were given back from the middle of the level. See `token-bucket.ts`. */
+  /** Token bucket: units × ms that were given back from the middle of the level. */
   readonly gaps: Gap[]
 }
 
@@ -34,22 +34,22 @@ export interface Gap {
 }
 
 /** The note of a key that was reset: no earlier charge is left. */
-export function resetNote(nowMs: number): SettlementNote {
+export function resetNote(nowMs: number): RefundNote {
   // A charge in the same ms counts as made after the reset.
   return { cutAt: nowMs - 1, refunded: Number.MAX_SAFE_INTEGER, left: 0, capacity: 0, gaps: [] }
 }
 
-export function newNote(): SettlementNote {
+export function newNote(): RefundNote {
   return { cutAt: Number.NEGATIVE_INFINITY, refunded: 0, left: 0, capacity: 0, gaps: [] }
 }
 
 /** How many of a decision's own units certainly still count after refunds. */
-export function ownLeft({ chargedAt, cost }: Receipt, { cutAt, refunded }: SettlementNote): number {
+export function ownLeft({ chargedAt, cost }: Receipt, { cutAt, refunded }: RefundNote): number {
   return chargedAt <= cutAt ? Math.max(0, cost - refunded) : cost
 }
 
 /** Records a refund of `units` spent units; `continues` if earlier refunds still matter. */
-export function noteRefund(note: SettlementNote, nowMs: number, units: number, continues: boolean): void {
+export function noteRefund(note: RefundNote, nowMs: number, units: number, continues: boolean): void {
   if (units === 0) return
   note.refunded = Math.min(Number.MAX_SAFE_INTEGER, continues ? note.refunded + units : units)
   note.cutAt = nowMs
