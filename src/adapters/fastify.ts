@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyPluginCallback, FastifyReply, FastifyRequest } from 'fastify'
 import type { Decision } from '../core/decision.js'
 import { PolicyError, shown } from '../core/errors.js'
-import { getOrMake } from '../core/get-or-make.js'
+import { getOrMake } from '../core/maps.js'
 import { checkFlag } from '../core/options.js'
 import { type AddressKeyOptions, addressKeyOf } from '../http/address/client.js'
 import { isPromise, type SyncOrAsync } from '../http/call-option.js'

@@ -1,6 +1,6 @@
 import { PolicyError } from '../core/errors.js'
-import { getOrMake } from '../core/get-or-make.js'
 import type { PolicyInput } from '../core/limit.js'
+import { getOrMake } from '../core/maps.js'
 import { checkObject } from '../core/options.js'
 import { after, type SyncOrAsync } from '../http/call-option.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'

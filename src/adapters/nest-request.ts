@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Request as ExpressRequest } from 'express'
 import type { Decision } from '../core/decision.js'
-import { getOrMake } from '../core/get-or-make.js'
+import { getOrMake } from '../core/maps.js'
 import { nodePeer } from '../http/address/client.js'
 import { type Delivery, type Framework, setNodeFields, type Trust } from '../http/framework.js'
 import { watchResponse } from '../http/node-response.js'
@@ -39,7 +39,7 @@ interface FastifyRequest extends NestRequest {
 
 interface FastifyReply extends NestResponse {
   readonly raw: ServerResponse
-  header(name: string, value: string): unknown
+  headers(fields: Readonly<Record<string, string>>): unknown
 }
 
 /** The framework adapter for Nest over Express or Fastify. */

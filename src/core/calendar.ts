@@ -1,5 +1,5 @@
 import { PolicyError, shown } from './errors.js'
-import { getOrMake } from './get-or-make.js'
+import { getOrMake } from './maps.js'
 
 /** A window of the calendar, in some time zone. Weeks begin on Monday. */
 export type CalendarWindow = 'hour' | 'day' | 'week' | 'month' | 'year'

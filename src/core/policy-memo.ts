@@ -1,6 +1,5 @@
-import { getOrMake } from './get-or-make.js'
 import type { PolicyInput } from './limit.js'
-import { BoundedMap } from './maps.js'
+import { BoundedMap, getOrMake } from './maps.js'
 
 /** An inline policy is a new object for each request, but there are only as many different policies as there are plans. */
 const MAX_POLICIES = 1000

@@ -1,4 +1,4 @@
-import { getOrMake } from './get-or-make.js'
+import { getOrMake } from './maps.js'
 
 /**
  * Emits a process warning of the type SpillwayWarning with this code; in runtimes without process warnings it goes to the

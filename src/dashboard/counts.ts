@@ -1,5 +1,5 @@
 import type { DecisionSource } from '../core/decision.js'
-import { getOrMake } from '../core/get-or-make.js'
+import { getOrMake } from '../core/maps.js'
 
 /** Durations in buckets that grow by a fifth: small, and summable over processes without losing percentiles. */
 const PER_DOUBLING = 4

@@ -1,5 +1,5 @@
 import type { Clock } from '../core/clock.js'
-import { getOrMake } from '../core/get-or-make.js'
+import { getOrMake } from '../core/maps.js'
 import { randomText } from '../core/short-key.js'
 import type { RedisClient } from '../redis/client.js'
 import { type Commands, clockArgument } from '../redis/commands.js'

@@ -1,6 +1,5 @@
 import { PolicyError } from '../core/errors.js'
-import { getOrMake } from '../core/get-or-make.js'
-import { BoundedMap } from '../core/maps.js'
+import { BoundedMap, getOrMake } from '../core/maps.js'
 import { emitWarning } from '../core/warnings.js'
 
 /** What calls a middleware. */

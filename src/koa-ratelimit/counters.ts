@@ -1,5 +1,4 @@
-import { getOrMake } from '../core/get-or-make.js'
-import { MapSweeper } from '../core/maps.js'
+import { getOrMake, MapSweeper } from '../core/maps.js'
 import type { RedisClient } from '../redis/client.js'
 import { portOf } from '../redis/clients.js'
 import { koaRatelimit } from '../redis/scripts.js'

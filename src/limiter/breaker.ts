@@ -1,4 +1,4 @@
-import { getOrMake } from '../core/get-or-make.js'
+import { getOrMake } from '../core/maps.js'
 import { notify, type Observer } from '../core/observer.js'
 import type { Charge, Store } from '../stores/store.js'
 

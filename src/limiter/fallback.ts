@@ -1,6 +1,6 @@
 import { type Decision, verdictOf } from '../core/decision.js'
-import { getOrMake } from '../core/get-or-make.js'
 import type { Limit } from '../core/limit.js'
+import { getOrMake } from '../core/maps.js'
 import { OutageWarnings } from '../core/warnings.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
 import type { Charge, Store } from '../stores/store.js'

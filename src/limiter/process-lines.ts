@@ -1,6 +1,6 @@
 import type { Decision, Verdict } from '../core/decision.js'
 import { StoreError } from '../core/errors.js'
-import { getOrMake } from '../core/get-or-make.js'
+import { getOrMake } from '../core/maps.js'
 import { neverFits, type StoreLines, type Turn, tooFar, tooLate } from '../stores/lines.js'
 import type { MemoryStore } from '../stores/memory/memory-store.js'
 import type { Charge } from '../stores/store.js'

@@ -1,6 +1,5 @@
 import { formatDuration } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
-import { getOrMake } from '../core/get-or-make.js'
 import {
   type CalendarLimitOptions,
   type LimitOptions,
@@ -8,7 +7,7 @@ import {
   type PolicyInput,
   parsePolicy,
 } from '../core/limit.js'
-import { BoundedMap } from '../core/maps.js'
+import { BoundedMap, getOrMake } from '../core/maps.js'
 
 /** A policy whose limits all have names: unnamed limits are named after the live name. */
 export interface LivePolicy {

@@ -1,6 +1,6 @@
 import type { Decision, DecisionSource } from '../core/decision.js'
 import { PolicyError, shown } from '../core/errors.js'
-import { getOrMake } from '../core/get-or-make.js'
+import { getOrMake } from '../core/maps.js'
 import type { Observer } from '../core/observer.js'
 
 /** Most values per label. Names come from code and are few; but names derived from requests must not fill a monitoring system. */

@@ -1,6 +1,6 @@
 import { Counter, Gauge, Histogram, Registry, register } from 'prom-client'
 import { PolicyError, shown } from '../core/errors.js'
-import { getOrMake } from '../core/get-or-make.js'
+import { getOrMake } from '../core/maps.js'
 import type { Observer } from '../core/observer.js'
 import { checkOptions, type OptionNames } from '../core/options.js'
 import {

@@ -1,6 +1,6 @@
 import { formatDuration } from '../core/duration.js'
 import { shown, TimeoutError } from '../core/errors.js'
-import { getOrMake } from '../core/get-or-make.js'
+import { getOrMake } from '../core/maps.js'
 import type { Observer } from '../core/observer.js'
 import { emitWarning } from '../core/warnings.js'
 import { type Place, type Places, ProcessPlaces } from '../http/concurrency/process-places.js'

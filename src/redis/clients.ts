@@ -1,5 +1,5 @@
 import { PolicyError, shown } from '../core/errors.js'
-import { getOrMake } from '../core/get-or-make.js'
+import { getOrMake } from '../core/maps.js'
 import { emitWarning, OutageWarnings } from '../core/warnings.js'
 import type { ClientPort, GaveUp, OpenBlocking, OpenListening, RedisClient } from './client.js'
 import * as glide from './glide.js'

@@ -1,4 +1,4 @@
-import { getOrMake } from '../core/get-or-make.js'
+import { getOrMake } from '../core/maps.js'
 import { checkText } from '../core/options.js'
 import { hashOf, LONGEST_KEY } from '../core/short-key.js'
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
-import { getOrMake } from '../core/get-or-make.js'
 import { countedSpan, type Limit } from '../core/limit.js'
+import { getOrMake } from '../core/maps.js'
 import type { ClientPort, RedisClient } from './client.js'
 import { portOf } from './clients.js'
 import { keySegment } from './keys.js'

@@ -1,5 +1,5 @@
 import { StoreError, shown } from '../core/errors.js'
-import { getOrMake } from '../core/get-or-make.js'
+import { getOrMake } from '../core/maps.js'
 import type { ClientPort, ScriptArgument } from './client.js'
 import { notConnected } from './replies.js'
 import { type Script, sendScript } from './script.js'

@@ -1,6 +1,6 @@
 import { Deadline } from '../core/clock.js'
 import type { StoreError } from '../core/errors.js'
-import { getOrMake } from '../core/get-or-make.js'
+import { getOrMake } from '../core/maps.js'
 import type { ClientPort } from '../redis/client.js'
 import { redisFailed } from '../redis/replies.js'
 import { runScript } from '../redis/script.js'

@@ -1,4 +1,4 @@
-import { getOrMake } from '../core/get-or-make.js'
+import { getOrMake } from '../core/maps.js'
 import { randomText } from '../core/short-key.js'
 import type { RedisClient } from '../redis/client.js'
 import { keySegment } from '../redis/keys.js'

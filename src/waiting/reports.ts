@@ -1,5 +1,5 @@
 import { TimeoutError } from '../core/errors.js'
-import { getOrMake } from '../core/get-or-make.js'
+import { getOrMake } from '../core/maps.js'
 import { type Hold, notify, type ObservedObject, type Observer, type WaitOutcome } from '../core/observer.js'
 import { Alarm } from './alarms.js'
 

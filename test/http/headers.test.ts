@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import type { Decision, Verdict } from '../../src/core/decision.js'
 import { type Policy, parsePolicy } from '../../src/core/limit.js'
 import { clash, type HeaderForm, headersFor, mergeHeaders, otherNames } from '../../src/http/headers.js'
-import { decide } from '../../src/limiter/settlement.js'
+import { decisionOf } from '../../src/limiter/settlement.js'
 import { ManualClock } from '../../src/testing.js'
 
 const clock = new ManualClock(1_700_000_000_250)
@@ -23,7 +23,7 @@ function decision(
       delayMs: 0,
     }),
   )
-  return decide('secret', 1, verdicts, 'memory')
+  return decisionOf('secret', 1, verdicts, 'memory')
 }
 
 function fields(
@@ -150,7 +150,7 @@ test.each(['open', 'closed'] as const)(
     const policy = parsePolicy('100/1m')
     const verdicts = decision(policy, [99, 1000]).verdicts
     for (const form of ['draft-8', 'draft-7', 'draft-6', 'legacy'] as const) {
-      const given = headersFor([form], policy, clock)(decide('secret', 1, verdicts, source, true))
+      const given = headersFor([form], policy, clock)(decisionOf('secret', 1, verdicts, source, true))
       expect(Object.keys(given)).toEqual(form === 'legacy' ? [] : ['RateLimit-Policy'])
     }
   },

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals'
 import type { Verdict } from '../../src/core/decision.js'
 import { parsePolicy } from '../../src/core/limit.js'
 import { bodyOf, namesJson, refuse } from '../../src/http/refusal.js'
-import { decide } from '../../src/limiter/settlement.js'
+import { decisionOf } from '../../src/limiter/settlement.js'
 
 const JSON_ONLY = 'application/json'
 const never = Number.POSITIVE_INFINITY
@@ -19,7 +19,7 @@ function denied(retryAfterMs: number, source: 'memory' | 'closed' = 'memory') {
       delayMs: 0,
     }),
   )
-  return decide('secret', 1, verdicts, source, source === 'closed')
+  return decisionOf('secret', 1, verdicts, source, source === 'closed')
 }
 
 test.each([

@@ -4,7 +4,7 @@ import type { Decision, Verdict } from '../../src/core/decision.js'
 import { StoreError } from '../../src/core/errors.js'
 import { ALGORITHM_NAMES, type AlgorithmName, parsePolicy } from '../../src/core/limit.js'
 import { RateLimiter, type RateLimiterOptions } from '../../src/limiter/rate-limiter.js'
-import { decide, refunds } from '../../src/limiter/settlement.js'
+import { decisionOf, refunds } from '../../src/limiter/settlement.js'
 import { MemoryStore } from '../../src/stores/memory/memory-store.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import type { Store } from '../../src/stores/store.js'
@@ -25,28 +25,28 @@ describe('a store without giveBack() refunds', () => {
     const verdicts = parsePolicy(policy).map(
       (limit): Verdict => ({ limit, allowed: true, remaining: 0, retryAfterMs: 0, resetAfterMs, delayMs: 0 }),
     )
-    return decide('k', cost, verdicts, 'memory')
+    return decisionOf('k', cost, verdicts, 'memory')
   }
 
   test('the difference to the lower cost, until the units expire', () => {
     const made = decision('9/1s', 5, 1000)
-    expect(refunds(made, 4, 0)).toEqual([{ units: 4, places: [0] }])
-    expect(refunds(made, 4, 999)).toEqual([{ units: 4, places: [0] }])
+    expect(refunds(made, 4, 0)).toEqual([{ units: 4, indexes: [0] }])
+    expect(refunds(made, 4, 999)).toEqual([{ units: 4, indexes: [0] }])
     expect(refunds(made, 4, 1000)).toEqual([])
   })
 
   test('to a bucket at most what it still owes', () => {
     // Ten a second: 500 ms before the bucket is full it owes five at most.
     const made = decision('10/1s token-bucket', 8, 1000)
-    expect(refunds(made, 8, 100)).toEqual([{ units: 8, places: [0] }])
-    expect(refunds(made, 8, 500)).toEqual([{ units: 5, places: [0] }])
+    expect(refunds(made, 8, 100)).toEqual([{ units: 8, indexes: [0] }])
+    expect(refunds(made, 8, 500)).toEqual([{ units: 5, indexes: [0] }])
     expect(refunds(made, 8, 901)).toEqual([])
   })
 
   test('each limit its own', () => {
     expect(refunds(decision('10/1s token-bucket; 9/1s', 8, 1000), 8, 500)).toEqual([
-      { units: 5, places: [0] },
-      { units: 8, places: [1] },
+      { units: 5, indexes: [0] },
+      { units: 8, indexes: [1] },
     ])
   })
 })

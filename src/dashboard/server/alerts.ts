@@ -1,4 +1,4 @@
-import { getOrMake } from '../../core/get-or-make.js'
+import { getOrMake } from '../../core/maps.js'
 import { type AlertCondition, CONDITIONS, describeAlert } from '../../observing/alerts/conditions.js'
 import { ALLOWED, REFUSED } from '../counts.js'
 import { count, latency, percent, plural } from '../look/format.js'

@@ -1,6 +1,6 @@
 import { PolicyError, shown } from '../../core/errors.js'
-import { getOrMake } from '../../core/get-or-make.js'
 import { maxCostOf, optionsOf, type Policy, type PolicyInput } from '../../core/limit.js'
+import { getOrMake } from '../../core/maps.js'
 import { maskedAddress, readAddress } from '../../http/address/address.js'
 import { limiterKey } from '../../limiter/key.js'
 import { RateLimiter } from '../../limiter/rate-limiter.js'

@@ -1,7 +1,7 @@
 import { type Bounds, turnsOf } from '../../adaptive/follow-load.js'
 import { Deadline } from '../../core/clock.js'
 import { NotInitializedError } from '../../core/errors.js'
-import { getOrMake } from '../../core/get-or-make.js'
+import { getOrMake } from '../../core/maps.js'
 import type { DeadLetter } from '../../delay-queue/dead-letters.js'
 import { DelayQueue } from '../../delay-queue/delay-queue.js'
 import { DEAD, queueKeys } from '../../delay-queue/record.js'

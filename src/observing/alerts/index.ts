@@ -1,7 +1,7 @@
 import { type Clock, monotonicClock } from '../../core/clock.js'
 import type { Decision } from '../../core/decision.js'
 import { PolicyError, shown } from '../../core/errors.js'
-import { getOrMake } from '../../core/get-or-make.js'
+import { getOrMake } from '../../core/maps.js'
 import type { Observer } from '../../core/observer.js'
 import { checkClock, checkFunction, checkOptions, type OptionNames } from '../../core/options.js'
 import { emitWarning } from '../../core/warnings.js'

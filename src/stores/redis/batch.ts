@@ -1,6 +1,6 @@
 import { algorithmOf } from '../../algorithms/registry.js'
-import { getOrMake } from '../../core/get-or-make.js'
 import type { Limit } from '../../core/limit.js'
+import { getOrMake } from '../../core/maps.js'
 import type { Script } from '../../redis/script.js'
 import { consume, consumeOne } from '../../redis/scripts.js'
 import type { Asker, Charge } from '../store.js'

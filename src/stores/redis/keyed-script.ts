@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers'
 import { Deadline, type Pending } from '../../core/clock.js'
 import { StoreError, shown } from '../../core/errors.js'
-import { getOrMake } from '../../core/get-or-make.js'
+import { getOrMake } from '../../core/maps.js'
 import type { ClientPort } from '../../redis/client.js'
 import type { Script } from '../../redis/script.js'
 import { GRACE_MS, TimelyScripts } from '../../redis/timely-scripts.js'

@@ -1,7 +1,6 @@
 import type { Clock } from '../../core/clock.js'
 import type { Verdict } from '../../core/decision.js'
 import { type Duration, parseDurationOrZero } from '../../core/duration.js'
-import { getOrMake } from '../../core/get-or-make.js'
 import type { Limit } from '../../core/limit.js'
 import { checkClock, checkFlag, checkInteger, checkOptions, checkText, type OptionNames } from '../../core/options.js'
 import type { OutageWarnings } from '../../core/warnings.js'
@@ -134,7 +133,7 @@ export class RedisStore implements Store {
   readonly #changes: Changes
   readonly #decided: (tag: number, nowMs: number) => void
   /** By tag: in a cluster each tag may be on another server. */
-  readonly #steps = new Map<number, ClockSteps>()
+  readonly #steps: ClockSteps[] = []
   readonly #kinds: BatchKinds
   readonly #resets: ResetChannel
   readonly #sharesResets: boolean
@@ -348,7 +347,8 @@ export class RedisStore implements Store {
 
   #stepsOf(tag: number): ClockSteps {
     const server = this.clock === undefined ? tag : 0
-    return getOrMake(this.#steps, server, () => new ClockSteps())
+    this.#steps[server] ??= new ClockSteps()
+    return this.#steps[server]
   }
 
   #nowOf(clock: Clock): string {

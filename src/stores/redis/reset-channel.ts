@@ -1,6 +1,6 @@
 import { LONGEST_TIMER_MS } from '../../core/clock.js'
 import { PolicyError } from '../../core/errors.js'
-import { getOrMake } from '../../core/get-or-make.js'
+import { getOrMake } from '../../core/maps.js'
 import { randomText } from '../../core/short-key.js'
 import { emitWarning } from '../../core/warnings.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'

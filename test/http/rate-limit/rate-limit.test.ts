@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import type { Decision } from '../../../src/core/decision.js'
-import { getOrMake } from '../../../src/core/get-or-make.js'
+import { getOrMake } from '../../../src/core/maps.js'
 import type { Framework } from '../../../src/http/framework.js'
 import type { HttpOptions } from '../../../src/http/rate-limit/options.js'
 import { Guard } from '../../../src/http/rate-limit/rate-limit.js'
