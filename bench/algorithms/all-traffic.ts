@@ -1,4 +1,4 @@
-import { algorithmOf, type State } from '../../src/algorithms/registry.js'
+import { measure, type State } from '../../src/algorithms/registry.js'
 import type { Limit } from '../../src/core/limit.js'
 import type { MostAllowed } from './most-allowed.js'
 
@@ -43,7 +43,7 @@ function continuations(limit: Limit, { state, allowed, leaving }: Course, at: nu
   const all = [course]
   for (;;) {
     // A multiple of the window, since a sliding counter's cells are.
-    const { verdict, next } = algorithmOf(limit.algorithm).measure(limit, course.state, 1000 * limit.windowMs + at, 1)
+    const { verdict, next } = measure(limit, course.state, 1000 * limit.windowMs + at, 1)
     if (!verdict.allowed) return all
     course = {
       // States may share data, but these situations develop differently.

@@ -1,6 +1,6 @@
 import type { Verdict } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
-import { newNote, type Receipt, type RefundNote } from './refund-note.js'
+import type { Receipt, RefundNote } from './refund-note.js'
 
 // A float quotient may round up to a whole number that it does not reach, so the result is checked by multiplication, which is exact
 // below 2⁵³. (The remainder operator would be exact too, but is ten times slower.)
@@ -37,6 +37,14 @@ export interface Retry {
   readonly afterMs: number
 }
 
+/** The layout of a state with a fixed count of numbers, so that a million keys fit in a few flat arrays. */
+export interface Row<State> {
+  /** Numbers per key. */
+  readonly width: number
+  read(cells: Float64Array, at: number): State
+  write(cells: Float64Array, at: number, state: State): void
+}
+
 /**
  * Everything that depends on the algorithm of a limit. The arithmetic changes the given state in place, which creates
  * no garbage. It reads no clock.
@@ -44,7 +52,9 @@ export interface Retry {
  * `nowMs` is whole milliseconds. A cost of 0 always fits and spends nothing. A time in the state after `nowMs` (the
  * clock ran back) becomes `nowMs`: this is the only change that a refusal may make to the counts.
  */
-export interface Arithmetic<State> {
+export interface Algorithm<State> {
+  /** Present if a state is a row of numbers. */
+  readonly row?: Row<State>
   /** Two letters for the algorithm in store keys, so that a limit starts anew when its algorithm changes. */
   readonly keySuffix: string
   /** The cost of a decision for Redis, in units of about 4 µs. */
@@ -101,83 +111,6 @@ export interface Arithmetic<State> {
    * increasing costs fit.
    */
   stateFrom(verdict: Verdict, retries: readonly Retry[], nowMs: number): State
-}
-
-/**
- * A verdict and the state after it: spent if allowed, else unchanged (except for corrections after the clock ran back);
- * undefined if nothing in the state counts.
- */
-interface Measurement<State> {
-  readonly verdict: Verdict
-  readonly next: State | undefined
-}
-
-/** The same arithmetic on copies: the given state does not change. `undefined` is the state of an unused key. */
-export interface Algorithm<State> {
-  /** The arithmetic that changes the given state, and all else that depends on the algorithm. */
-  readonly inPlace: Arithmetic<State>
-  measure(limit: Limit, state: State | undefined, nowMs: number, cost: number): Measurement<State>
-  spend(limit: Limit, state: State | undefined, nowMs: number, cost: number): State | undefined
-  refund(limit: Limit, state: State | undefined, nowMs: number, cost: number, note?: RefundNote): State | undefined
-  /** See `Arithmetic`. */
-  fitsAfterMs(
-    limit: Limit,
-    state: State | undefined,
-    nowMs: number,
-    ahead: number,
-    cost: number,
-    waits: boolean,
-  ): number
-}
-
-/** The layout of a state with a fixed count of numbers, so that a million keys fit in a few flat arrays. */
-export interface Row<State> {
-  /** Numbers per key. */
-  readonly width: number
-  read(cells: Float64Array, at: number): State
-  write(cells: Float64Array, at: number, state: State): void
-}
-
-/** An algorithm whose state is a row of numbers. */
-export interface RowAlgorithm<State> extends Algorithm<State> {
-  readonly row: Row<State>
-}
-
-export function algorithm<State>(inPlace: Arithmetic<State>): Algorithm<State> {
-  const own = (state: State | undefined): State => (state === undefined ? inPlace.fresh() : inPlace.copy(state))
-  return {
-    inPlace,
-
-    measure(limit, state, nowMs, cost) {
-      const next = own(state)
-      const verdict = inPlace.consume(limit, next, nowMs, cost)
-      const spent = verdict.allowed && cost > 0
-      const gone = state === undefined || inPlace.isOver?.(limit, next, nowMs)
-      return { verdict, next: gone && !spent ? undefined : next }
-    },
-
-    spend(limit, state, nowMs, cost) {
-      if (cost === 0) return state
-      const next = own(state)
-      inPlace.spend(limit, next, nowMs, cost)
-      return next
-    },
-
-    refund(limit, state, nowMs, cost, note = newNote()) {
-      if (state === undefined || inPlace.isOver?.(limit, state, nowMs)) return undefined
-      if (cost === 0) return state
-      const next = own(state)
-      inPlace.refund(limit, next, nowMs, cost, note)
-      return next
-    },
-
-    fitsAfterMs: (limit, state, nowMs, ahead, cost, waits) =>
-      inPlace.fitsAfterMs(limit, own(state), nowMs, ahead, cost, waits),
-  }
-}
-
-export function rowAlgorithm<State>(row: Row<State>, inPlace: Arithmetic<State>): RowAlgorithm<State> {
-  return { ...algorithm(inPlace), row }
 }
 
 /** `fitsAfterMs` where units above the quota take whole windows; `retryAfterMs` returns when up to a quota of units fits. */

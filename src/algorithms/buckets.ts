@@ -1,6 +1,6 @@
 import { type Verdict, verdictOf } from '../core/decision.js'
 import { type Limit, maxCostOf } from '../core/limit.js'
-import { type Arithmetic, ceilDiv, floorDiv, type RowAlgorithm, rowAlgorithm, toSmallInteger } from './algorithm.js'
+import { type Algorithm, ceilDiv, floorDiv, toSmallInteger } from './algorithm.js'
 import { type Gap, noteRefund, ownLeft, type Receipt, type RefundNote } from './refund-note.js'
 
 /**
@@ -25,9 +25,9 @@ function bucket({
   keySuffix,
   shapes,
   giveBack,
-}: Pick<Arithmetic<Bucket>, 'keySuffix' | 'shapes' | 'giveBack'>): RowAlgorithm<Bucket> {
-  return rowAlgorithm<Bucket>(
-    {
+}: Pick<Algorithm<Bucket>, 'keySuffix' | 'shapes' | 'giveBack'>): Algorithm<Bucket> {
+  return {
+    row: {
       width: 3,
       read: (cells, at) => ({ at: cells[at], level: cells[at + 1], capacity: cells[at + 2] }),
       write(cells, at, bucket) {
@@ -36,79 +36,78 @@ function bucket({
         cells[at + 2] = bucket.capacity
       },
     },
-    {
-      keySuffix,
-      redisWork: 1,
-      shapes,
-      notesResets: true,
-      needsRetries: false,
 
-      fresh: () => ({ at: 0, level: 0, capacity: 0 }),
-      copy: ({ at, level, capacity }) => ({ at, level, capacity }),
+    keySuffix,
+    redisWork: 1,
+    shapes,
+    notesResets: true,
+    needsRetries: false,
 
-      consume(limit, bucket, nowMs, cost) {
-        const level = levelAt(limit, bucket, nowMs)
-        const maxCost = maxCostOf(limit)
-        // The compared values never exceed burst × windowMs, which the policy keeps below 2⁵³; a sum of both sides could.
-        const over = level - (maxCost - cost) * limit.windowMs
-        if (cost > 0 && cost <= maxCost && over <= 0) {
-          setLevel(limit, bucket, nowMs, level + cost * limit.windowMs)
-          return verdict(limit, bucket.level, 0, shapes ? ceilDiv(level, limit.quota) : 0)
-        }
-        // The level stays as it is counted, so that refusals under limits that take turns do not round it up again and again.
-        if (bucket.at > nowMs) bucket.at = nowMs
-        if (cost === 0) return verdict(limit, level, 0, 0)
-        return verdict(limit, level, cost > maxCost ? Number.POSITIVE_INFINITY : ceilDiv(over, limit.quota), 0)
-      },
+    fresh: () => ({ at: 0, level: 0, capacity: 0 }),
+    copy: ({ at, level, capacity }) => ({ at, level, capacity }),
 
-      spend(limit, bucket, nowMs, cost) {
-        setLevel(limit, bucket, nowMs, levelBehind(limit, levelAt(limit, bucket, nowMs), cost))
-      },
-
-      // The newest units. What remains of the older ones goes on draining.
-      refund(limit, bucket, nowMs, cost, note) {
-        const level = levelAt(limit, bucket, nowMs)
-        setLevel(limit, bucket, nowMs, Math.max(0, level - cost * limit.windowMs))
-        if (level === 0) return
-        scaleNote(limit, note)
-        const left = leftOfCut(limit, note, nowMs)
-        note.left = Math.min(bucket.level, left)
-        noteRefund(note, nowMs, cost, left < Number.POSITIVE_INFINITY)
-      },
-
-      giveBack,
-
-      fitsAfterMs(limit, bucket, nowMs, ahead, cost, waits) {
-        const { quota, windowMs, burst } = limit
-        if (quota === 0 || cost > burst) return Number.POSITIVE_INFINITY
-        const level = levelAt(limit, bucket, nowMs)
-        const emptyAfterMs = (units: number) => ceilDiv(levelBehind(limit, level, units), quota)
-        if (shapes && waits) return emptyAfterMs(ahead)
-        const over = levelBehind(limit, level, ahead) - (burst - cost) * windowMs
-        const fitsMs = over > 0 ? ceilDiv(over, quota) : 0
-        return shapes && ahead > 0 ? Math.max(fitsMs, emptyAfterMs(ahead - 1)) : fitsMs
-      },
-
-      // A bucket that is empty in resetAfterMs has room for `cost` when the rest of the burst has yet to drain. The level is known only in
-      // whole ms of draining, so that rest must be a whole number of them too.
-      refusedAfterMs({ limit, resetAfterMs }, cost) {
-        const restMs = ((maxCostOf(limit) - cost) * limit.windowMs) / limit.quota
-        return Number.isInteger(restMs) ? resetAfterMs - restMs : undefined
-      },
-
-      // A bucket regains its oldest units first.
-      stillCounted: ({ quota, windowMs }, cost, leftMs) => Math.min(cost, Math.floor((leftMs * quota) / windowMs)),
-
-      // The moment when the bucket is empty, or when a cost fits, determines the level to less than a ms of draining.
-      stateFrom({ limit, resetAfterMs }, retries, nowMs) {
-        const maxCost = maxCostOf(limit)
-        const levels = retries
-          .filter(({ cost, afterMs }) => afterMs > 0 && cost <= maxCost)
-          .map(({ cost, afterMs }) => afterMs * limit.quota + (maxCost - cost) * limit.windowMs)
-        return { at: nowMs, level: Math.min(resetAfterMs * limit.quota, ...levels), capacity: capacityOf(limit) }
-      },
+    consume(limit, bucket, nowMs, cost) {
+      const level = levelAt(limit, bucket, nowMs)
+      const maxCost = maxCostOf(limit)
+      // The compared values never exceed burst × windowMs, which the policy keeps below 2⁵³; a sum of both sides could.
+      const over = level - (maxCost - cost) * limit.windowMs
+      if (cost > 0 && cost <= maxCost && over <= 0) {
+        setLevel(limit, bucket, nowMs, level + cost * limit.windowMs)
+        return verdict(limit, bucket.level, 0, shapes ? ceilDiv(level, limit.quota) : 0)
+      }
+      // The level stays as it is counted, so that refusals under limits that take turns do not round it up again and again.
+      if (bucket.at > nowMs) bucket.at = nowMs
+      if (cost === 0) return verdict(limit, level, 0, 0)
+      return verdict(limit, level, cost > maxCost ? Number.POSITIVE_INFINITY : ceilDiv(over, limit.quota), 0)
     },
-  )
+
+    spend(limit, bucket, nowMs, cost) {
+      setLevel(limit, bucket, nowMs, levelBehind(limit, levelAt(limit, bucket, nowMs), cost))
+    },
+
+    // The newest units. What remains of the older ones goes on draining.
+    refund(limit, bucket, nowMs, cost, note) {
+      const level = levelAt(limit, bucket, nowMs)
+      setLevel(limit, bucket, nowMs, Math.max(0, level - cost * limit.windowMs))
+      if (level === 0) return
+      scaleNote(limit, note)
+      const left = leftOfCut(limit, note, nowMs)
+      note.left = Math.min(bucket.level, left)
+      noteRefund(note, nowMs, cost, left < Number.POSITIVE_INFINITY)
+    },
+
+    giveBack,
+
+    fitsAfterMs(limit, bucket, nowMs, ahead, cost, waits) {
+      const { quota, windowMs, burst } = limit
+      if (quota === 0 || cost > burst) return Number.POSITIVE_INFINITY
+      const level = levelAt(limit, bucket, nowMs)
+      const emptyAfterMs = (units: number) => ceilDiv(levelBehind(limit, level, units), quota)
+      if (shapes && waits) return emptyAfterMs(ahead)
+      const over = levelBehind(limit, level, ahead) - (burst - cost) * windowMs
+      const fitsMs = over > 0 ? ceilDiv(over, quota) : 0
+      return shapes && ahead > 0 ? Math.max(fitsMs, emptyAfterMs(ahead - 1)) : fitsMs
+    },
+
+    // A bucket that is empty in resetAfterMs has room for `cost` when the rest of the burst has yet to drain. The level is known only in
+    // whole ms of draining, so that rest must be a whole number of them too.
+    refusedAfterMs({ limit, resetAfterMs }, cost) {
+      const restMs = ((maxCostOf(limit) - cost) * limit.windowMs) / limit.quota
+      return Number.isInteger(restMs) ? resetAfterMs - restMs : undefined
+    },
+
+    // A bucket regains its oldest units first.
+    stillCounted: ({ quota, windowMs }, cost, leftMs) => Math.min(cost, Math.floor((leftMs * quota) / windowMs)),
+
+    // The moment when the bucket is empty, or when a cost fits, determines the level to less than a ms of draining.
+    stateFrom({ limit, resetAfterMs }, retries, nowMs) {
+      const maxCost = maxCostOf(limit)
+      const levels = retries
+        .filter(({ cost, afterMs }) => afterMs > 0 && cost <= maxCost)
+        .map(({ cost, afterMs }) => afterMs * limit.quota + (maxCost - cost) * limit.windowMs)
+      return { at: nowMs, level: Math.min(resetAfterMs * limit.quota, ...levels), capacity: capacityOf(limit) }
+    },
+  }
 }
 
 /** How much of the units charged before the last refund or reset can still be given back, in units × ms. */

@@ -1,8 +1,9 @@
 import type { Verdict } from '../core/decision.js'
-import { type AlgorithmName, maxCostOf } from '../core/limit.js'
-import type { Algorithm, RowAlgorithm } from './algorithm.js'
+import { type AlgorithmName, type Limit, maxCostOf } from '../core/limit.js'
+import type { Algorithm } from './algorithm.js'
 import { leakyBucket, tokenBucket } from './buckets.js'
 import { fixedWindow } from './fixed-window.js'
+import { newNote, type RefundNote } from './refund-note.js'
 import { slidingCounter } from './sliding-counter.js'
 import { slidingWindow } from './sliding-window.js'
 
@@ -21,8 +22,52 @@ export function algorithmOf(name: AlgorithmName): Algorithm<State> {
   return ALGORITHMS[name]
 }
 
-export function isRowAlgorithm(algorithm: Algorithm<State>): algorithm is RowAlgorithm<State> {
-  return 'row' in algorithm
+// The arithmetic of a limit on copies: the given state does not change. `undefined` is the state of an unused key.
+
+/**
+ * The verdict on a cost and the state after it: spent if allowed, else unchanged (except for corrections after the clock ran back);
+ * undefined if nothing in the state counts.
+ */
+export function measure(
+  limit: Limit,
+  state: State | undefined,
+  nowMs: number,
+  cost: number,
+): { readonly verdict: Verdict; readonly next: State | undefined } {
+  const algorithm = algorithmOf(limit.algorithm)
+  const next = copyOf(algorithm, state)
+  const verdict = algorithm.consume(limit, next, nowMs, cost)
+  const spent = verdict.allowed && cost > 0
+  const gone = state === undefined || algorithm.isOver?.(limit, next, nowMs)
+  return { verdict, next: gone && !spent ? undefined : next }
+}
+
+/** Spends even what does not fit. */
+export function spend(limit: Limit, state: State | undefined, nowMs: number, cost: number): State | undefined {
+  if (cost === 0) return state
+  const algorithm = algorithmOf(limit.algorithm)
+  const next = copyOf(algorithm, state)
+  algorithm.spend(limit, next, nowMs, cost)
+  return next
+}
+
+export function refund(
+  limit: Limit,
+  state: State | undefined,
+  nowMs: number,
+  cost: number,
+  note: RefundNote = newNote(),
+): State | undefined {
+  const algorithm = algorithmOf(limit.algorithm)
+  if (state === undefined || algorithm.isOver?.(limit, state, nowMs)) return undefined
+  if (cost === 0) return state
+  const next = algorithm.copy(state)
+  algorithm.refund(limit, next, nowMs, cost, note)
+  return next
+}
+
+export function copyOf(algorithm: Algorithm<State>, state: State | undefined): State {
+  return state === undefined ? algorithm.fresh() : algorithm.copy(state)
 }
 
 /**
@@ -36,5 +81,5 @@ export function refusedAfter(verdict: Verdict, cost: number): number | undefined
   if (remaining >= cost) return 0
   // The full quota fits only when nothing is spent; a cost that fits no sooner than that fits at the same time as any larger cost.
   if (cost === maxCost || verdict.retryAfterMs === resetAfterMs) return resetAfterMs
-  return algorithmOf(limit.algorithm).inPlace.refusedAfterMs?.(verdict, cost)
+  return algorithmOf(limit.algorithm).refusedAfterMs?.(verdict, cost)
 }

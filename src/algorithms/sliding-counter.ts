@@ -1,6 +1,6 @@
 import { type Verdict, verdictOf } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
-import { ceilDiv, fitsAfterWindows, floorDiv, rowAlgorithm, toSmallInteger } from './algorithm.js'
+import { type Algorithm, ceilDiv, fitsAfterWindows, floorDiv, toSmallInteger } from './algorithm.js'
 import { noteRefund, ownLeft } from './refund-note.js'
 
 /** Units of the cell that began at `startedAt` (a multiple of the window) and of the one before it. */
@@ -14,8 +14,8 @@ interface CellPair {
  * Two counters: the previous cell counts in proportion to its overlap with the sliding window. Constant state, but an
  * estimate: it assumes that the previous cell's units came evenly.
  */
-export const slidingCounter = rowAlgorithm<CellPair>(
-  {
+export const slidingCounter: Algorithm<CellPair> = {
+  row: {
     width: 3,
     read: (cells, at) => ({ startedAt: cells[at], current: cells[at + 1], previous: cells[at + 2] }),
     write(cells, at, { startedAt, current, previous }) {
@@ -24,71 +24,70 @@ export const slidingCounter = rowAlgorithm<CellPair>(
       cells[at + 2] = previous
     },
   },
-  {
-    keySuffix: 'sc',
-    redisWork: 1,
-    shapes: false,
-    notesResets: true,
-    needsRetries: false,
 
-    fresh: () => ({ startedAt: Number.NEGATIVE_INFINITY, current: 0, previous: 0 }),
-    copy: ({ startedAt, current, previous }) => ({ startedAt, current, previous }),
+  keySuffix: 'sc',
+  redisWork: 1,
+  shapes: false,
+  notesResets: true,
+  needsRetries: false,
 
-    consume(limit, state, nowMs, cost) {
-      const pair = pairAt(limit, state, nowMs)
-      const overlapMs = pair.startedAt - nowMs + limit.windowMs
-      const room = limit.quota - cost - pair.current
-      if (cost > 0 && cost <= limit.quota && room >= 0 && pair.previous * overlapMs <= room * limit.windowMs) {
-        become(state, pair, pair.current + cost, pair.previous)
-        return verdict(limit, state, overlapMs, 0)
-      }
-      // Corrected where the clock ran back; else unchanged, because the clock may yet run back.
-      if (state.startedAt > pair.startedAt) become(state, pair, pair.current, pair.previous)
-      return verdict(limit, pair, overlapMs, cost === 0 ? 0 : retryAfter(limit, pair, overlapMs, cost))
-    },
+  fresh: () => ({ startedAt: Number.NEGATIVE_INFINITY, current: 0, previous: 0 }),
+  copy: ({ startedAt, current, previous }) => ({ startedAt, current, previous }),
 
-    spend(limit, state, nowMs, cost) {
-      const pair = pairAt(limit, state, nowMs)
+  consume(limit, state, nowMs, cost) {
+    const pair = pairAt(limit, state, nowMs)
+    const overlapMs = pair.startedAt - nowMs + limit.windowMs
+    const room = limit.quota - cost - pair.current
+    if (cost > 0 && cost <= limit.quota && room >= 0 && pair.previous * overlapMs <= room * limit.windowMs) {
       become(state, pair, pair.current + cost, pair.previous)
-    },
-
-    refund(limit, state, nowMs, cost, note) {
-      const pair = pairAt(limit, state, nowMs)
-      const fromCurrent = Math.min(cost, pair.current)
-      const fromPrevious = Math.min(cost - fromCurrent, pair.previous)
-      become(state, pair, pair.current - fromCurrent, pair.previous - fromPrevious)
-      noteRefund(note, nowMs, fromCurrent + fromPrevious, note.cutAt >= state.startedAt - limit.windowMs)
-    },
-
-    // From the cell of the charge: all units of one cell have the same weight at any time.
-    giveBack(limit, state, nowMs, units, receipt, note) {
-      const cell = cellOf(limit, receipt.chargedAt)
-      const nowCell = cellOf(limit, nowMs)
-      // The clock stepped back: the units of this cell may be counted in an earlier one by now.
-      if (cell > nowCell && state.startedAt <= nowCell) return
-      if (nowCell - cell > limit.windowMs) return
-      const isCurrent = cell === state.startedAt
-      if (!isCurrent && cell !== state.startedAt - limit.windowMs) return
-      const most = Math.min(units, ownLeft(receipt, note))
-      if (isCurrent) state.current -= Math.min(most, state.current)
-      else state.previous -= Math.min(most, state.previous)
-    },
-
-    fitsAfterMs(limit, state, nowMs, ahead, cost) {
-      const retryAfterMs = (units: number) => this.consume(limit, state, nowMs, units).retryAfterMs
-      return fitsAfterWindows(limit, ahead, cost, retryAfterMs)
-    },
-
-    stateFrom({ limit, remaining, resetAfterMs }, _, nowMs) {
-      const spent = limit.quota - remaining
-      const startedAt = cellOf(limit, nowMs)
-      // Something was spent in the current cell: assume that all of it was.
-      if (resetAfterMs > limit.windowMs) return { startedAt, current: spent, previous: 0 }
-      const current = Math.floor((spent * limit.windowMs) / resetAfterMs)
-      return { startedAt: startedAt - limit.windowMs, current, previous: 0 }
-    },
+      return verdict(limit, state, overlapMs, 0)
+    }
+    // Corrected where the clock ran back; else unchanged, because the clock may yet run back.
+    if (state.startedAt > pair.startedAt) become(state, pair, pair.current, pair.previous)
+    return verdict(limit, pair, overlapMs, cost === 0 ? 0 : retryAfter(limit, pair, overlapMs, cost))
   },
-)
+
+  spend(limit, state, nowMs, cost) {
+    const pair = pairAt(limit, state, nowMs)
+    become(state, pair, pair.current + cost, pair.previous)
+  },
+
+  refund(limit, state, nowMs, cost, note) {
+    const pair = pairAt(limit, state, nowMs)
+    const fromCurrent = Math.min(cost, pair.current)
+    const fromPrevious = Math.min(cost - fromCurrent, pair.previous)
+    become(state, pair, pair.current - fromCurrent, pair.previous - fromPrevious)
+    noteRefund(note, nowMs, fromCurrent + fromPrevious, note.cutAt >= state.startedAt - limit.windowMs)
+  },
+
+  // From the cell of the charge: all units of one cell have the same weight at any time.
+  giveBack(limit, state, nowMs, units, receipt, note) {
+    const cell = cellOf(limit, receipt.chargedAt)
+    const nowCell = cellOf(limit, nowMs)
+    // The clock stepped back: the units of this cell may be counted in an earlier one by now.
+    if (cell > nowCell && state.startedAt <= nowCell) return
+    if (nowCell - cell > limit.windowMs) return
+    const isCurrent = cell === state.startedAt
+    if (!isCurrent && cell !== state.startedAt - limit.windowMs) return
+    const most = Math.min(units, ownLeft(receipt, note))
+    if (isCurrent) state.current -= Math.min(most, state.current)
+    else state.previous -= Math.min(most, state.previous)
+  },
+
+  fitsAfterMs(limit, state, nowMs, ahead, cost) {
+    const retryAfterMs = (units: number) => this.consume(limit, state, nowMs, units).retryAfterMs
+    return fitsAfterWindows(limit, ahead, cost, retryAfterMs)
+  },
+
+  stateFrom({ limit, remaining, resetAfterMs }, _, nowMs) {
+    const spent = limit.quota - remaining
+    const startedAt = cellOf(limit, nowMs)
+    // Something was spent in the current cell: assume that all of it was.
+    if (resetAfterMs > limit.windowMs) return { startedAt, current: spent, previous: 0 }
+    const current = Math.floor((spent * limit.windowMs) / resetAfterMs)
+    return { startedAt: startedAt - limit.windowMs, current, previous: 0 }
+  },
+}
 
 /** The start of the cell of a moment. */
 function cellOf({ windowMs }: Limit, atMs: number): number {

@@ -1,6 +1,6 @@
 import { type Verdict, verdictOf } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
-import { type Algorithm, algorithm, fitsAfterWindows, toSmallInteger } from './algorithm.js'
+import { type Algorithm, fitsAfterWindows, toSmallInteger } from './algorithm.js'
 
 /**
  * A log of what was spent and when. Entry i: by `entries[2i]` ms a total of `entries[2i + 1]` units had been spent.
@@ -22,7 +22,7 @@ interface SpendLog {
  * Exact: at most `quota` units in any span of one window, because every unit is free again exactly one window after it was
  * spent. State grows with the number of distinct milliseconds in which something was spent.
  */
-export const slidingWindow: Algorithm<SpendLog> = algorithm<SpendLog>({
+export const slidingWindow: Algorithm<SpendLog> = {
   keySuffix: 'sw',
   redisWork: 2,
   shapes: false,
@@ -89,7 +89,7 @@ export const slidingWindow: Algorithm<SpendLog> = algorithm<SpendLog>({
     }
     return log
   },
-})
+}
 
 /**
  * The number of entries that a settlement may rewrite in Redis, where it blocks other clients. If a log has more on either side of the

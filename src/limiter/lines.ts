@@ -41,9 +41,14 @@ export class LimiterLines {
    * Waits for a turn, as documented at `RateLimiter.acquire`. While the store fails, the waiter keeps its place in the store's line, and the failure policy
    * may serve it meanwhile.
    */
-  async wait(decider: Decider, key: LimiterKey, cost: number, patience: Patience): Promise<Decision> {
+  async wait(
+    decider: Decider,
+    key: LimiterKey,
+    charges: readonly Charge[],
+    cost: number,
+    patience: Patience,
+  ): Promise<Decision> {
     const askedAt = performance.now()
-    const charges = decider.chargesOf(key)
     const fails = this.#onStoreFailure === 'closed'
     const left = () => Math.max(0, patience.timeoutMs - (performance.now() - askedAt))
     const outage = fails

@@ -49,19 +49,6 @@ export interface RateLimiterOptions {
 /** Returns the policy for a key. */
 export type PolicyFunction = (key: string) => PolicyInput
 
-/** The options, checked and with their defaults. */
-interface LimiterSettings {
-  readonly policy: Policy | PolicyFunction
-  readonly store: Store | HitStore | CallbackHitStore | undefined
-  readonly name: string
-  readonly deadlineMs: number
-  readonly onStoreFailure: StoreFailure
-  readonly localShare: number
-  readonly denyCacheKeys: number
-  readonly shadow: boolean
-  readonly observer: Observer | undefined
-}
-
 export const LIMITER_OPTIONS: OptionNames<RateLimiterOptions> = {
   policy: true,
   store: true,
@@ -75,8 +62,8 @@ export const LIMITER_OPTIONS: OptionNames<RateLimiterOptions> = {
 }
 const FAILURES: readonly unknown[] = ['local', 'open', 'closed']
 
-/** Checks the options of a `RateLimiter`; throws `PolicyError`. */
-export function parseLimiterOptions(options: RateLimiterOptions): LimiterSettings {
+/** The options of a `RateLimiter`, checked and with their defaults. Throws `PolicyError`. */
+export function parseLimiterOptions(options: RateLimiterOptions) {
   checkOptions('RateLimiter', options, LIMITER_OPTIONS, '{ policy: "100/1m" }')
   const {
     store,

@@ -151,7 +151,7 @@ export class RateLimiter {
       patience.signal?.throwIfAborted()
       if (cost === 0 || this.#shadow) return decider.consume(key, cost)
       for (const { limit } of charges) if (cost > maxCostOf(limit)) throw neverFits(cost, limit)
-      const decision = await this.#lines.wait(decider, key, cost, patience)
+      const decision = await this.#lines.wait(decider, key, charges, cost, patience)
       notifyDecided(this.#observer, decision, this.#name)
       return decision
     })

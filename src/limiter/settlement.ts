@@ -207,5 +207,5 @@ function stillCounted(verdict: Verdict, cost: number, elapsedMs: number): number
   const { limit, resetAfterMs } = verdict
   const leftMs = resetAfterMs - elapsedMs
   if (leftMs <= 0) return 0
-  return algorithmOf(limit.algorithm).inPlace.stillCounted?.(limit, cost, leftMs) ?? cost
+  return algorithmOf(limit.algorithm).stillCounted?.(limit, cost, leftMs) ?? cost
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
-import { slidingWindow } from '../../src/algorithms/sliding-window.js'
+import { measure, refund } from '../../src/algorithms/registry.js'
 import { type Limit, parseLimit } from '../../src/core/limit.js'
 import { forRandom, Run } from '../support/run.js'
 import { randomCost, randomPause } from '../support/scenario.js'
@@ -98,8 +98,8 @@ describe('sliding-window', () => {
       const before = look()
       for (let i = 0; i < 5; i++) {
         const measuredAt = now + random.integer(-300, 300)
-        slidingWindow.measure(limit, state as never, measuredAt, randomCost(limit, random))
-        slidingWindow.refund(limit, state as never, measuredAt, randomCost(limit, random))
+        measure(limit, state as never, measuredAt, randomCost(limit, random))
+        refund(limit, state as never, measuredAt, randomCost(limit, random))
       }
       expect(look()).toEqual(before)
     }))

@@ -1,6 +1,5 @@
 import fc from 'fast-check'
-import type { State } from '../../src/algorithms/registry.js'
-import { algorithmOf } from '../../src/algorithms/registry.js'
+import { measure, refund, type State } from '../../src/algorithms/registry.js'
 import type { Verdict } from '../../src/core/decision.js'
 import type { Limit } from '../../src/core/limit.js'
 import { ofCases } from './cases.js'
@@ -31,18 +30,18 @@ export class Run {
   constructor(public limit: Limit) {}
 
   consume(nowMs: number, cost: number): Verdict {
-    const { verdict, next } = algorithmOf(this.limit.algorithm).measure(this.limit, this.state, nowMs, cost)
+    const { verdict, next } = measure(this.limit, this.state, nowMs, cost)
     this.state = next
     if (verdict.allowed && cost > 0) this.admitted.push({ at: nowMs, cost, delayMs: verdict.delayMs })
     return verdict
   }
 
   peek(nowMs: number, cost: number): Verdict {
-    return algorithmOf(this.limit.algorithm).measure(this.limit, this.state, nowMs, cost).verdict
+    return measure(this.limit, this.state, nowMs, cost).verdict
   }
 
   refund(nowMs: number, cost: number): void {
-    this.state = algorithmOf(this.limit.algorithm).refund(this.limit, this.state, nowMs, cost)
+    this.state = refund(this.limit, this.state, nowMs, cost)
   }
 
   /** So many requests from `startMs` on; the time of the last. */

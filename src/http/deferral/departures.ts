@@ -248,7 +248,7 @@ export class Departures {
   ): Promise<Retry[][]> {
     const most = Math.max(
       ...stands.map(({ limit, resetAfterMs }, i) => {
-        const { needsRetries } = algorithmOf(limit.algorithm).inPlace
+        const { needsRetries } = algorithmOf(limit.algorithm)
         return needsRetries && first[i].retryAfterMs !== resetAfterMs ? Math.floor(limit.quota / cost) : 1
       }),
     )

@@ -1,5 +1,5 @@
 import type { Retry } from '../../algorithms/algorithm.js'
-import { algorithmOf, type State } from '../../algorithms/registry.js'
+import { algorithmOf, measure, type State, spend } from '../../algorithms/registry.js'
 import type { Verdict } from '../../core/decision.js'
 import type { Limit } from '../../core/limit.js'
 
@@ -60,7 +60,6 @@ export class LimitSchedule {
    * the next moment worth trying, which is Infinity if the cost can never fit.
    */
   fit(at: number, cost: number): Fit {
-    const { measure, spend } = algorithmOf(this.#limit.algorithm)
     let state = this.#state
     let next = this.#spent
     for (; next < this.#departures.length && this.#departures[next].at <= at; next++) {
@@ -99,7 +98,6 @@ export class LimitSchedule {
 
   /** How long the schedule matters: until the last message is due and its limit is as if never used, in ms from now. */
   lifetimeMs(nowMs: number): number {
-    const { spend, measure } = algorithmOf(this.#limit.algorithm)
     let state = this.#state
     let lastAt = nowMs
     let lastDueAt = nowMs
@@ -114,8 +112,8 @@ export class LimitSchedule {
 
   /** JSON-compatible. Departures whose units are spent omit `at`, so that they are not spent twice. */
   toJSON(): StoredSchedule {
-    const { inPlace } = algorithmOf(this.#limit.algorithm)
-    const state = this.#state && (inPlace.compact?.(this.#state) ?? this.#state)
+    const algorithm = algorithmOf(this.#limit.algorithm)
+    const state = this.#state && (algorithm.compact?.(this.#state) ?? this.#state)
     return {
       state: state ?? null,
       departures: this.#departures.map(({ at, dueAt, cost }, i) => [at, dueAt, i < this.#spent ? 0 : cost]),
@@ -128,7 +126,7 @@ export class LimitSchedule {
   }
 
   #spend(at: number, cost: number): void {
-    this.#state = algorithmOf(this.#limit.algorithm).spend(this.#limit, this.#state, at, cost)
+    this.#state = spend(this.#limit, this.#state, at, cost)
   }
 }
 
@@ -138,7 +136,7 @@ export class LimitSchedule {
  */
 export function stateOf(standing: Verdict, retries: readonly Retry[], nowMs: number): State | undefined {
   if (standing.resetAfterMs === 0) return undefined
-  return algorithmOf(standing.limit.algorithm).inPlace.stateFrom(standing, retries, nowMs)
+  return algorithmOf(standing.limit.algorithm).stateFrom(standing, retries, nowMs)
 }
 
 /** The earliest moment from `fromMs` on at which every schedule has room for the cost; Infinity if there is none. */

@@ -1,5 +1,5 @@
 import { resetNote } from '../../algorithms/refund-note.js'
-import type { State } from '../../algorithms/registry.js'
+import { copyOf, measure, refund, type State, spend } from '../../algorithms/registry.js'
 import { type Clock, systemClock } from '../../core/clock.js'
 import { blockedVerdict, type Verdict } from '../../core/decision.js'
 import { countedSpan, type Limit } from '../../core/limit.js'
@@ -120,7 +120,7 @@ export class MemoryStore implements Store, DecisionTime {
       const { notes } = table
       const note = notes.of(key, nowMs)
       const { slot, state } = this.#find(charge)
-      const next = table.algorithm.refund(limit, state, nowMs, cost, note)
+      const next = refund(limit, state, nowMs, cost, note)
       if (next !== undefined) this.#write(charge, table, slot, next)
       notes.keep(key, note, limit, nowMs)
     }
@@ -137,7 +137,7 @@ export class MemoryStore implements Store, DecisionTime {
       const { notes } = table
       const note = notes.of(key, nowMs)
       // In place, because a log may be long.
-      table.algorithm.inPlace.giveBack(limit, state, nowMs, units, receipt, note)
+      table.algorithm.giveBack(limit, state, nowMs, units, receipt, note)
       table.correct(slot, state)
       notes.keep(key, note, limit, nowMs)
     }
@@ -194,7 +194,7 @@ export class MemoryStore implements Store, DecisionTime {
       const { slot, verdict } = this.#measure(charge, nowMs, 0)
       const isUsed = limit.quota > 0 ? verdict.resetAfterMs > 0 : slot !== undefined
       this.#sweeper.remove(table, key)
-      if (isUsed && table.algorithm.inPlace.notesResets) table.notes.keep(key, resetNote(nowMs), limit, nowMs)
+      if (isUsed && table.algorithm.notesResets) table.notes.keep(key, resetNote(nowMs), limit, nowMs)
     }
   }
 
@@ -303,18 +303,17 @@ export class MemoryStore implements Store, DecisionTime {
 
   #fitsAfterMs(charge: Charge, nowMs: number, ahead: number, cost: number, waits: boolean): number {
     const { table, state } = this.#find(charge)
-    return table.algorithm.fitsAfterMs(charge.limit, state, nowMs, ahead, cost, waits)
+    const { algorithm } = table
+    return algorithm.fitsAfterMs(charge.limit, copyOf(algorithm, state), nowMs, ahead, cost, waits)
   }
 
   #measure(charge: Charge, nowMs: number, cost: number): Measured {
     const { table, slot, state } = this.#find(charge)
-    const measured = table.algorithm.measure(charge.limit, state, nowMs, cost)
+    const measured = measure(charge.limit, state, nowMs, cost)
     const blockedMs = table.blocks === undefined ? 0 : table.blocks.remainingMs(charge.key, nowMs)
     if (blockedMs === 0) return { table, slot, verdict: measured.verdict, next: measured.next }
     // Nothing is spent: the present verdict, with the longer of the two waits.
-    const { verdict, next } = measured.verdict.allowed
-      ? table.algorithm.measure(charge.limit, state, nowMs, 0)
-      : measured
+    const { verdict, next } = measured.verdict.allowed ? measure(charge.limit, state, nowMs, 0) : measured
     return { table, slot, verdict: blockedVerdict(verdict, blockedMs), next }
   }
 
@@ -337,7 +336,7 @@ export class MemoryStore implements Store, DecisionTime {
   /** Spends even what does not fit. */
   #spend(charge: Charge, nowMs: number, cost: number): void {
     const { table, slot, state } = this.#find(charge)
-    const next = table.algorithm.spend(charge.limit, state, nowMs, cost)
+    const next = spend(charge.limit, state, nowMs, cost)
     if (next !== undefined) this.#write(charge, table, slot, next)
   }
 

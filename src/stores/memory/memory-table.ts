@@ -1,6 +1,6 @@
-import type { Algorithm, Arithmetic, Row, RowAlgorithm } from '../../algorithms/algorithm.js'
+import type { Algorithm, Row } from '../../algorithms/algorithm.js'
 import { newNote, type RefundNote } from '../../algorithms/refund-note.js'
-import { algorithmOf, isRowAlgorithm, type State } from '../../algorithms/registry.js'
+import { algorithmOf, measure, type State } from '../../algorithms/registry.js'
 import type { Verdict } from '../../core/decision.js'
 import { type AlgorithmName, fillMsOf, type Limit } from '../../core/limit.js'
 import { ownCopy, shortKey } from '../../core/short-key.js'
@@ -159,7 +159,8 @@ export class MemoryTable extends SweptKeys {
   ) {
     super()
     this.algorithm = algorithmOf(algorithm)
-    this.#column = isRowAlgorithm(this.algorithm) ? new RowColumn(this.algorithm) : new ObjectColumn(this.algorithm)
+    const { row } = this.algorithm
+    this.#column = row === undefined ? new ObjectColumn(this.algorithm) : new RowColumn(this.algorithm, row)
   }
 
   /** The settlement notes of this table's keys. */
@@ -234,11 +235,11 @@ export class MemoryTable extends SweptKeys {
   }
 
   lastsMs(slot: number, nowMs: number): number {
-    return this.algorithm.measure(this.limitOf(slot), this.read(slot), nowMs, 0).verdict.resetAfterMs
+    return measure(this.limitOf(slot), this.read(slot), nowMs, 0).verdict.resetAfterMs
   }
 
   deniedMs(kept: string, slot: number, nowMs: number): number {
-    const { retryAfterMs } = this.algorithm.measure(this.limitOf(slot), this.read(slot), nowMs, 1).verdict
+    const { retryAfterMs } = measure(this.limitOf(slot), this.read(slot), nowMs, 1).verdict
     return Math.max(retryAfterMs, this.blocks?.remainingMsOf(kept, nowMs) ?? 0)
   }
 
@@ -270,11 +271,11 @@ export class MemoryTable extends SweptKeys {
 class RowColumn implements Column {
   readonly #chunks: Float64Array[] = []
   readonly #row: Row<State>
-  readonly #arithmetic: Arithmetic<State>
+  readonly #algorithm: Algorithm<State>
 
-  constructor({ row, inPlace }: RowAlgorithm<State>) {
+  constructor(algorithm: Algorithm<State>, row: Row<State>) {
+    this.#algorithm = algorithm
     this.#row = row
-    this.#arithmetic = inPlace
   }
 
   read(slot: number): State {
@@ -292,7 +293,7 @@ class RowColumn implements Column {
     const cells = this.#chunks[slot >> CHUNK_BITS]
     const at = (slot & IN_CHUNK) * this.#row.width
     const state = this.#row.read(cells, at)
-    const verdict = this.#arithmetic.consume(limit, state, moment.decidedAt, cost)
+    const verdict = this.#algorithm.consume(limit, state, moment.decidedAt, cost)
     this.#row.write(cells, at, state)
     return verdict
   }
@@ -326,7 +327,7 @@ class ObjectColumn implements Column {
   }
 
   consume(slot: number, limit: Limit, moment: DecisionTime, cost: number): Verdict {
-    return this.algorithm.inPlace.consume(limit, this.#states[slot]!, moment.decidedAt, cost)
+    return this.algorithm.consume(limit, this.#states[slot]!, moment.decidedAt, cost)
   }
 
   clear(slot: number): void {

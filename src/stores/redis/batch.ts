@@ -37,7 +37,7 @@ export class BatchKind {
     this.limits = charges.map(({ limit }) => limit)
     this.#isLone = this.limits.length === 1
     this.script = this.#isLone ? consumeOne[scriptAlgorithmOf(this.limits[0])] : consume
-    const work = this.limits.reduce((sum, { algorithm }) => sum + algorithmOf(algorithm).inPlace.redisWork, 0)
+    const work = this.limits.reduce((sum, { algorithm }) => sum + algorithmOf(algorithm).redisWork, 0)
     this.most = Math.max(1, Math.floor(BATCH_WORK / work))
     const blockLists = charges.map(charge => keys.blockListOf(charge, tag))
     this.sharedKeys = [...blockLists, keys.waitingUnitsOf(charges, tag)]

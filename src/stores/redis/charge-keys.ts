@@ -91,7 +91,7 @@ export class ChargeKeys {
     }
     let suffix = suffixes.get(limiter)
     if (suffix === undefined) {
-      const kind = keySegment(`${algorithmOf(limit.algorithm).inPlace.keySuffix}${countedSpan(limit)}`)
+      const kind = keySegment(`${algorithmOf(limit.algorithm).keySuffix}${countedSpan(limit)}`)
       suffix = `:${keySegment(limiter ?? DEFAULT_LIMITER)}:${keySegment(limit.name)}:${kind}`
       suffixes.set(limiter, suffix)
       this.onNewLimit?.(limiter ?? DEFAULT_LIMITER, limit)

@@ -106,7 +106,7 @@ export class VerdictReader {
       const denial = { limit, allowed, remaining, retryAfterMs: Number.POSITIVE_INFINITY, resetAfterMs, delayMs: 0 }
       return retryAfterMs === -1 ? denial : { ...denial, retryAfterMs: -2 - retryAfterMs, blocked: true }
     }
-    const delayMs = algorithmOf(limit.algorithm).inPlace.shapes ? this.#number() : 0
+    const delayMs = algorithmOf(limit.algorithm).shapes ? this.#number() : 0
     return { limit, allowed, remaining: first, retryAfterMs: 0, resetAfterMs, delayMs }
   }
 
