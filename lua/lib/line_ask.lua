@@ -121,6 +121,15 @@ local function line_change(line, member, capacity, answer, joins, letter, waiter
   answer.waiting = answer.waiting + 1
 end
 
+-- Puts waiters into the line: a list of tickets and ids.
+local function line_enter(line, joins)
+  if #joins == 0 then return end
+  -- If other keys of the line were lost, the rest would be misread.
+  if not line.stored then redis.call('DEL', line.key, line.asks) end
+  line.stored = true
+  redis.call('ZADD', line.key, unpack(joins))
+end
+
 -- Also true if units are counted for an empty line: a walk corrects that.
 local function line_head_is_dead(line)
   if line.units == 0 then return false end
@@ -177,18 +186,16 @@ local function line_ask(line, record, replaced, first, capacity, life)
   for letter, waiter, old_ticket, grant_or_timeout in string.gmatch(ARGV[first + 5], LINE_CHANGE) do
     if letter == 'j' and not has_joins then
       has_joins = true
-      -- A process sends leaving waiters first: they are removed by now. If the head's member is dead, its waiters go before newcomers are measured behind them.
+      -- A process sends its other changes first: those that leave are gone by now, and those that exchange a late grant are back in their places, so that no
+      -- walk passes over them. If the head's member is dead, its waiters go before newcomers are measured behind them.
+      line_enter(line, joins)
+      joins = {}
       if line_head_is_dead(line) then line_walk(line, member, capacity, answer) end
     end
     line_change(line, member, capacity, answer, joins, letter, waiter, old_ticket, grant_or_timeout)
+    if first_waiter == '' and joins[2] then first_waiter = string.sub(joins[2], #member + 2) end
   end
-  if #joins > 0 then
-    -- If other keys of the line were lost, the rest would be misread.
-    if not line.stored then redis.call('DEL', line.key, line.asks) end
-    line.stored = true
-    redis.call('ZADD', line.key, unpack(joins))
-    if first_waiter == '' then first_waiter = string.sub(joins[2], #member + 2) end
-  end
+  line_enter(line, joins)
   if line.units > 0 then line_walk(line, member, capacity, answer) end
   if answer.waiting > 0 then
     if not answer.stopped and answer.next > 0 then

@@ -231,6 +231,18 @@ inline headHasPassed() {
   od
 }
 
+/* Nobody was granted in front of those that exchange a late grant in the same ask. */
+inline lateNotOvertaken(lates) {
+  found = 0; r = 0;
+  do
+  :: r < known ->
+    found = found | (lates & BIT(order[r]) & ~granted);
+    assert(!(found && (granted & BIT(order[r]))));  /* late_not_overtaken */
+    r++
+  :: else -> break
+  od
+}
+
 /* ---- ask ---- */
 /* Sets reply (CARRIED_OUT or UNKNOWN), granted, refused, next, age. late: how many numbers this ask is behind the client's last. */
 inline serve(p, g, first, late, joins, withTicket, leaves, lates, returns, ends, st) {
@@ -257,12 +269,6 @@ inline serve(p, g, first, late, joins, withTicket, leaves, lates, returns, ends,
 #endif
       assert(g == gen_[p] || record[MEMBER(p, 1 - g)] != OPEN); /* replaced_stays_out */
       inLine[g] = (MUTANT_WALK_BEFORE_LEAVES -> inLine[g] : inLine[g] & ~(leaves));
-      /* Waiters of dead members are removed before a newcomer is measured behind them. */
-      next = CHECK;
-      headHasPassed();
-      if :: found -> walk(mine, LINE(p)) :: else fi;
-      inLine[g] = inLine[g] & ~(leaves);
-      atFirst = next;
       v = 0;
       do
       :: v < NW ->
@@ -270,11 +276,24 @@ inline serve(p, g, first, late, joins, withTicket, leaves, lates, returns, ends,
 #ifdef SEMAPHORE
         if :: (ends) & BIT(v) -> lease[v] = 0 :: else fi;
 #endif
+        v++
+      :: else -> break
+      od;
+      inLine[g] = inLine[g] | (MUTANT_LATE_AFTER_WALK -> 0 : lates);
+      /* Waiters of dead members are removed before a newcomer is measured behind them. */
+      next = CHECK;
+      headHasPassed();
+      if :: found -> walk(mine, LINE(p)); lateNotOvertaken(lates) :: else fi;
+      inLine[g] = inLine[g] & ~(leaves);
+      atFirst = next;
+      v = 0;
+      do
+      :: v < NW ->
         if :: (joins) & BIT(v) && !((withTicket) & BIT(v)) -> newTicket(v); tellEstimate(v); inLine[g] = inLine[g] | BIT(v) :: else fi;
         v++
       :: else -> break
       od;
-      inLine[g] = inLine[g] | (joins) | (lates);
+      inLine[g] = inLine[g] | (joins) | (MUTANT_LATE_AFTER_WALK -> lates : 0);
       walk(mine, LINE(p));
       next = (atFirst < next -> atFirst : next);
       assert(!(granted & (leaves)));               /* leaving_not_granted */
