@@ -191,10 +191,6 @@ export class GuardedStore implements LineGuard {
     return this.calls.mayAsk(this.#breakerOf(charge))
   }
 
-  checkAsked(charge: Charge): void {
-    if (!this.mayAsk(charge)) throw REFUSED
-  }
-
   refusal(charge: Charge): StoreError | undefined {
     return this.#breakerOf(charge).isOpen ? REFUSED : undefined
   }

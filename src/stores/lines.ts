@@ -32,8 +32,6 @@ export interface LineGuard {
   readonly deadlineMs: number
   /** Whether the charge's server may be asked now: while its breaker is open, only an occasional probe. */
   mayAsk(charge: Charge): boolean
-  /** Throws unless the charge's server may be asked. */
-  checkAsked(charge: Charge): void
   /** The error while the breaker of the charge's server is open. */
   refusal(charge: Charge): StoreError | undefined
   /** The observer is told when a breaker of the store opens or closes; the caller holds it. */

@@ -49,7 +49,7 @@ export class RedisLines implements StoreLines {
   wait(charges: readonly Charge[], cost: number, patience: Patience, outage?: Outage): Promise<Turn> | undefined {
     const server = this.#store.lineOf(charges)
     if (server === undefined) return undefined
-    if (outage === undefined) this.#guard.checkAsked(charges[0])
+    if (outage === undefined && !this.#guard.mayAsk(charges[0])) throw this.#guard.refusal(charges[0])
     // One line in Redis may hold requests under different quotas; each `LimitLine` here has only one.
     const details = charges.map(({ limit }) => `${limit.quota} ${limit.windowMs} ${limit.burst}`).join(' ')
     const name = `${details}|${server.name}`
