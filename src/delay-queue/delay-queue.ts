@@ -91,7 +91,7 @@ export class DelayQueue<T = unknown> {
     const { fetcher, release } = holdFetcher(client, this.#commands, base, clock)
     this.#fetcher = fetcher
     this.#release = release
-    fetcher.watches.add(this.#watch)
+    if (this.#watch !== undefined) fetcher.watches.add(this.#watch)
     this.#context = { subject: this.#subject, fetcher, backoffMs, watch: this.#watch }
   }
 
@@ -237,7 +237,7 @@ export class DelayQueue<T = unknown> {
   }
 
   async #close(): Promise<void> {
-    this.#fetcher.watches.delete(this.#watch)
+    if (this.#watch !== undefined) this.#fetcher.watches.delete(this.#watch)
     this.#watch?.close()
     for (const receiving of this.#receiving) receiving.end()
     await Promise.all([...this.#consumers].map(consumer => consumer.close()))

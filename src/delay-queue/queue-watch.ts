@@ -80,21 +80,11 @@ export class QueueWatch {
 }
 
 /** The watches of all queue objects with the same queue in this process. */
-export class QueueWatches {
-  readonly #watches = new Set<QueueWatch>()
-
-  add(watch: QueueWatch | undefined): void {
-    if (watch !== undefined) this.#watches.add(watch)
-  }
-
-  delete(watch: QueueWatch | undefined): void {
-    if (watch !== undefined) this.#watches.delete(watch)
-  }
-
+export class QueueWatches extends Set<QueueWatch> {
   /** `count` messages became dead letters because their last visibility ended: reports them once to each observer. */
   buried(count: number): void {
     if (count === 0) return
-    const watches = new Map([...this.#watches].map(watch => [watch.observer, watch]))
+    const watches = new Map([...this].map(watch => [watch.observer, watch]))
     for (const watch of watches.values()) {
       for (let i = 0; i < count; i++) watch.settled('dead', 0)
     }

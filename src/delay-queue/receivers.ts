@@ -19,42 +19,22 @@ export interface MessageReceiver {
 }
 
 /** All consumers and `receive` calls of this process for one queue. */
-export class Receivers {
-  readonly #receivers = new Set<MessageReceiver>()
-
-  get size(): number {
-    return this.#receivers.size
-  }
-
-  add(receiver: MessageReceiver): void {
-    this.#receivers.add(receiver)
-  }
-
-  delete(receiver: MessageReceiver): void {
-    this.#receivers.delete(receiver)
-  }
-
-  [Symbol.iterator](): Iterator<MessageReceiver> {
-    return this.#receivers.values()
-  }
-
+export class Receivers extends Set<MessageReceiver> {
   hasRoom(): boolean {
-    for (const receiver of this.#receivers) if (receiver.room() > 0) return true
+    for (const receiver of this) if (receiver.room() > 0) return true
     return false
   }
 
   /** True if one of them stays to take messages that are due later. */
   stay(): boolean {
-    for (const receiver of this.#receivers) if (receiver.stays) return true
+    for (const receiver of this) if (receiver.stays) return true
     return false
   }
 
   /** A receiver for each message to ask for, at most `most`. They take turns, so that one with much room leaves some to the others. */
   wants(most: number): MessageReceiver[] {
     const wants: MessageReceiver[] = []
-    let open = [...this.#receivers]
-      .map(receiver => ({ receiver, room: receiver.room() }))
-      .filter(({ room }) => room > 0)
+    let open = [...this].map(receiver => ({ receiver, room: receiver.room() })).filter(({ room }) => room > 0)
     while (open.length > 0 && wants.length < most) {
       for (const each of open) {
         if (wants.length >= most) break
