@@ -52,8 +52,8 @@ async function withdrawn(limiter: RateLimiter, key: string): Promise<void> {
 }
 
 describe('a waiter', () => {
-  test('does not wake the others: 30 on 20/1s cost at most two script calls each, in order, and one that gives up frees its place', async () => {
-    const limiter = limiterOf('20/1s token-bucket burst=1')
+  test('does not wake the others: 30 on 20 per second cost at most two script calls each, in order, and one that gives up frees its place', async () => {
+    const limiter = limiterOf('200/10s token-bucket burst=1')
     // The server learns the scripts.
     await limiterOf('1/1s').acquire('other', { timeout: 0 })
     await expect(withdrawn(limiterOf('1/1h'), 'another')).rejects.toThrow('withdrawn')
@@ -396,7 +396,7 @@ class Acquirer {
 }
 
 test('two processes stand in one line, and one that is killed while it waits delays those behind by at most its own turn or a second, once', async () => {
-  const policy = '20/1s token-bucket burst=1'
+  const policy = '200/10s token-bucket burst=1'
   const [one, two] = [new Acquirer(10, policy), new Acquirer(10, policy)]
   try {
     await Promise.all([one.has('ready'), two.has('ready')])
