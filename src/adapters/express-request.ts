@@ -10,13 +10,15 @@ const EXTENDED = new WeakSet<object>()
 
 /** Stores a decision on a request, as `req.rateLimit`; the drop-in for express-rate-limit stores its own object there. */
 export function leaveDecision(req: Request, decision: object): void {
-  if (isExtended(req) && req.rawHeaders) Kept.setValue(req.rawHeaders, NAME, decision)
+  if (isExtended(req) && req.rawHeaders) RequestValues.setValue(req.rawHeaders, NAME, decision)
   else leaveOnRequest(req, NAME, decision)
 }
 
 /** The decision stored on a request, or a value that others stored there. */
 export function decisionOn(req: Request): Decision | undefined {
-  return isExtended(req) && req.rawHeaders ? (Kept.decision(req.rawHeaders) as Decision | undefined) : req.rateLimit
+  return isExtended(req) && req.rawHeaders
+    ? (RequestValues.decision(req.rawHeaders) as Decision | undefined)
+    : req.rateLimit
 }
 
 /** Stores a value on a request, as a property of that name. */
@@ -32,7 +34,7 @@ export function leaveOnRequest(req: Request, name: string, value: unknown): void
  * It is also the cheapest place. Express changes the prototype of each request and response; V8 adds a property to such an object
  * so slowly that it would be the most expensive part of the whole decision.
  */
-class Kept extends ExistingObject {
+class RequestValues extends ExistingObject {
   #decision: unknown
   #others: Map<string, unknown> | undefined
 
@@ -41,12 +43,12 @@ class Kept extends ExistingObject {
   }
 
   static value(holder: object, name: string): unknown {
-    if (name === NAME) return Kept.decision(holder)
+    if (name === NAME) return RequestValues.decision(holder)
     return #others in holder ? holder.#others?.get(name) : undefined
   }
 
   static setValue(holder: object, name: string, value: unknown): void {
-    const kept = Kept.#on(holder)
+    const kept = RequestValues.#on(holder)
     if (name === NAME) kept.#decision = value
     else {
       kept.#others ??= new Map()
@@ -54,8 +56,8 @@ class Kept extends ExistingObject {
     }
   }
 
-  static #on(holder: object): Kept {
-    return #decision in holder ? holder : (new Kept(holder) as Kept)
+  static #on(holder: object): RequestValues {
+    return #decision in holder ? holder : (new RequestValues(holder) as RequestValues)
   }
 }
 
@@ -100,10 +102,10 @@ function define(shared: object, name: string): void {
     configurable: true,
     enumerable: true,
     get(this: Request) {
-      return this.rawHeaders ? Kept.value(this.rawHeaders, name) : undefined
+      return this.rawHeaders ? RequestValues.value(this.rawHeaders, name) : undefined
     },
     set(this: Request, value: unknown) {
-      if (this.rawHeaders) Kept.setValue(this.rawHeaders, name, value)
+      if (this.rawHeaders) RequestValues.setValue(this.rawHeaders, name, value)
       else Object.defineProperty(this, name, { value, writable: true, enumerable: true, configurable: true })
     },
   })

@@ -8,7 +8,7 @@ import { admit, type Delivery, type Framework, type Gate, toNodeResponse } from 
 import { checkCaller } from '../http/mounting.js'
 import { watchResponse } from '../http/node-response.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
-import { Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
+import { type LimiterAccess, RateLimitGate } from '../http/rate-limit/rate-limit.js'
 import { ShedGate, type ShedOptions } from '../http/shed.js'
 import { decisionOn, leaveDecision, trustOf } from './express-request.js'
 
@@ -28,15 +28,15 @@ declare global {
 export interface RateLimitOptions extends HttpOptions<Request, Response> {}
 
 /** The middleware that `rateLimit` returns, with its limiter. */
-export interface RateLimit extends Limiters {
+export interface RateLimit extends LimiterAccess {
   /** Decides the request, then passes it on, lets it wait, defers it or refuses it. */
   (req: Request, res: Response, next: NextFunction): void
 }
 
 /** Middleware for Express 4 and 5. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
 export function rateLimit(options: RateLimitOptions = {}): RateLimit {
-  const guard = new Guard(options, express)
-  return guard.equip(middlewareOf(guard, 'rateLimit'))
+  const gate = new RateLimitGate(options, express)
+  return gate.equip(middlewareOf(gate, 'rateLimit'))
 }
 
 /** The options of `concurrencyLimit`. Their functions receive `(req, res)`. */

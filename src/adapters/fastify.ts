@@ -10,7 +10,7 @@ import type { ConcurrencyOptions } from '../http/concurrency/options.js'
 import { admit, type Delivered, type Gate, PASS } from '../http/framework.js'
 import { checkCaller } from '../http/mounting.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
-import { Guard } from '../http/rate-limit/rate-limit.js'
+import { RateLimitGate } from '../http/rate-limit/rate-limit.js'
 import { routeOptions } from '../http/rate-limit/settings.js'
 import { ShedGate, type ShedOptions as ShedGateOptions } from '../http/shed.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
@@ -68,10 +68,10 @@ export const rateLimit: FastifyPluginCallback<RateLimitOptions> = plugin('rateLi
   const framework = frameworkOf()
   // One for all routes, so that routes with the same name count together.
   if (all.limiter === undefined) all.store ??= new MemoryStore()
-  const everywhere = global ? new Guard(all, framework) : undefined
-  const guards = new WeakMap<object, Guard<FastifyRequest, FastifyReply>>()
-  const guardOf = (config: object, own: RouteOptions) => {
-    return getOrMake(guards, config, () => new Guard(routeOptions(all, own, routeName(config)), framework))
+  const everywhere = global ? new RateLimitGate(all, framework) : undefined
+  const gates = new WeakMap<object, RateLimitGate<FastifyRequest, FastifyReply>>()
+  const gateOf = (config: object, own: RouteOptions) => {
+    return getOrMake(gates, config, () => new RateLimitGate(routeOptions(all, own, routeName(config)), framework))
   }
   const limit: Limit = {
     hook,
@@ -80,7 +80,7 @@ export const rateLimit: FastifyPluginCallback<RateLimitOptions> = plugin('rateLi
       const own = config?.rateLimit
       if (own === false) return PASS
       if (own !== undefined && getOrMake(NEAREST, config, () => nearestTo(request.server)) === limit) {
-        return guardOf(config, own).answer(request, reply)
+        return gateOf(config, own).answer(request, reply)
       }
       return everywhere === undefined ? PASS : everywhere.answer(request, reply)
     },
@@ -88,7 +88,7 @@ export const rateLimit: FastifyPluginCallback<RateLimitOptions> = plugin('rateLi
   if (!PLUGINS.has(instance)) PLUGINS.set(instance, limit)
   // Routes declared earlier are examined at their first request.
   instance.addHook('onRoute', function ({ config, method, url }) {
-    if (config?.rateLimit && nearestTo(this) === limit) guardOf({ method, url }, config.rateLimit)
+    if (config?.rateLimit && nearestTo(this) === limit) gateOf({ method, url }, config.rateLimit)
   })
   if (!instance.hasRequestDecorator('rateLimit')) instance.decorateRequest('rateLimit', undefined)
   return limit

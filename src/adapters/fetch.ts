@@ -7,7 +7,7 @@ import { after, isPromise, type SyncOrAsync } from '../http/call-option.js'
 import { admit, type Delivery, type Framework } from '../http/framework.js'
 import { checkCaller } from '../http/mounting.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
-import { Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
+import { type LimiterAccess, RateLimitGate } from '../http/rate-limit/rate-limit.js'
 import type { Body } from '../http/refusal.js'
 import type { ResponseEnd } from '../http/response-watch.js'
 import { followResponse, forgetRequest, knownWatch, watchRequest } from '../http/web-response.js'
@@ -41,15 +41,15 @@ const WITHIN_MS = 30_000
 const NOBODY: Peer = {}
 
 /** The exchange of a request, stored in a private field of the request. */
-class Kept extends ExistingObject {
+class StoredExchange extends ExistingObject {
   #exchange: Exchange | undefined
 
   static exchange(request: Request): Exchange | undefined {
-    return #exchange in request ? (request as Kept).#exchange : undefined
+    return #exchange in request ? (request as StoredExchange).#exchange : undefined
   }
 
   static keep(request: Request, exchange: Exchange): void {
-    const kept = #exchange in request ? (request as Kept) : (new Kept(request) as Kept)
+    const kept = #exchange in request ? (request as StoredExchange) : (new StoredExchange(request) as StoredExchange)
     kept.#exchange = exchange
   }
 }
@@ -58,11 +58,11 @@ class Kept extends ExistingObject {
 class Exchange {
   /** The exchange of a request, for the next limiter; a new one if the request has been answered. */
   static begin(request: Request, peer: Peer = NOBODY): Exchange {
-    let exchange = Kept.exchange(request)
+    let exchange = StoredExchange.exchange(request)
     if (exchange === undefined || exchange.#isOver) {
       forgetRequest(request)
       exchange = new Exchange(request)
-      Kept.keep(request, exchange)
+      StoredExchange.keep(request, exchange)
     }
     exchange.peer = peer ?? NOBODY
     return exchange
@@ -70,7 +70,7 @@ class Exchange {
 
   /** The exchange of a request; of one that no limiter has seen yet: a new one. */
   static of(request: Request): Exchange {
-    return Kept.exchange(request) ?? Exchange.begin(request)
+    return StoredExchange.exchange(request) ?? Exchange.begin(request)
   }
 
   /** The response as sent; undefined until it is known. */
@@ -187,7 +187,7 @@ export type * from '../http/adapter-exports.js'
  */
 export interface RateLimitOptions<P extends Peer = Peer> extends Omit<HttpOptions<Request, P>, 'settle' | 'handler'> {
   /**
-   * The real cost of the request; integer ≥ 0. Called once, when the body of the response has been read to its end or cancelled. If nothing is read for 30 s, it is called
+   * Default: none. The real cost of the request; integer ≥ 0. Called once, when the body of the response has been read to its end or cancelled. If nothing is read for 30 s, it is called
    * then, with `end.ended` false; if `apply` is not called, 30 s after the decision, with `Response.error()`. In both cases at least 1 is charged regardless of its result.
    */
   settle?: (request: Request, response: Response, end: ResponseEnd) => number | Promise<number>
@@ -209,18 +209,18 @@ export interface RateLimited {
 }
 
 /** The function that `rateLimit` returns, with its limiter. */
-export interface RateLimit<P extends Peer = Peer> extends Limiters {
+export interface RateLimit<P extends Peer = Peer> extends LimiterAccess {
   /** Decides the request; a request that must wait is answered when its turn has come. Rejects if a function of the options fails. */
   (request: Request, peer: P): Promise<RateLimited>
 }
 
 /** A limiter for services that answer a `Request` with a `Response`. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
 export function rateLimit<P extends Peer = Peer>(options: RateLimitOptions<P> = {}): RateLimit<P> {
-  const guard = new Guard<Request, P>(ofExchanges(options), web)
+  const gate = new RateLimitGate<Request, P>(ofExchanges(options), web)
   const limited = async (request: Request, peer: P): Promise<RateLimited> => {
     const exchange = Exchange.begin(request, peer)
     const apply = (response: Response) => exchange.answer(response)
-    const admitted = admit(guard, web, request, peer)
+    const admitted = admit(gate, web, request, peer)
     const delivered = isPromise(admitted) ? await admitted : admitted
     const { decision } = exchange
     // This response is never read.
@@ -230,7 +230,7 @@ export function rateLimit<P extends Peer = Peer>(options: RateLimitOptions<P> = 
     return { decision, apply }
   }
   let isRight = false
-  return guard.equip((request: Request, peer: P, next?: unknown): Promise<RateLimited> => {
+  return gate.equip((request: Request, peer: P, next?: unknown): Promise<RateLimited> => {
     if (!isRight) {
       isRight = checkCaller('fetch', 'rateLimit', request, peer, next)
       if (!isRight) return undefined as never
@@ -239,7 +239,7 @@ export function rateLimit<P extends Peer = Peer>(options: RateLimitOptions<P> = 
   })
 }
 
-/** The options in the guard's format: a response is known later than its request, and is returned instead of written to. */
+/** The options in the format of the gate: a response is known later than its request, and is returned instead of written to. */
 function ofExchanges<P extends Peer>(options: RateLimitOptions<P>): HttpOptions<Request, P> {
   const { settle, handler } = options ?? {}
   const own: Pick<HttpOptions<Request, P>, 'settle' | 'handler'> = {}
@@ -251,7 +251,7 @@ function ofExchanges<P extends Peer>(options: RateLimitOptions<P>): HttpOptions<
       after(handler(request, peer, decision) as SyncOrAsync<unknown>, response => Exchange.of(request).word(response))
   }
   const given = options as HttpOptions<Request, P>
-  // The guard rejects a value that is not an options object.
+  // The gate rejects a value that is not an options object.
   return own.settle || own.handler ? { ...given, ...own } : given
 }
 

@@ -17,7 +17,7 @@ import type { Fields } from '../http/headers.js'
 import { checkCaller } from '../http/mounting.js'
 import { knownResponseWatch, type NodeResponse, watchResponse } from '../http/node-response.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
-import { Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
+import { type LimiterAccess, RateLimitGate } from '../http/rate-limit/rate-limit.js'
 import type { ResponseEnd, ResponseWatch } from '../http/response-watch.js'
 import { ShedGate, type ShedOptions } from '../http/shed.js'
 import { followResponse, knownWatch, watchRequest } from '../http/web-response.js'
@@ -176,22 +176,22 @@ declare module 'hono' {
  * `handler` returns the response. `settle` is called when the response has been passed to Node, or, on other runtimes, when its body has been read to its end or cancelled.
  */
 export interface RateLimitOptions extends HttpOptions<Context, Context> {
-  /** Returns the refusal instead of the default one: a response, like any Hono handler. Status and header fields are set on the context before, and the decision is stored there. */
+  /** Returns the refusal instead of the default one: a response, like `c => c.text('busy')`. Status and header fields are set on the context before, and the decision is stored there. */
   handler?: (c: Context, same: Context, decision: Decision) => Response | Promise<Response>
 }
 
 /** The middleware that `rateLimit` returns, with its limiter. */
-export interface RateLimit extends MiddlewareHandler, Limiters {}
+export interface RateLimit extends MiddlewareHandler, LimiterAccess {}
 
 /** Middleware for Hono 3.12 and 4. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
 export function rateLimit(options: RateLimitOptions = {}): RateLimit {
-  const guard = new Guard(looking(returning('rateLimit', options)), hono)
-  return guard.equip(middlewareOf(guard, 'rateLimit'))
+  const gate = new RateLimitGate(looking(returning('rateLimit', options)), hono)
+  return gate.equip(middlewareOf(gate, 'rateLimit'))
 }
 
 /** The options of `concurrencyLimit`: those of `spillway/express`. Their functions receive the context twice. */
 export interface ConcurrencyLimitOptions extends ConcurrencyOptions<Context, Context> {
-  /** Returns the refusal instead of the default one: a response, like any Hono handler. Status and Retry-After are set on the context before. */
+  /** Returns the refusal instead of the default one: a response, like `c => c.text('busy')`. Status and Retry-After are set on the context before. */
   handler?: (c: Context, same: Context) => Response | Promise<Response>
 }
 

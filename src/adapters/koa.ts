@@ -9,7 +9,7 @@ import { admit, type Delivery, type Framework, type Gate, setNodeFields, type Tr
 import { checkCaller } from '../http/mounting.js'
 import { watchResponse } from '../http/node-response.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
-import { Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
+import { type LimiterAccess, RateLimitGate } from '../http/rate-limit/rate-limit.js'
 import type { ResponseWatch } from '../http/response-watch.js'
 import { ShedGate, type ShedOptions } from '../http/shed.js'
 
@@ -87,7 +87,7 @@ export interface RateLimitState {
 export type RateLimitOptions = HttpOptions<Context, Context>
 
 /** The middleware that `rateLimit` returns, with its limiter. */
-export interface RateLimit extends Limiters {
+export interface RateLimit extends LimiterAccess {
   /** Decides the request, then passes it on, lets it wait, defers it or refuses it. */
   (ctx: Context, next: Next): Promise<void>
 }
@@ -97,8 +97,8 @@ export interface RateLimit extends Limiters {
  * options: `PolicyError`, or `CostError` for a constant cost.
  */
 export function rateLimit(options: RateLimitOptions = {}): RateLimit {
-  const guard = new Guard(options, koa)
-  return guard.equip(middlewareOf(guard, 'rateLimit'))
+  const gate = new RateLimitGate(options, koa)
+  return gate.equip(middlewareOf(gate, 'rateLimit'))
 }
 
 /** The options of `concurrencyLimit`: those of `spillway/express`. Their functions receive the context twice. */
@@ -155,11 +155,11 @@ async function limited(gate: Gate<Context, Context>, ctx: Context, next: Next): 
 const DECISION = Symbol('decision')
 
 /** The decision is also stored on the context, because services may replace `ctx.state`. */
-interface Kept extends Context {
+interface DecidedContext extends Context {
   [DECISION]?: Decision
 }
 
-function leaveDecision(ctx: Kept, decision: Decision): void {
+function leaveDecision(ctx: DecidedContext, decision: Decision): void {
   ctx.state.rateLimit = decision
   ctx[DECISION] = decision
 }
@@ -172,7 +172,7 @@ const koa: Framework<Context, Context> & Delivery<Context, Context> = {
   requestHeader: (ctx, name) => ctx.req.headers[name] as string | undefined,
   responseHeader: (ctx, name) => ctx.res.getHeader(name)?.toString(),
   watch: watchContext,
-  decision: ctx => ctx.state.rateLimit ?? (ctx as Kept)[DECISION],
+  decision: ctx => ctx.state.rateLimit ?? (ctx as DecidedContext)[DECISION],
   leaveDecision,
   isSent: ctx => ctx.headerSent,
   // As ctx.set, without the arrays that ctx.set creates first.

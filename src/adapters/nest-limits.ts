@@ -4,7 +4,7 @@ import { getOrMake } from '../core/maps.js'
 import { checkObject } from '../core/options.js'
 import { after, type SyncOrAsync } from '../http/call-option.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
-import { Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
+import { type LimiterAccess, RateLimitGate } from '../http/rate-limit/rate-limit.js'
 import { checkRouteOptions, combinedOptions, routeOptions } from '../http/rate-limit/settings.js'
 import type { RateLimiter } from '../limiter/rate-limiter.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
@@ -15,7 +15,7 @@ export interface NestOptions<Request = NestRequest, Response = NestResponse> ext
 
 /** A route handler, or a controller. */
 type Target = object
-type NestGuard = Guard<NestRequest, NestResponse>
+type NestGate = RateLimitGate<NestRequest, NestResponse>
 
 /** The options from decorators; false: no limit. */
 const OWN = new WeakMap<Target, NestOptions | false>()
@@ -58,10 +58,10 @@ function declare(controller: Target): Target[] {
 }
 
 /** The limits of an application: one for all routes, and those of routes with their own options. Inject it to `peek`, `refund` or `reset`. */
-export class RateLimits implements Limiters {
+export class RateLimits implements LimiterAccess {
   readonly #options: NestOptions
-  readonly #everywhere: NestGuard
-  readonly #own = new WeakMap<Target, WeakMap<Target, NestGuard | undefined>>()
+  readonly #everywhere: NestGate
+  readonly #own = new WeakMap<Target, WeakMap<Target, NestGate | undefined>>()
 
   /** Checks the options: `PolicyError`, or `CostError` for a constant cost. */
   constructor(options: NestOptions = {}) {
@@ -69,7 +69,7 @@ export class RateLimits implements Limiters {
     this.#options = { ...options }
     // One for all routes, so that routes with the same name count together.
     if (this.#options.limiter === undefined) this.#options.store ??= new MemoryStore()
-    this.#everywhere = guardOf(this.#options)
+    this.#everywhere = gateOf(this.#options)
   }
 
   get limiter(): RateLimiter {
@@ -80,18 +80,18 @@ export class RateLimits implements Limiters {
     return this.#everywhere.limiterFor(policy)
   }
 
-  /** The guard of a route; undefined if it has no limit. */
-  of(controller: Target, handler: Target): NestGuard | undefined {
-    const guards = getOrMake(this.#own, controller, () => new WeakMap())
-    if (!guards.has(handler)) guards.set(handler, this.#made(controller, handler))
-    return guards.get(handler)
+  /** The gate of a route; undefined if it has no limit. */
+  of(controller: Target, handler: Target): NestGate | undefined {
+    const gates = getOrMake(this.#own, controller, () => new WeakMap())
+    if (!gates.has(handler)) gates.set(handler, this.#made(controller, handler))
+    return gates.get(handler)
   }
 
-  #made(controller: Target, handler: Target): NestGuard | undefined {
+  #made(controller: Target, handler: Target): NestGate | undefined {
     const own = OWN.get(handler) ?? ofController(controller)
     if (own === undefined) return this.#everywhere
     if (own === false) return undefined
-    return guardOf(routeOptions(this.#options, own, routeName(controller, handler)))
+    return gateOf(routeOptions(this.#options, own, routeName(controller, handler)))
   }
 }
 
@@ -142,10 +142,10 @@ function nameOf(target: Target): string {
   return String((target as { name?: string }).name)
 }
 
-function guardOf(options: NestOptions): NestGuard {
+function gateOf(options: NestOptions): NestGate {
   const { handler } = options
-  if (typeof handler !== 'function') return new Guard(options, nest)
+  if (typeof handler !== 'function') return new RateLimitGate(options, nest)
   const own: NestOptions['handler'] = (req, res, decision) =>
     after(handler(req, res, decision) as SyncOrAsync<unknown>, body => keepWorded(req, res, body, decision))
-  return new Guard({ ...options, handler: own }, nest)
+  return new RateLimitGate({ ...options, handler: own }, nest)
 }

@@ -122,12 +122,12 @@ export class RateLimitGuard implements CanActivate {
   /** Resolves to true, or rejects with an HttpException if the request is refused. */
   async canActivate(context: ExecutionContext): Promise<boolean> {
     if (context.getType() !== 'http') return true
-    const guard = this.#limits.of(context.getClass(), context.getHandler())
-    if (guard === undefined) return true
+    const gate = this.#limits.of(context.getClass(), context.getHandler())
+    if (gate === undefined) return true
     const http = context.switchToHttp()
     const req = http.getRequest<NestRequest>()
     const res = http.getResponse<NestResponse>()
-    const admitted = admit(guard, nest, req, res)
+    const admitted = admit(gate, nest, req, res)
     const delivered = isPromise(admitted) ? await admitted : admitted
     if (delivered === 'passed') return true
     // The response to a client that has gone is never read.

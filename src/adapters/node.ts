@@ -9,7 +9,7 @@ import { admit, type Delivery, type Framework, type Gate, toNodeResponse } from 
 import { checkCaller } from '../http/mounting.js'
 import { watchResponse } from '../http/node-response.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
-import { Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
+import { type LimiterAccess, RateLimitGate } from '../http/rate-limit/rate-limit.js'
 import { ShedGate, type ShedOptions } from '../http/shed.js'
 
 export type * from '../http/adapter-exports.js'
@@ -38,7 +38,7 @@ declare module 'node:http2' {
 export interface RateLimitOptions extends HttpOptions<NodeRequest, NodeResponse> {}
 
 /** The function that `rateLimit` returns, with its limiter. */
-export interface RateLimit extends Limiters {
+export interface RateLimit extends LimiterAccess {
   /**
    * Decides the request. true: continue; false: the request is refused and answered, or deferred, or its client has gone. Rejects with errors of the functions in the options;
    * then nothing is spent and nothing is answered.
@@ -48,8 +48,8 @@ export interface RateLimit extends Limiters {
 
 /** A rate limit for services over `node:http` and `node:http2`. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
 export function rateLimit(options: RateLimitOptions = {}): RateLimit {
-  const guard = new Guard(options, node)
-  return guard.equip(limiterOf(guard, 'rateLimit'))
+  const gate = new RateLimitGate(options, node)
+  return gate.equip(limiterOf(gate, 'rateLimit'))
 }
 
 /** The options of `concurrencyLimit`: those of `spillway/express`. Their functions receive `(req, res)`. */

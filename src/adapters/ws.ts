@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { EventEmitter } from 'node:events'
 import type { Decision } from '../core/decision.js'
-import { PolicyError, shown } from '../core/errors.js'
+import { PolicyError, shown, shownOther } from '../core/errors.js'
 import { getOrMake } from '../core/maps.js'
 import { checkOptions, type OptionNames } from '../core/options.js'
 import { after, type GivenKey, isPromise, keyText, type SyncOrAsync } from '../http/call-option.js'
@@ -25,7 +25,7 @@ export interface MessageSocket extends Pick<EventEmitter, 'emit'> {
 export interface MessageLimitOptions<Data = unknown> extends Partial<RateLimiterOptions> {
   /** Instead of the options of `RateLimiter`. */
   limiter?: RateLimiter
-  /** The key by which messages are counted together, or a function of the message; if it returns undefined, the message is not limited. Default: each socket separately. */
+  /** The key by which messages are counted together, like `user.id`, or a function of the message; if it returns undefined, the message is not limited. Default: each socket separately. */
   key?: string | number | ((data: Data) => GivenKey)
   /** The cost of a message; integer ≥ 0, default 1. */
   cost?: number | ((data: Data) => number)
@@ -211,7 +211,7 @@ function limiterOf<Data>(options: MessageLimitOptions<Data>): RateLimiter | Limi
   }
   const [other] = Object.keys(own)
   if (!(limiter instanceof RateLimiter)) {
-    throw new PolicyError(`limitMessages: limiter ${shown(limiter)}: expected a RateLimiter`)
+    throw new PolicyError(`limitMessages: limiter ${shownOther(limiter, 'RateLimiter')}: expected a RateLimiter`)
   }
   if (other === undefined) return limiter
   throw new PolicyError(`limitMessages: given both limiter and ${other}: expected ${other} where the limiter is made`)

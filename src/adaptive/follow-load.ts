@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Duration, parseOption } from '../core/duration.js'
-import { PolicyError, shown } from '../core/errors.js'
+import { PolicyError, shown, shownOther } from '../core/errors.js'
 import { checkInteger, checkOptions, type OptionNames } from '../core/options.js'
 import { noteObject } from '../redis/object-index.js'
 import { Semaphore } from '../semaphore/semaphore.js'
@@ -17,7 +17,7 @@ export interface FollowLoadOptions {
   min: number
   /** The most permits per interval; integer ≥ `min`. */
   max: number
-  /** Length of the interval. */
+  /** Length of the interval, like '1s'. */
   interval: Duration
 }
 
@@ -55,7 +55,7 @@ export function followLoad(rate: SharedRateLimiter, options: FollowLoadOptions):
   checkOptions('followLoad', options, OPTIONS, example)
   if (!(rate instanceof SharedRateLimiter)) {
     throw new PolicyError(
-      `followLoad: rate ${shown(rate)}: expected a SharedRateLimiter, like new SharedRateLimiter(redis, 'mail')`,
+      `followLoad: rate ${shownOther(rate, 'SharedRateLimiter')}: expected a SharedRateLimiter, like new SharedRateLimiter(redis, 'mail')`,
     )
   }
   const { load, min, max, interval } = options

@@ -48,11 +48,11 @@ export class LoadFactor {
 
 /** Options of `loadPolicy`. */
 export interface LoadPolicyOptions {
-  /** The load that the limits follow. */
+  /** The load that the limits follow, like `processLoad()`. */
   load: Load
   /** The smallest factor, above 0 to 1; default 0.1. */
   min?: number
-  /** Called when the factor changes, with the reason of the load. Its errors become process warnings. */
+  /** Default: none. Called when the factor changes, like `(factor, reason) => log.info({ factor, reason })`. Its errors become process warnings. */
   onChange?: (factor: number, reason: string) => void
 }
 

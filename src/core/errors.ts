@@ -73,6 +73,12 @@ export function shown(value: unknown): string {
   return clipped(`an object { ${Object.keys(value).slice(0, 5).join(', ')} }`)
 }
 
+/** As `shown`, for what is not of our class of that name: it may be of the same class in another copy of the package. */
+export function shownOther(value: unknown, className: string): string {
+  const isNamesake = typeof value === 'object' && value?.constructor?.name === className
+  return isNamesake ? `${shown(value)} of another copy of spillway (npm ls spillway lists them)` : shown(value)
+}
+
 function quoted(text: string): string {
   return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text).replace(/[\p{Cc}\p{Cs}]/gu, escaped)
 }

@@ -12,7 +12,7 @@ export interface ReceiveOptions {
   wait?: Duration | 0
   /** How long the deliveries belong to this caller. Default: the queue's `visibility`. More than 0, at most 400 years. */
   visibility?: Duration
-  /** Aborting it rejects with its reason; messages taken by then are put back, not counted as an attempt. */
+  /** Default: none. Aborting it, like `AbortSignal.timeout(60_000)`, rejects with its reason; messages taken by then are put back, not counted as an attempt. */
   signal?: AbortSignal
 }
 
@@ -47,10 +47,10 @@ export interface ConsumeOptions {
   visibility?: Duration
   /** Default true: the visibility is extended while the handler runs. False: a message whose handler takes longer is delivered again meanwhile. */
   autoExtend?: boolean
-  /** Aborting it closes the consumer, with the grace of 30 s. */
+  /** Aborting it closes the consumer, with the grace of 30 s. Default: none. */
   signal?: AbortSignal
   /**
-   * A `SharedRateLimiter`: one permit is acquired before each delivery is handled, so that all processes together keep its rate. The consumer holds at most one message
+   * Default: none. A `SharedRateLimiter`: one permit is acquired before each delivery is handled, so that all processes together keep its rate. The consumer holds at most one message
    * that has no permit yet; only when its handler begins does that count as an attempt. While the limiter fails, it is asked once a second at most.
    */
   limiter?: Limiter

@@ -25,7 +25,7 @@ export interface DelayQueueOptions<T> {
   /** Default: JSON; a payload of `undefined` is the empty text. If `decode` throws for a payload, the message becomes a dead letter. */
   codec?: Codec<T>
   /**
-   * Receives deliveries, their settlements, the levels of the queue (`delivered`, `settledDelivery`, `level`), and failures of its consumers (`storeFailed`,
+   * Default: none. Receives deliveries, their settlements, the levels of the queue (`delivered`, `settledDelivery`, `level`), and failures of its consumers (`storeFailed`,
    * `breakerOpened`, `breakerClosed`). For the levels this process asks Redis at most once a second: after it has pushed, settled or begun to consume, and
    * while a message is overdue. Without an observer, failures of consumers become process warnings (SPILLWAY_QUEUE).
    */
@@ -44,13 +44,13 @@ export interface Codec<T> {
 export interface PushOptions {
   /** Due after this time; default 0: at once. At most 400 years. Mutually exclusive with `at`. */
   delay?: Duration | 0
-  /** Due at this moment, ms since the epoch by the server's clock; a past moment: at once. */
+  /** Due at this moment, ms since the epoch by the server's clock; a past moment: at once. Default: after `delay`. */
   at?: Date | number
   /** 1 to 512 characters; default: a random one. While a message with this id is delayed, ready or unacked, no other is accepted. */
   id?: string
   /** Integer from 0 to 9, default 0. Among due messages, the highest comes first. */
   priority?: number
-  /** Texts by name, delivered with the message. Default: none. */
+  /** Texts by name, delivered with the message, like `{ trace: '4bf92f' }`. Default: none. */
   headers?: Record<string, string>
   /** Never delivered later than this after the push; more than 0. Default: no bound. */
   ttl?: Duration

@@ -70,7 +70,7 @@ export type Options = {
   windowMs: number
   /** Requests allowed in a window; default 5. 0 refuses all. */
   limit: number | ValueDeterminingMiddleware<number>
-  /** Body of a refusal: text, an object (sent as JSON), or a function that gives one of them. */
+  /** Body of a refusal: text, an object (sent as JSON), or a function that gives one of them. Default 'Too many requests, please try again later.' */
   // biome-ignore lint/suspicious/noExplicitAny: as express-rate-limit declares it
   message: any | ValueDeterminingMiddleware<any>
   /** Status of a refusal; default 429. */
@@ -95,13 +95,13 @@ export type Options = {
   ipv6Subnet: number | ValueDeterminingMiddleware<number> | false
   /** Answers a refused request; default: with `statusCode` and `message`. */
   handler: RateLimitExceededEventHandler
-  /** true: this request is not counted. */
+  /** true: this request is not counted, like `req => req.path === '/health'`. Default: all are. */
   skip: ValueDeterminingMiddleware<boolean>
   /** Which requests count as successful for the two `skip…Requests` options; default: a status below 400. */
   requestWasSuccessful: ValueDeterminingMiddleware<boolean>
   /** Default: a `MemoryStore` of its own. */
   store: Store | LegacyStore
-  /** Default true: all checks, each once. false disables all; a record disables checks by name. */
+  /** Default true: all checks, each once. false disables all; a record disables checks by name, like `{ ip: false }`. */
   validate: boolean | EnabledValidations
   /** Old name of `legacyHeaders`. */
   headers?: boolean
@@ -109,10 +109,10 @@ export type Options = {
   max?: number | ValueDeterminingMiddleware<number>
   /** What happens when the store fails. Default false: its error goes to `next`; true: the request passes. */
   passOnStoreError: boolean
-  /** Default: the console. */
+  /** Receives warnings and errors by `warn` and `error`. Default: the console. */
   logger: Logger
   /**
-   * Counts by another algorithm than the fixed window of express-rate-limit, like 'sliding-window' or 'token-bucket'. Refused requests
+   * Default 'fixed-window', as in express-rate-limit. Another one, like 'sliding-window' or 'token-bucket', counts differently. Refused requests
    * then spend nothing. Requires a store of spillway, or one of this module.
    */
   algorithm?: AlgorithmName

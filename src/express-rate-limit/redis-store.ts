@@ -48,7 +48,7 @@ function commandClient(sendCommand?: SendCommand, sendCommandCluster?: SendComma
 
 /** Options of the drop-in's `RedisStore`. */
 export interface RedisStoreOptions {
-  /** A client of ioredis, iovalkey, node-redis or GLIDE, single or cluster. The store never closes it. Mutually exclusive with the two functions. */
+  /** A client of ioredis, iovalkey, node-redis or GLIDE, single or cluster, like `new Redis(url)`. The store never closes it. Mutually exclusive with the two functions. */
   client?: RedisClient
   /** As in `rate-limit-redis`. Prefer `client`, which reports when it is not connected. */
   sendCommand?: SendCommand
@@ -155,7 +155,7 @@ export class RedisStore implements Store {
 function optionsOf(given: RedisClient | RedisStoreOptions, more: RedisStoreOptions = {}): RedisStoreOptions {
   const isObject = typeof given === 'object' && given !== null
   const isOptions = isObject && Object.keys(given).every(name => OPTIONS.includes(name))
-  const options: RedisStoreOptions = isOptions ? given : { ...more, client: given }
+  const options = isOptions ? (given as RedisStoreOptions) : { ...more, client: given as RedisClient }
   if ('resetExpiryOnChange' in (isObject ? given : {}) || 'resetExpiryOnChange' in more) {
     throw new PolicyError(
       'RedisStore: resetExpiryOnChange: the end of a window never changes, as in rate-limit-redis since version 6: expected options without it',

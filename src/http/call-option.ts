@@ -16,17 +16,17 @@ export function isPromise<Value>(value: SyncOrAsync<Value>): value is PromiseLik
 }
 
 /** Calls a function of the service; ensures that a thrown value is an object. `user` names the middleware in that error. */
-export function ask<Request, Response, Value>(
-  question: (req: Request, res: Response) => SyncOrAsync<Value>,
+export function callOption<Request, Response, Value>(
+  option: (req: Request, res: Response) => SyncOrAsync<Value>,
   req: Request,
   res: Response,
   user = 'rateLimit',
 ): SyncOrAsync<Value> {
   const fail = (error: unknown): never => failure(error, user)
   try {
-    const answer = question(req, res)
+    const given = option(req, res)
     // Fastify's reply has a `then` that needs both its functions and returns nothing.
-    return isPromise(answer) ? Promise.resolve(answer).then(undefined, fail) : answer
+    return isPromise(given) ? Promise.resolve(given).then(undefined, fail) : given
   } catch (error) {
     return fail(error)
   }

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2'
 import type { Decision } from '../core/decision.js'
-import { after, ask, isPromise, type SyncOrAsync } from './call-option.js'
+import { after, callOption, isPromise, type SyncOrAsync } from './call-option.js'
 import type { Fields } from './headers.js'
 import { type Body, bodyOf, type Refusal } from './refusal.js'
 import type { ResponseWatch } from './response-watch.js'
@@ -40,12 +40,12 @@ export function wordedReply<Request, Response, Facts extends readonly unknown[]>
   const { status } = refusal
   if (handler !== undefined) {
     const handle = () => handler(req, res, ...facts)
-    return { status, body: () => after(ask(handle, req, res, user), () => undefined) }
+    return { status, body: () => after(callOption(handle, req, res, user), () => undefined) }
   }
   if (typeof message === 'function') {
     const word = (): unknown => message(req, res, ...facts)
     const bodyFrom = (own: unknown) => (own === undefined ? refusal.body : bodyOf(own))
-    return { status, body: () => after(ask(word, req, res, user), bodyFrom) }
+    return { status, body: () => after(callOption(word, req, res, user), bodyFrom) }
   }
   return message === undefined ? plainReply(refusal) : { status, body: () => bodyOf(message) }
 }

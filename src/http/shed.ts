@@ -14,7 +14,7 @@ export interface ShedOptions<Req> extends ClientOptions {
   priority: (req: Req) => number
   /** The number of priorities; integer ≥ 2; default 4. */
   levels?: number
-  /** Receives each request as `waited` (object 'concurrency', name 'shed'): 'granted', or 'timeout' for a refusal. */
+  /** Default: none. Receives each request as `waited` (object 'concurrency', name 'shed'): 'granted', or 'timeout' for a refusal. */
   observer?: Observer
 }
 

@@ -43,21 +43,21 @@ export interface LimiterOptions {
   id?: (ctx: Context) => string | number | false
   /** The beginning of all keys, before a colon. Default 'limit'. */
   namespace?: string
-  /** true: only a refusal has a header field, Retry-After. */
+  /** Default false. true: only a refusal has a header field, Retry-After. */
   disableHeader?: boolean
   /** The body of a refusal. Default: 'Rate limit exceeded, retry in 5 seconds.', with the actual time. */
   errorMessage?: string | object
   /** The status of a refusal. Default 429. */
   status?: number
-  /** true: a refusal is thrown, for the service's error handling. */
+  /** Default false. true: a refusal is thrown, for the service's error handling. */
   throw?: boolean
-  /** Header fields of the request. */
+  /** Other names of the header fields, like `{ remaining: 'X-Left' }`. Default: those of koa-ratelimit. */
   headers?: HeaderNames
-  /** true: the request is not limited. */
+  /** true: the request is not limited, like `ctx => ctx.ip === '192.0.2.1'`. Default: all are. */
   whitelist?: (ctx: Context) => boolean | Promise<boolean>
-  /** true: the request is answered 403. */
+  /** true: the request is answered 403. Default: none is. */
   blacklist?: (ctx: Context) => boolean | Promise<boolean>
-  /** Called for each refusal, after it has been written. */
+  /** Default: none. Called for each refusal, after it has been written, like `ctx => log.warn(ctx.ip)`. */
   onLimited?: (ctx: Context) => unknown
 }
 

@@ -40,7 +40,7 @@ export interface RateLimiterOptions {
   /** Default false. true: decide and report, but always allow. The verdicts show what the decision would have been. */
   shadow?: boolean
   /**
-   * Receives decisions, failures of the store and the state of its breaker. Without an observer, an outage of the store causes process warnings
+   * Default: none. Receives decisions, failures of the store and the state of its breaker, like `prometheusObserver()`. Without an observer, an outage of the store causes process warnings
    * (SPILLWAY_STORE).
    */
   observer?: Observer

@@ -25,25 +25,25 @@ export interface LivePoliciesOptions {
   defaults: Record<string, PolicyInput>
   /** Default 'spillway': the beginning of the keys and the channel in Redis. */
   prefix?: string
-  /** Receives failures (`storeFailed`). Without an observer, an outage causes process warnings (SPILLWAY_STORE). */
+  /** Default: none. Receives failures (`storeFailed`). Without an observer, an outage causes process warnings (SPILLWAY_STORE). */
   observer?: Observer
 }
 
 /** Options of `LivePolicies.set`. */
 export interface LiveSetOptions {
-  /** The key that gets its own limit. Default: the limit of all keys without their own. */
+  /** The key that gets its own limit, like 'tenant:42'. Default: the limit of all keys without their own. */
   key?: string
   /** When it ends by itself: a future moment, or a duration from now, more than 0. Default: never. */
   until?: Date | Duration
-  /** The user who sets it, for the history. */
+  /** The user who sets it, for the history, like 'ana@example.com'. Default: nobody. */
   by?: string
 }
 
 /** Options of `LivePolicies.clear`. */
 export interface LiveClearOptions {
-  /** The key whose own limit is cleared. Default: the limit of the name. */
+  /** The key whose own limit is cleared, like 'tenant:42'. Default: the limit of the name. */
   key?: string
-  /** The user who clears it, for the history. */
+  /** The user who clears it, for the history, like 'ana@example.com'. Default: nobody. */
   by?: string
 }
 

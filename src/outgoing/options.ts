@@ -21,7 +21,7 @@ export interface PartnerLimits {
 /** Options of `politeFetch`. Invalid options throw `PolicyError`. */
 export interface PoliteOptions {
   /**
-   * The user's own limits, by partner: without `partner` by origin, like 'https://api.example.com', where capitals and a final slash do not matter; else by
+   * Default: none. The user's own limits, by partner: without `partner` by origin, like 'https://api.example.com', where capitals and a final slash do not matter; else by
    * its result. Kept over all processes if `client` is given. A unit is spent from the moment the
    * call leaves until one interval after its answer, because the partner counts arrivals. An answer that takes longer than
    * 250 ms or a fifth of the interval, whichever is less, counts as if it had come after that time. `concurrency`: a place is
@@ -29,7 +29,7 @@ export interface PoliteOptions {
    */
   limits?: Record<string, PartnerLimits>
   /**
-   * A Redis client: limits, and waits that a partner requests, hold over all processes with a client of the same Redis. While Redis
+   * Default: none. A Redis client, like `new Redis(url)`: limits, and waits that a partner requests, hold over all processes with a client of the same Redis. While Redis
    * is gone, calls are sent as without it, after at most three seconds. The client is never closed here.
    */
   client?: RedisClient
@@ -52,7 +52,7 @@ export interface PoliteOptions {
   maxWait?: Duration | 0
   /** The function that sends the calls. Default: the global `fetch`. */
   fetch?: typeof fetch
-  /** Receives `waited` and `level` of each partner's rate ('rate') and places ('semaphore'), and the failures of Redis. */
+  /** Default: none. Receives `waited` and `level` of each partner's rate ('rate') and places ('semaphore'), and the failures of Redis. */
   observer?: Observer
 }
 

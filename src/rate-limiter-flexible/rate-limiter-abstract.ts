@@ -81,13 +81,13 @@ export interface IRateLimiterOptions {
   execEvenlyMinDelayMs?: number
   /** In seconds: how long a key is blocked when it first consumes more than its points. Default 0: not at all. */
   blockDuration?: number
-  /** Decides when the store fails. It takes over this limiter's `blockDuration` and `execEvenly`. */
+  /** Default: none. Decides when the store fails, like `new RateLimiterMemory({ points: 5, duration: 1 })`. It takes over this limiter's `blockDuration` and `execEvenly`. */
   insuranceLimiter?: LimiterLike
 }
 
 /** Options of limiters over a store. */
 export interface IRateLimiterStoreOptions extends IRateLimiterOptions {
-  /** A client of ioredis, iovalkey, node-redis or GLIDE, which is never closed here. */
+  /** A client of ioredis, iovalkey, node-redis or GLIDE, like `new Redis(url)`, which is never closed here. */
   // biome-ignore lint/suspicious/noExplicitAny: as rate-limiter-flexible declares it
   storeClient: any
   /** Declared as in rate-limiter-flexible; ignored here. */
@@ -114,7 +114,7 @@ export interface IRateLimiterRedisOptions extends IRateLimiterStoreOptions {
   useRedisPackage?: boolean
   /** Clients of node-redis 3 and older are not recognised. */
   useRedis3AndLowerPackage?: boolean
-  /** Counts in place of our own script. KEYS[1]: the key; ARGV: points to add, duration in whole seconds, the limiter's points and duration. Returns the count and the ms left. */
+  /** Default: none. Counts in place of our own script. KEYS[1]: the key; ARGV: points to add, duration in whole seconds, the limiter's points and duration. Returns the count and the ms left. */
   customIncrTtlLuaScript?: string
 }
 
@@ -258,7 +258,7 @@ export class RateLimiterInsuredAbstract extends RateLimiterAbstract {
     this.insuranceLimiter = opts.insuranceLimiter
   }
 
-  /** Decides when the store fails. It takes over this limiter's `blockDuration` and `execEvenly`. */
+  /** Default: none. Decides when the store fails, like `new RateLimiterMemory({ points: 5, duration: 1 })`. It takes over this limiter's `blockDuration` and `execEvenly`. */
   get insuranceLimiter(): LimiterLike | undefined {
     return this.#insurance
   }

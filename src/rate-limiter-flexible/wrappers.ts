@@ -88,15 +88,15 @@ type IsListed = { of(key: unknown): boolean }['of']
 
 /** Options of `RLWrapperBlackAndWhite`. */
 export interface IRLWrapperBlackAndWhiteOptions {
-  /** Asked for all other keys. */
+  /** Asked for all other keys, like `new RateLimiterMemory({ points: 5, duration: 1 })`. */
   limiter: RateLimiterLike
-  /** Keys that are refused. */
+  /** Keys that are refused, like `['203.0.113.9']`. Default: none. */
   blackList?: string[] | number[]
-  /** Keys that are never refused, also those of the black list. */
+  /** Keys that are never refused, also those of the black list, like `['192.0.2.1']`. Default: none. */
   whiteList?: string[] | number[]
-  /** Whether a key is refused whatever it has consumed. */
+  /** Default: none. Whether a key is refused whatever it has consumed, like `key => banned.has(key)`. */
   isBlackListed?(key: unknown): boolean
-  /** Whether a key is let in whatever it has consumed. */
+  /** Default: none. Whether a key is let in whatever it has consumed, like `key => staff.has(key)`. */
   isWhiteListed?(key: unknown): boolean
   /** Default false. true: listed keys are counted too. */
   runActionAnyway?: boolean
@@ -108,9 +108,9 @@ export class RLWrapperBlackAndWhite extends RateLimiterCompatibleAbstract {
   limiter: RateLimiterLike
   #blackList: string[] | number[] = []
   #whiteList: string[] | number[] = []
-  /** Whether a key is refused whatever it has consumed. */
+  /** Default: none. Whether a key is refused whatever it has consumed, like `key => banned.has(key)`. */
   isBlackListed: IsListed
-  /** Whether a key is let in whatever it has consumed. */
+  /** Default: none. Whether a key is let in whatever it has consumed, like `key => staff.has(key)`. */
   isWhiteListed: IsListed
   /** Whether the limiter is called for listed keys, too. */
   runActionAnyway: boolean
@@ -151,12 +151,12 @@ export class RLWrapperBlackAndWhite extends RateLimiterCompatibleAbstract {
     this.limiter.execEvenly = evenly
   }
 
-  /** Keys that are refused. */
+  /** Keys that are refused, like `['203.0.113.9']`. Default: none. */
   get blackList(): string[] | number[] {
     return this.#blackList
   }
 
-  /** Keys that are refused. */
+  /** Keys that are refused, like `['203.0.113.9']`. Default: none. */
   set blackList(keys: string[] | number[]) {
     this.#blackList = Array.isArray(keys) ? keys : []
   }

@@ -34,8 +34,23 @@ export interface ListeningEvents {
 /** Opens such a connection beside a client that is connected; undefined while no node of its cluster is. */
 export type OpenListening = (events: ListeningEvents) => Promise<Listening> | undefined
 
-/** A user's Redis client. Typed structurally: the package never imports a client at run time. */
-export type RedisClient = object
+/**
+ * A user's Redis client: of ioredis, iovalkey, node-redis or GLIDE. Typed structurally, as the package imports none, and so loosely that a variable of type `object`
+ * is one too: only what is often passed by mistake does not compile, a promise of a client and `{ client }`.
+ */
+export type RedisClient = object & {
+  /** No promise: await it first. */
+  readonly then?: never
+} & (
+    | {
+        /** No object that has the client: pass the client itself. */
+        readonly client?: never
+      }
+    | {
+        /** A client whose commands are methods, of which `client` is one. */
+        evalsha(...args: never[]): unknown
+      }
+  )
 
 /**
  * - `ready`: commands can be sent.

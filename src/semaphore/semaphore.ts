@@ -17,7 +17,7 @@ import { Renewals } from './renewals.js'
 
 /** Options of a `Semaphore`. */
 export interface SemaphoreOptions {
-  /** Sets the number of permits with the first command, if none is set. Integer ≥ 0. */
+  /** Sets the number of permits with the first command, if none is set. Integer ≥ 0. Default: none, so that `trySetPermits` sets it. */
   permits?: number
   /** Default false. True: `permits` applies to every call of this object, regardless of the number in Redis: for a number that all processes have in their code. */
   fixed?: boolean
@@ -30,7 +30,7 @@ export interface SemaphoreOptions {
    * for ever. A command that the client sends again counts once for a minute, but only for `idleTtl` if that is shorter and nothing is held.
    */
   idleTtl?: Duration
-  /** Receives `waited`, `held` and `level` events for waiters and held permits. */
+  /** Default: none. Receives `waited`, `held` and `level` events for waiters and held permits. */
   observer?: Observer
 }
 

@@ -33,7 +33,7 @@ export class RateKeys {
 export interface RateOptions {
   /** Permits per interval; integer ≥ 1. */
   rate: number
-  /** Length of the interval; at most ten years. */
+  /** Length of the interval, like '1s'; at most ten years. */
   interval: Duration
   /** Whether all processes are counted together, or each `clientId` separately. Default 'overall'. */
   mode?: 'overall' | 'per-client'

@@ -22,7 +22,7 @@ export interface SharedRateLimiterOptions {
   clock?: Clock
   /** The client that is counted separately in the mode 'per-client'. Default: one for each process. */
   clientId?: string
-  /** Receives `waited` and `level` events for waiters. */
+  /** Default: none. Receives `waited` and `level` events for waiters. */
   observer?: Observer
 }
 

@@ -38,7 +38,7 @@ const OURS = new WeakMap<Set<() => void>, () => void>()
 export interface WaitOptions {
   /** The longest wait. Undefined: no limit. 0: does not wait. */
   timeout?: Duration | 0
-  /** Aborting it ends the wait: the promise rejects with its reason, and nothing is spent. */
+  /** Default: none. Aborting it, like `AbortSignal.timeout(5000)`, ends the wait: the promise rejects with its reason, and nothing is spent. */
   signal?: AbortSignal
 }
 

@@ -1,11 +1,11 @@
-import type { Limiters } from '../../src/http/rate-limit/rate-limit.js'
+import type { LimiterAccess } from '../../src/http/rate-limit/rate-limit.js'
 import type { Options } from '../support/adapter-contract/world.js'
 
 /** A limiter of a framework that has no setting for proxies, and what it was made from. */
-const MADE = new WeakMap<Limiters, Options>()
+const MADE = new WeakMap<LimiterAccess, Options>()
 
 /** Remembers the options of each limiter, for `behindProxy`. */
-export function remembering<Limiter extends Limiters>(rateLimit: (options?: Options) => Limiter) {
+export function remembering<Limiter extends LimiterAccess>(rateLimit: (options?: Options) => Limiter) {
   return (options: Options = {}): Limiter => {
     const limiter = rateLimit(options)
     MADE.set(limiter, options)
@@ -14,9 +14,9 @@ export function remembering<Limiter extends Limiters>(rateLimit: (options?: Opti
 }
 
 /** The same limiter for a service behind one proxy, for frameworks in which the limiter has the setting for proxies. */
-export function behindProxy<Limiter extends Limiters>(
+export function behindProxy<Limiter extends LimiterAccess>(
   rateLimit: (options?: Options) => Limiter,
-  limiter: Limiters,
+  limiter: LimiterAccess,
 ): Limiter {
   return rateLimit({ ...MADE.get(limiter), proxies: 1 })
 }

@@ -1,14 +1,14 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import rateLimit, { addressKey, type RateLimitOptions } from '../../src/adapters/fastify.js'
 import type { Framework } from '../../src/http/framework.js'
-import { Guard, type Limiters } from '../../src/http/rate-limit/rate-limit.js'
+import { type LimiterAccess, RateLimitGate } from '../../src/http/rate-limit/rate-limit.js'
 import type { Adapter } from '../support/adapter-contract.js'
 
 /** A version of Fastify. */
 export type MakeFastify = (options: { trustProxy: string | boolean; http2?: true }) => FastifyInstance
 
 /** The parts of Fastify that register plugins. */
-const OPTIONS = new WeakMap<Limiters, RateLimitOptions>()
+const OPTIONS = new WeakMap<LimiterAccess, RateLimitOptions>()
 
 /** A version of Fastify, as the contract of the adapters needs it. A plugin does not expose its limiter, so the tests inspect one that is built from the same options. */
 export function fastifyAdapter(fastify: MakeFastify): Adapter {
@@ -16,7 +16,7 @@ export function fastifyAdapter(fastify: MakeFastify): Adapter {
     addressKey,
     trustsAnybody: 'Fastify takes the leftmost address',
     rateLimit(options) {
-      const limiters = new Guard(options ?? {}, {} as Framework<unknown, unknown>).equip({})
+      const limiters = new RateLimitGate(options ?? {}, {} as Framework<unknown, unknown>).equip({})
       OPTIONS.set(limiters, options as RateLimitOptions)
       return limiters
     },

@@ -156,6 +156,6 @@ describe('a subscriber', () => {
   }, 30_000)
 
   test('does not exist for a client that provides no connection to listen on', () => {
-    expect(Subscriber.of({ evalsha: 1 })).toBeUndefined()
+    expect(Subscriber.of({ evalsha: () => {} })).toBeUndefined()
   })
 })

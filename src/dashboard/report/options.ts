@@ -43,15 +43,15 @@ interface FiringAlerts {
 
 /** Options of `reporter`. */
 export interface ReporterOptions {
-  /** A client of ioredis, iovalkey, node-redis or GLIDE; it is never closed here. */
+  /** A client of ioredis, iovalkey, node-redis or GLIDE, like `new Redis(url)`; it is never closed here. */
   client: RedisClient
   /** The beginning of all keys, as for the store; default 'spillway'. */
   prefix?: string
   /** How often it reports during activity; default '2s', at most 10 s. */
   every?: Duration
-  /** Default: the name in the nearest package.json. */
+  /** Like 'shop'. Default: the name in the nearest package.json. */
   service?: string
-  /** Default: the version in the nearest package.json. */
+  /** Like '1.4.2'. Default: the version in the nearest package.json. */
   version?: string
   /** How many keys of each limiter are reported, the busiest and the most refused: integer from 0 (none) to 100; default 20. */
   topKeys?: number

@@ -93,20 +93,20 @@ export interface NamedAccess {
 
 /** Options of `dashboard`. */
 export interface DashboardOptions {
-  /** A client of ioredis, iovalkey, node-redis or GLIDE; it is never closed here. */
+  /** A client of ioredis, iovalkey, node-redis or GLIDE, like `new Redis(url)`; it is never closed here. */
   client: RedisClient
   /** The beginning of all keys, as for stores and `reporter`; default 'spillway'. */
   prefix?: string
   /** Required. Returns 'read' for users who may look and 'write' for users who may also change things, with a name for the history. false, a throw or a rejection: 403, and nothing is done. */
   authorize: (req: IncomingMessage) => DashboardAccess | Promise<DashboardAccess>
-  /** Changes limits. Without it limits cannot be changed; block, unblock and reset need only `client`. */
+  /** Changes limits. Default: none. Without it limits cannot be changed; block, unblock and reset need only `client`. */
   live?: LivePolicies
   /** How keys are shown: 'masked' (default), with their middle left out; 'plain'; or 'hashed'. */
   keys?: KeyStyle
-  /** The mount path, like '/limits': only needed if the framework does not remove it, as with `node:http` and Koa, and the handler should ignore other paths. */
+  /** Default: none. The mount path, like '/limits': only needed if the framework does not remove it, as with `node:http` and Koa, and the handler should ignore other paths. */
   basePath?: string
   /**
-   * Host names under which it answers, without ports, like ['ops.example.com']. It always answers to addresses and localhost. Other names are refused with
+   * Host names under which it answers, without ports, like ['ops.example.com']. Default: none. It always answers to addresses and localhost. Other names are refused with
    * 421, so that no site on the internet can point its own name here.
    */
   hosts?: readonly string[]

@@ -84,10 +84,10 @@ export interface AddressKeyOptions extends ProxyOptions {
 
 /** Options of every middleware that tells clients apart by their address. */
 export interface ClientOptions extends AddressKeyOptions {
-  /** Addresses and CIDR ranges that are not limited. If both lists contain an address, the narrower range decides. */
+  /** Default: none. Addresses and CIDR ranges that are not limited, like `['10.0.0.0/8', '::1']`. If both lists contain an address, the narrower range decides. */
   allow?: readonly string[]
   /**
-   * Addresses and CIDR ranges that are always refused, with 403. A client address that is not an address passes the list, with one process warning
+   * Default: none. Addresses and CIDR ranges that are always refused, with 403. A client address that is not an address passes the list, with one process warning
    * (SPILLWAY_ADDRESS); so does a request over a Unix socket that has none (SPILLWAY_NO_ADDRESS).
    */
   deny?: readonly string[]

@@ -2,7 +2,7 @@ import { BoundedMap } from '../../core/maps.js'
 import { ownCopy, shortKey } from '../../core/short-key.js'
 import { HoldWatch, type WaitEnd } from '../../waiting/reports.js'
 import { Client } from '../address/client.js'
-import { after, ask, isPromise, keyText, type SyncOrAsync } from '../call-option.js'
+import { after, callOption, isPromise, keyText, type SyncOrAsync } from '../call-option.js'
 import { type Answer, type Framework, type Gate, GONE, PASS, wordedReply } from '../framework.js'
 import { concurrencyPolicy, type Fields, mergeHeaders, otherNames } from '../headers.js'
 import { KeyWatch } from '../mounting.js'
@@ -71,7 +71,7 @@ export class ConcurrencyGate<Request, Response> implements Gate<Request, Respons
     if (typeof met === 'object') return met
     const { skip } = this.#settings
     if (skip === undefined) return this.#limit(req, res, met)
-    const skipped = ask(skip, req, res, 'concurrencyLimit')
+    const skipped = callOption(skip, req, res, 'concurrencyLimit')
     return this.#client.whileThere(skipped, req, res, skipped => (skipped ? PASS : this.#limit(req, res, met)))
   }
 
@@ -83,7 +83,7 @@ export class ConcurrencyGate<Request, Response> implements Gate<Request, Respons
     const { key } = this.#settings
     if (key === undefined) return this.#enter(WHOLE_SERVICE, req, res)
     if (key === 'address') return this.#enter(placeKey(this.#client.key(req, met)), req, res)
-    return this.#client.whileThere(ask(key, req, res, 'concurrencyLimit'), req, res, value => {
+    return this.#client.whileThere(callOption(key, req, res, 'concurrencyLimit'), req, res, value => {
       const given = keyText(value, 'concurrencyLimit')
       if (given === undefined) {
         this.#keys.missed()

@@ -29,7 +29,7 @@ export interface ConcurrencyOptions<Request, Response> extends ClientOptions {
    * (`proxies`, `addressHeader`, `ipv6Subnet`). Default: one count for the whole service; a refusal is then 503, because it is no client's fault.
    */
   key?: 'address' | ((req: Request, res: Response) => SyncOrAsync<GivenKey>)
-  /** A Redis client: counts over all processes. Default: this process only. */
+  /** A Redis client, like `new Redis(url)`: counts over all processes. Default: this process only. */
   client?: RedisClient
   /** Instead of `client`: a `RedisStore`, whose client and prefix are used, or a `MemoryStore`, which means this process only. */
   store?: Store
@@ -45,7 +45,7 @@ export interface ConcurrencyOptions<Request, Response> extends ClientOptions {
   lease?: Duration
   /** Default 50 ms: if Redis does not answer by then, this process counts alone, with the same number of permits, for this request. */
   deadline?: Duration
-  /** true: this request is not limited. */
+  /** true: this request is not limited, like `req => req.path === '/health'`. Default: all are. */
   skip?: (req: Request, res: Response) => SyncOrAsync<boolean>
   /** Default 429 with `key`, 503 without. */
   statusCode?: number
@@ -65,7 +65,7 @@ export interface ConcurrencyOptions<Request, Response> extends ClientOptions {
    */
   abandonAfter?: Duration
   /**
-   * Receives requests that wait, enter and are refused (`waited`, `held`, `level`), and failures and recoveries of Redis. Without an observer, an outage
+   * Default: none. Receives requests that wait, enter and are refused (`waited`, `held`, `level`), and failures and recoveries of Redis. Without an observer, an outage
    * causes process warnings (SPILLWAY_STORE).
    */
   observer?: Observer

@@ -32,9 +32,9 @@ export interface DeferOptions<Request, Response> {
    * processes together, with another queue for each process separately. If it is full, fails or is late, the request is refused.
    */
   queue: DeferQueue
-  /** Builds the message for the consumer. */
+  /** Builds the message for the consumer, like `req => req.body`. */
   message: (req: Request, res: Response) => unknown
-  /** The URL at which the client can ask for the outcome, by the id of the message. Default: no Location; the id is in the body, as JSON. */
+  /** The URL at which the client can ask for the outcome, by the id of the message, like `id => '/jobs/' + id`. Default: no Location; the id is in the body, as JSON. */
   location?: (id: string, req: Request) => string
   /** How long the queue may take to accept a message; default '1s'. A message that it accepts later is still processed, although its request was refused. */
   timeout?: Duration

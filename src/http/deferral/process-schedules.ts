@@ -14,7 +14,7 @@ const MOST_SCHEDULES = 100_000
 /** How many of the oldest are examined for each addition. */
 const SWEPT = 4
 
-interface Kept {
+interface StoredSchedule {
   readonly text: string
   readonly endsAt: number
 }
@@ -23,7 +23,7 @@ interface Kept {
 export class ProcessSchedules implements ScheduleStore {
   readonly available = true
   /** The one unwritten for longest first. */
-  readonly #kept = new Map<string, Kept>()
+  readonly #kept = new Map<string, StoredSchedule>()
 
   constructor(readonly clock: Clock) {}
 

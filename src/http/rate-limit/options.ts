@@ -82,7 +82,7 @@ function mayHaveKeys(input: unknown): boolean {
  */
 export interface HttpOptions<Request, Response> extends ClientOptions {
   /**
-   * The limits, like '100/1m'. An object may have its own `key`, so that limits per address, per user and for the
+   * The limits, like '100/1m'. Default: `limit` in `windowMs`. An object may have its own `key`, so that limits per address, per user and for the
    * service are one decision, all or none. Mutually exclusive with `limit` and `windowMs`. A function decides per request (plans,
    * tiers): counts belong to a limit's name, so use the same name in all plans if counts should survive a change of plan.
    */
@@ -110,7 +110,7 @@ export interface HttpOptions<Request, Response> extends ClientOptions {
   /** The cost of a request in units; integer ≥ 0, default 1. 0 spends nothing, and is refused only while the key is blocked, in an outage under `closed`, or with `settle`. */
   cost?: number | ((req: Request, res: Response) => number | Promise<number>)
   /**
-   * The real cost of a request, known at its end; integer ≥ 0. Units charged in excess are given back, missing units are
+   * Default: none. The real cost of a request, known at its end; integer ≥ 0. Units charged in excess are given back, missing units are
    * charged, even if they do not fit. With `cost: 0` a request passes if one unit would fit, and pays here, so that requests that
    * turn out to be free never lead to a refusal.
    *
@@ -120,12 +120,12 @@ export interface HttpOptions<Request, Response> extends ClientOptions {
    */
   settle?: (req: Request, res: Response, end: ResponseEnd) => number | Promise<number>
   /**
-   * Blocks a key that is denied too often: `{ after: 20, for: '1h' }`. Refusals then report the block and its duration. With a `factor` each block is longer than the one
+   * Default: none. Blocks a key that is denied too often: `{ after: 20, for: '1h' }`. Refusals then report the block and its duration. With a `factor` each block is longer than the one
    * before: `{ after: 20, for: '1m', factor: 2, max: '1d' }`.
    */
   block?: BlockOptions
   /**
-   * Delays requests before they are refused: with `{ after: 50, by: '100ms', max: '2s' }` the n-th unit above 50 waits n × 100 ms, at most two seconds. A client
+   * Default: none. Delays requests before they are refused: with `{ after: 50, by: '100ms', max: '2s' }` the n-th unit above 50 waits n × 100 ms, at most two seconds. A client
    * that goes away meanwhile gets its units back. At most 10 000 requests wait in a process; more are refused.
    */
   slowDown?: SlowDownOptions
@@ -140,7 +140,7 @@ export interface HttpOptions<Request, Response> extends ClientOptions {
   store?: RateLimiterOptions['store']
   /** Default 'default'. On one store, limiters with the same name and limit share their counts: give others different names. */
   name?: string
-  /** true: this request is not limited. */
+  /** true: this request is not limited, like `req => req.path === '/health'`. Default: all are. */
   skip?: (req: Request, res: Response) => boolean | Promise<boolean>
   /** The status of a refusal, 200 to 599; default 429. An outage under `onStoreFailure: 'closed'` is always 503. */
   statusCode?: number
@@ -167,7 +167,7 @@ export interface HttpOptions<Request, Response> extends ClientOptions {
   /** Default true (10 000 keys): refuse a key that the store denied, without asking again, until its `retryAfterMs` ends. */
   denyCache?: boolean | number
   /**
-   * Receives decisions and events of the store, for metrics and logs. Without an observer, an outage of the store causes process warnings
+   * Default: none. Receives decisions and events of the store, for metrics and logs, like `prometheusObserver()`. Without an observer, an outage of the store causes process warnings
    * (SPILLWAY_STORE): when three decisions in a row did not come from the store, and when it answers again.
    */
   observer?: Observer

@@ -4,7 +4,7 @@ import type { PolicyInput } from '../../core/limit.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
 import { Client } from '../address/client.js'
-import { after, ask, isPromise, keyText, type SyncOrAsync } from '../call-option.js'
+import { after, callOption, isPromise, keyText, type SyncOrAsync } from '../call-option.js'
 import { holdsPlace } from '../concurrency/process-places.js'
 import { Deferral } from '../deferral/deferral.js'
 import { type Answer, type Framework, type Gate, PASS, plainReply, wordedReply } from '../framework.js'
@@ -14,12 +14,12 @@ import { refuse } from '../refusal.js'
 import { AutoBlock } from './auto-block.js'
 import { DoubleCharge, noteKeys } from './double-charge.js'
 import { type HttpOptions, type HttpPolicyInput, type KeyOf, partKeys } from './options.js'
-import { type Ask, parseHttpOptions, type Rule, Rules, type Settings } from './settings.js'
+import { type OptionFunction, parseHttpOptions, type Rule, Rules, type Settings } from './settings.js'
 import { type Admission, giveBack, Settling } from './settling.js'
 import { doneWaiting, mayWait, refusedInstead, type SlowDown } from './slow-down.js'
 
 /** The properties that the middleware function carries. */
-export interface Limiters {
+export interface LimiterAccess {
   /** The limiter of the middleware, to `peek`, `refund` or `reset`. Throws `PolicyError` if the policy is a function. */
   readonly limiter: RateLimiter
   /** For a policy that is a function: the limiter for one of its policies. Throws `PolicyError`. */
@@ -34,7 +34,7 @@ interface KeyedRule<Request, Response> extends Rule {
 }
 
 /** Decides requests for a middleware and returns what to do. It accesses the framework only through `Framework`. */
-export class Guard<Request, Response> implements Gate<Request, Response>, Limiters {
+export class RateLimitGate<Request, Response> implements Gate<Request, Response>, LimiterAccess {
   readonly #framework: Framework<Request, Response>
   readonly #settings: Settings<Request, Response>
   readonly #rules: Rules
@@ -90,11 +90,11 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
   }
 
   /** Adds `limiter` and `limiterFor` to a middleware function. */
-  equip<Middleware extends object>(middleware: Middleware): Middleware & Limiters {
+  equip<Middleware extends object>(middleware: Middleware): Middleware & LimiterAccess {
     return Object.defineProperties(middleware, {
       limiter: { get: () => this.limiter, enumerable: true },
       limiterFor: { value: (policy: PolicyInput) => this.limiterFor(policy), enumerable: true },
-    }) as Middleware & Limiters
+    }) as Middleware & LimiterAccess
   }
 
   /**
@@ -108,7 +108,7 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
     if (typeof met === 'object') return met
     const { skip } = this.#settings
     if (skip === undefined) return this.#limit(req, res, met)
-    return this.#asked(ask(skip, req, res), req, res, skipped => (skipped ? PASS : this.#limit(req, res, met)))
+    return this.#asked(callOption(skip, req, res), req, res, skipped => (skipped ? PASS : this.#limit(req, res, met)))
   }
 
   #limit(req: Request, res: Response, met: string): SyncOrAsync<Answer> {
@@ -124,7 +124,11 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
     const { policy } = this.#settings
     return this.#asked(this.#keyOf(req, res, met), req, res, key => {
       if (key === undefined) return this.#unlimited()
-      const given = ask(policy as Ask<Request, Response, HttpPolicyInput<Request, Response>>, req, res)
+      const given = callOption(
+        policy as OptionFunction<Request, Response, HttpPolicyInput<Request, Response>>,
+        req,
+        res,
+      )
       return this.#asked(given, req, res, input => {
         const rule = this.#ruleOf(input)
         if (rule.keys === undefined) return this.#charge(rule, key, req, res)
@@ -158,7 +162,7 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
   /** The middleware's own key. */
   #keyOf(req: Request, res: Response, met: string): SyncOrAsync<string | undefined> {
     const { key } = this.#settings
-    return key === undefined ? this.#client.key(req, met) : after(ask(key, req, res), asKey)
+    return key === undefined ? this.#client.key(req, met) : after(callOption(key, req, res), asKey)
   }
 
   /** A key for each limit, if some have their own; undefined if no limit has one for this request. */
@@ -175,7 +179,7 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
     if (known === undefined && names.some(name => !keys.has(name))) common = this.#keyOf(req, res, met)
     const own = names.map(name => {
       const keyOf = keys.get(name)
-      return keyOf === undefined ? common : after(ask(keyOf, req, res), asKey)
+      return keyOf === undefined ? common : after(callOption(keyOf, req, res), asKey)
     })
     const combined = (values: ReadonlyArray<string | undefined>) =>
       values.every(value => value === undefined)
@@ -190,7 +194,7 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
     if (this.#creation?.decided() === false) this.#creation = undefined
     const { cost } = this.#settings
     if (typeof cost === 'number') return this.#decide(rule, key, cost, req, res)
-    return this.#asked(ask(cost, req, res), req, res, units =>
+    return this.#asked(callOption(cost, req, res), req, res, units =>
       this.#decide(rule, key, costOf(units, 'rateLimit: cost gave'), req, res),
     )
   }
@@ -275,7 +279,7 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
     req: Request,
     res: Response,
   ): Promise<Answer> {
-    const message = await ask((req, res) => deferral.message(req, res), req, res)
+    const message = await callOption((req, res) => deferral.message(req, res), req, res)
     const { decision, accepted } = await deferral.answer(message, limiter, key, asked, req)
     if (accepted === undefined) return this.#refuse(headers, decision, req, res)
     const { fields } = this.#combine(decision, headers(decision), req, res)

@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from '../../core/clock.js'
 import type { Decision } from '../../core/decision.js'
 import { formatDuration, parseOption } from '../../core/duration.js'
-import { CostError, PolicyError, shown } from '../../core/errors.js'
+import { CostError, PolicyError, shown, shownOther } from '../../core/errors.js'
 import { type LimitOptions, type Policy, type PolicyInput, parsePolicy } from '../../core/limit.js'
 import { checkFunction, checkInteger, checkObject, checkOptions, type OptionNames } from '../../core/options.js'
 import { PolicyMemo } from '../../core/policy-memo.js'
@@ -81,15 +81,17 @@ export class Rules {
 }
 
 /** Returns a value for one request. */
-export type Ask<Request, Response, Value> = (req: Request, res: Response) => SyncOrAsync<Value>
+export type OptionFunction<Request, Response, Value> = (req: Request, res: Response) => SyncOrAsync<Value>
 
 /** The options, checked, with their defaults and without their aliases. */
 export interface Settings<Request, Response> {
-  readonly policy: HttpPolicyInput<Request, Response> | Ask<Request, Response, HttpPolicyInput<Request, Response>>
-  readonly key: Ask<Request, Response, GivenKey> | undefined
+  readonly policy:
+    | HttpPolicyInput<Request, Response>
+    | OptionFunction<Request, Response, HttpPolicyInput<Request, Response>>
+  readonly key: OptionFunction<Request, Response, GivenKey> | undefined
   readonly client: ClientSettings
-  readonly cost: number | Ask<Request, Response, number>
-  readonly skip: Ask<Request, Response, boolean> | undefined
+  readonly cost: number | OptionFunction<Request, Response, number>
+  readonly skip: OptionFunction<Request, Response, boolean> | undefined
   readonly settle: Settle<Request, Response> | undefined
   readonly block: BlockOptions | undefined
   readonly slowDown: SlowDown | undefined
@@ -195,7 +197,7 @@ function givenLimiter<Request, Response>(options: HttpOptions<Request, Response>
   if (limiter === undefined) return undefined
   if (!(limiter instanceof RateLimiter)) {
     throw new PolicyError(
-      `rateLimit: limiter ${shown(limiter)}: expected a RateLimiter, like new RateLimiter({ policy: "100/1m" })`,
+      `rateLimit: limiter ${shownOther(limiter, 'RateLimiter')}: expected a RateLimiter, like new RateLimiter({ policy: "100/1m" })`,
     )
   }
   const other = SETTLED_BY_LIMITER.find(name => options[name] !== undefined)

@@ -3,7 +3,7 @@ import { costOf, StoreError } from '../../core/errors.js'
 import { emitWarning } from '../../core/warnings.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
-import { after, ask, isPromise, type SyncOrAsync } from '../call-option.js'
+import { after, callOption, isPromise, type SyncOrAsync } from '../call-option.js'
 import type { Framework } from '../framework.js'
 import type { ResponseEnd } from '../response-watch.js'
 
@@ -46,7 +46,7 @@ export class Settling<Request, Response> {
       if (!end.ended) charge(admission, leastOf(admission.paysLater ? 0 : admission.decision.cost, end))
     }
     try {
-      const cost = ask((req: Request, res: Response) => this.#settle(req, res, end), req, res)
+      const cost = callOption((req: Request, res: Response) => this.#settle(req, res, end), req, res)
       const charged = after(cost, cost => charge(admission, leastOf(costOf(cost, 'rateLimit: settle gave'), end)))
       if (isPromise(charged)) charged.then(undefined, fail)
     } catch (error) {

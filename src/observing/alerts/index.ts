@@ -15,11 +15,11 @@ export { type WebhookOptions, webhook } from './webhook.js'
 
 /** Options of `alerts`. */
 export interface AlertsOptions {
-  /** The rules; each is evaluated separately. */
+  /** The rules, like `[{ kind: 'breaker' }]`; each is evaluated separately. */
   rules: readonly AlertRule[]
-  /** Called once for each change of state. Its errors become process warnings (SPILLWAY_ALERT). */
+  /** Called once for each change of state, like `alert => log.warn(alert)`. Its errors become process warnings (SPILLWAY_ALERT). */
   notify: (alert: Alert) => unknown
-  /** Default: a monotonic clock. Pass a clock only in tests and simulations. */
+  /** Default: a monotonic clock. Pass another, like a `ManualClock`, only in tests and simulations. */
   clock?: Pick<Clock, 'now'>
 }
 

@@ -12,7 +12,7 @@ import { Sweeper } from './sweeper.js'
 
 /** Options of a `MemoryStore`. */
 export interface MemoryStoreOptions {
-  /** Default: the system clock. */
+  /** Default: the system clock. In tests a `ManualClock`. */
   clock?: Clock
   /**
    * Most stored keys and blocks, each counted once per limit; integer ≥ 1, default 1 000 000. A full store removes a key that is first as if

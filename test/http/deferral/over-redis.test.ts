@@ -2,7 +2,7 @@ import { beforeAll, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { DelayQueue } from '../../../src/delay-queue/delay-queue.js'
 import type { HttpOptions } from '../../../src/http/rate-limit/options.js'
-import { Guard } from '../../../src/http/rate-limit/rate-limit.js'
+import { RateLimitGate } from '../../../src/http/rate-limit/rate-limit.js'
 import { ResponseWatch } from '../../../src/http/response-watch.js'
 import { RedisStore } from '../../../src/stores/redis/redis-store.js'
 import { ManualClock } from '../../../src/testing.js'
@@ -39,7 +39,7 @@ function setUp(
       deadline: '20s',
       defer: { queue: queueOf(connection), message: req => req, maxPerKey, timeout: '20s' },
     }
-    return new Guard(options, {
+    return new RateLimitGate(options, {
       name: 'Plain',
       address: () => undefined,
       peer: () => '',

@@ -3,7 +3,7 @@ import type { Decision } from '../../../src/core/decision.js'
 import { getOrMake } from '../../../src/core/maps.js'
 import type { Framework } from '../../../src/http/framework.js'
 import type { HttpOptions } from '../../../src/http/rate-limit/options.js'
-import { Guard } from '../../../src/http/rate-limit/rate-limit.js'
+import { RateLimitGate } from '../../../src/http/rate-limit/rate-limit.js'
 import { ResponseWatch } from '../../../src/http/response-watch.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import { MemoryStore } from '../../../src/stores/memory/memory-store.js'
@@ -38,7 +38,7 @@ const plain: Framework<Request, Response> = {
 }
 
 function guard(options: HttpOptions<Request, Response>) {
-  return new Guard({ store: new MemoryStore({ clock: new ManualClock() }), ...options }, plain)
+  return new RateLimitGate({ store: new MemoryStore({ clock: new ManualClock() }), ...options }, plain)
 }
 
 let warnings: jest.SpiedFunction<typeof process.emitWarning>
@@ -165,7 +165,10 @@ test('options are checked at once, even if the policy is a function', () => {
 test('if the policy is a function, header fields show the policy that decided', async () => {
   const plans: Record<string, string> = { rich: '100/1m', poor: '5/1m' }
   const limiter = new RateLimiter({ policy: key => plans[key] })
-  const middleware = new Guard<Request, Response>({ limiter, key: req => req.address, headers: ['draft-8'] }, plain)
+  const middleware = new RateLimitGate<Request, Response>(
+    { limiter, key: req => req.address, headers: ['draft-8'] },
+    plain,
+  )
   for (const [address, quota] of [
     ['rich', 100],
     ['poor', 5],

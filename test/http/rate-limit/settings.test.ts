@@ -52,6 +52,13 @@ test.each(wrong)('%j is refused', (options, says) => {
   expect(() => parse(options)).toThrow(PolicyError)
 })
 
+test('a limiter of another copy of the package is refused by that reason', () => {
+  class RateLimiter {}
+  expect(() => parse({ limiter: new RateLimiter() })).toThrow(
+    'rateLimit: limiter an object of class RateLimiter of another copy of spillway (npm ls spillway lists them): expected a RateLimiter',
+  )
+})
+
 test.each([Number.NaN, -1, 1.5, Number.POSITIVE_INFINITY, '1', null])('a constant cost of %p is refused', cost => {
   expect(() => parse({ cost })).toThrow(/^rateLimit: cost .*: expected an integer ≥ 0, like 1/)
   expect(() => parse({ cost })).toThrow(CostError)

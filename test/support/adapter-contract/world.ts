@@ -5,7 +5,7 @@ import request from 'supertest'
 import type { Decision } from '../../../src/core/decision.js'
 import type { AddressKeyOptions } from '../../../src/http/address/client.js'
 import type { HttpOptions } from '../../../src/http/rate-limit/options.js'
-import type { Limiters } from '../../../src/http/rate-limit/rate-limit.js'
+import type { LimiterAccess } from '../../../src/http/rate-limit/rate-limit.js'
 import { MemoryStore } from '../../../src/stores/memory/memory-store.js'
 import { ManualClock } from '../../../src/testing.js'
 import { type Whole, wholeFor } from '../everywhere.js'
@@ -16,7 +16,7 @@ export type Options = HttpOptions<unknown, unknown>
 /** A service that answers every request it handles with the decision left on it, as JSON. */
 export interface Service {
   /** Middleware, in the order in which a request passes it. */
-  limiters: Limiters[]
+  limiters: LimiterAccess[]
   /** true: one proxy is trusted. */
   trustProxy?: boolean | 'anybody'
   /** The service is served over HTTP/2. */
@@ -31,7 +31,7 @@ export interface Service {
 export interface Adapter {
   /** true: over this one, all that src/http decides is tested. */
   whole?: true
-  rateLimit(options?: Options): Limiters
+  rateLimit(options?: Options): LimiterAccess
   addressKey(options?: AddressKeyOptions): (req: never, res: never) => string | undefined
   /** What warnings say of its setting to believe any client about its address, if it has one. */
   trustsAnybody?: string
@@ -92,9 +92,9 @@ export class World {
   /** The address that a request claims as its origin. */
   user = (req: unknown) => this.adapter.header(req, 'x-user')
 
-  limited = (options: Options = {}): Limiters => this.adapter.rateLimit({ store: this.store, ...options })
+  limited = (options: Options = {}): LimiterAccess => this.adapter.rateLimit({ store: this.store, ...options })
 
-  serve = (limiters: Limiters | Limiters[], service: Partial<Service> = {}): RequestListener => {
+  serve = (limiters: LimiterAccess | LimiterAccess[], service: Partial<Service> = {}): RequestListener => {
     const handle = (req: unknown, res: unknown) => {
       this.handled++
       return service.handle?.(req, res)

@@ -27,7 +27,7 @@ import * as forHono from '../../../src/adapters/hono.js'
 import * as forKoa from '../../../src/adapters/koa.js'
 import * as forNode from '../../../src/adapters/node.js'
 import type { ConcurrencyControls } from '../../../src/http/concurrency/concurrency-limit.js'
-import type { Limiters } from '../../../src/http/rate-limit/rate-limit.js'
+import type { LimiterAccess } from '../../../src/http/rate-limit/rate-limit.js'
 import { MemoryStore } from '../../../src/stores/memory/memory-store.js'
 import { RedisStore } from '../../../src/stores/redis/redis-store.js'
 import type { Account, Orders } from './orders.js'
@@ -98,8 +98,8 @@ class Service {
   readonly handled = new Map<string, number>()
   readonly responses: Array<ServerResponse | Http2ServerResponse> = []
   readonly sockets = new Set<Socket>()
-  plain!: Limiters
-  settled!: Limiters
+  plain!: LimiterAccess
+  settled!: LimiterAccess
   places!: ConcurrencyControls
   port = 0
   /** HTTP/2 responses into which a whole stream was piped: they do not tell whether their end was called once their client has gone. */
