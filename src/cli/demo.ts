@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
+import { type AddressInfo, connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -241,6 +241,19 @@ async function playOutage(screen: Screen, connection: Connection): Promise<void>
 A decision takes at most its deadline, 50 ms; after some of them nobody waits for Redis any more. Meanwhile each process keeps the limit by itself.`)
 }
 
+/** Until the server that was just started accepts connections, or for two seconds: then the command that connects says what is wrong. */
+async function accepting(port: number): Promise<void> {
+  for (const endsAt = performance.now() + 2000; performance.now() < endsAt; await sleep(20)) {
+    const socket = connect(port, '127.0.0.1')
+    const isOpen = await once(socket, 'connect').then(
+      () => true,
+      () => false,
+    )
+    socket.destroy()
+    if (isOpen) return
+  }
+}
+
 /** A server of its own, which keeps nothing, on a free port; undefined if none is installed. */
 async function startRedis(): Promise<OwnRedis | undefined> {
   const folder = mkdtempSync(join(tmpdir(), 'spillway-demo-'))
@@ -257,6 +270,7 @@ async function startRedis(): Promise<OwnRedis | undefined> {
     // Also if this process ends otherwise.
     const kill = () => server.kill('SIGKILL')
     process.once('exit', kill)
+    await accepting(port)
     return {
       address: {
         host: '127.0.0.1',
