@@ -15,7 +15,7 @@ export { type WebhookOptions, webhook } from './webhook.js'
 
 /** Options of `alerts`. */
 export interface AlertsOptions {
-  /** The rules, like `[{ kind: 'breaker' }]`; each is evaluated separately. */
+  /** The rules, like `[{ name: 'refusals', when: 'denied-share', above: 0.1 }]`; each is evaluated separately. */
   rules: readonly AlertRule[]
   /** Called once for each change of state, like `alert => log.warn(alert)`. Its errors become process warnings (SPILLWAY_ALERT). */
   notify: (alert: Alert) => unknown
