@@ -150,12 +150,17 @@ class PolicyCount implements Count {
   }
 }
 
+function isDuration(windowMs: unknown): windowMs is string {
+  return typeof windowMs === 'string' && /^\d+(ms|s|m|h|d)$/.test(windowMs)
+}
+
 function policyOf(
   { algorithm = 'fixed-window', limit, windowMs, policy }: Configuration,
   passed: RateLimitOptions,
 ): Options['policy'] & {} {
   if (policy === undefined) {
-    const window = windowLength(windowMs)
+    // '15m' is a window here, as for the Redis store; '900000' is its number, as in a hit store.
+    const window = isDuration(windowMs) ? windowMs : windowLength(windowMs)
     // A text of the environment counts as its number, as in a hit store.
     const quotaOf = (limit: unknown) => (typeof limit === 'string' ? Number(limit) : limit) as number
     if (typeof limit !== 'function') return { quota: quotaOf(limit), window, algorithm }

@@ -207,7 +207,7 @@ export class RateLimitGate<Request, Response> implements Gate<Request, Response>
     // The policy of a given limiter may be a function, which was just called.
     const isSame = this.#settings.given === undefined || limiter.policy === rule.policy
     const used = isSame ? rule : this.#rules.ruleOf(limiter)
-    if (asked instanceof Promise) return asked.then(decision => this.#decided(used, key, decision, paysLater, req, res))
+    if (isPromise(asked)) return asked.then(decision => this.#decided(used, key, decision, paysLater, req, res))
     return this.#decided(used, key, asked, paysLater, req, res)
   }
 
