@@ -1,5 +1,6 @@
 import type { Request, Response } from 'express'
 import type { Decision } from '../core/decision.js'
+import { parseDuration } from '../core/duration.js'
 import { PolicyError, StoreError } from '../core/errors.js'
 import type { LimitOptions, PolicyInput } from '../core/limit.js'
 import { after, type SyncOrAsync } from '../http/call-option.js'
@@ -151,7 +152,12 @@ class PolicyCount implements Count {
 }
 
 function isDuration(windowMs: unknown): windowMs is string {
-  return typeof windowMs === 'string' && /^\d+(ms|s|m|h|d)$/.test(windowMs)
+  if (typeof windowMs !== 'string') return false
+  try {
+    return parseDuration(windowMs) > 0
+  } catch {
+    return false
+  }
 }
 
 function policyOf(

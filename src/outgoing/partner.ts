@@ -46,7 +46,7 @@ export class Partner {
   readonly #longestPauseMs: number
   /** Until when no further warning of a cut pause is given, by `performance.now()`. */
   #warnedUntil = Number.NEGATIVE_INFINITY
-  #guarded = 0
+  #calls = 0
 
   constructor({ name, limits = NO_LIMITS, redis, observer }: PartnerOptions) {
     this.name = name
@@ -77,7 +77,7 @@ export class Partner {
 
   /** True if there is nothing to wait for and no call is under way. */
   get idle(): boolean {
-    return this.#guarded === 0 && this.#pause.leftMs === 0 && this.#rate?.idle !== false
+    return this.#calls === 0 && this.#pause.leftMs === 0 && this.#rate?.idle !== false
   }
 
   /** The partner has asked for a pause. A longer one than `longestPause` is cut. */
@@ -97,7 +97,7 @@ export class Partner {
   async enter(maxWaitMs: number, signal: AbortSignal | undefined, retries: boolean): Promise<Pass> {
     const endsAt = performance.now() + maxWaitMs
     const left = (): Patience => ({ timeoutMs: Math.max(0, Math.ceil(endsAt - performance.now())), signal })
-    this.#guarded++
+    this.#calls++
     try {
       for (let again = retries; ; again = false) {
         signal?.throwIfAborted()
@@ -111,7 +111,7 @@ export class Partner {
         place?.leave()
       }
     } catch (error) {
-      this.#guarded--
+      this.#calls--
       throw error
     }
   }
@@ -172,7 +172,7 @@ export class Partner {
   #passOf(place: Place | undefined, unit: Unit | undefined): Pass {
     return {
       end: () => {
-        this.#guarded--
+        this.#calls--
         unit?.answered()
         place?.leave()
       },
