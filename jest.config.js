@@ -1,3 +1,6 @@
+// Names this run for all workers, who share a PostgreSQL: test/support/test-postgres.ts.
+process.env.SPILLWAY_RUN ??= `${process.pid}-${Date.now()}`
+
 const shared = {
   testEnvironment: '<rootDir>/test/support/test-environment.cjs',
   // A MemoryStore that nobody closed looks at the clock once more after its file has ended. Jest would warn of that.

@@ -2,6 +2,8 @@
 // Makes sure that the programs which tests, proofs and drawings start are on this machine: `node scripts/ensure.mjs redis chromium`. Silent where they are; else it
 // INSTALLS them by the system's packages if it may do so without asking; else it fails with one line that says how to install them.
 import { spawnSync } from 'node:child_process'
+import { existsSync, readdirSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
 
 /**
  * `programs`: of each list one must be there.
@@ -16,6 +18,13 @@ const NEEDS = {
     apt: ['chromium'],
     apk: ['chromium'],
     brew: ['chromium'],
+  },
+  // Debian also starts a server of its own, on the usual port. The tests use other ports.
+  postgres: {
+    programs: [['postgres'], ['initdb'], ['pgbouncer']],
+    apt: ['postgresql', 'pgbouncer'],
+    apk: ['postgresql', 'pgbouncer'],
+    brew: ['postgresql@17', 'pgbouncer'],
   },
   // Steps a server's clock: test/support/stepped-clock.c.
   compiler: { programs: [['cc']], apt: ['build-essential'], apk: ['build-base'], brew: ['gcc'] },
@@ -33,8 +42,18 @@ const NEEDS = {
   },
 }
 
+/** Where systems put servers, though they are not on PATH. As in test/support/postgres-server.ts. */
+const folders = () =>
+  ['/usr/lib/postgresql', '/opt/homebrew/opt', '/usr/local/opt']
+    .filter(folder => existsSync(folder))
+    .flatMap(folder => readdirSync(folder).map(name => join(folder, name, 'bin')))
+
 /** @param {string} program */
-const has = program => spawnSync(program, ['--version'], { stdio: 'ignore' }).error === undefined
+const has = program =>
+  spawnSync(program, ['--version'], {
+    stdio: 'ignore',
+    env: { ...process.env, PATH: [process.env.PATH, '/usr/sbin', ...folders()].join(delimiter) },
+  }).error === undefined
 
 const missing = (/** @type {Need} */ { programs }) =>
   programs.filter(names => !names.some(has)).map(names => names.join(' or '))

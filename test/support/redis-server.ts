@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis, type RedisOptions } from 'ioredis'
 import { freePort } from './free-port.js'
-import { PortTakenError, RedisProcess } from './redis-process.js'
+import { startRedis } from './redis-process.js'
+import { PortTakenError, type ServerProcess } from './server-process.js'
 
 export interface RedisServerOptions {
   /** Added to the command line, where the last word wins: `['--appendonly', 'yes']`. */
@@ -25,7 +26,7 @@ export class RedisServer {
   #port = 0
   #dir = ''
   #args: readonly string[] = []
-  #process!: RedisProcess
+  #process!: ServerProcess
   #admin: Redis | undefined
 
   constructor(options: RedisServerOptions = {}) {
@@ -40,14 +41,14 @@ export class RedisServer {
 
   /** Once, before anything else; again after `kill`: `restart`. */
   async start(): Promise<void> {
-    const { args = [], config, env = {} } = this.#options
+    const { args = [], config, env } = this.#options
     this.#dir = await mkdtemp(join(tmpdir(), 'spillway-redis-'))
     for (let tries = 0; ; tries++) {
       const port = await freePort()
       const own = config ? [await configure(this.#dir, config(port))] : [...DEFAULTS, ...at(port, this.#dir)]
       try {
         this.#args = [...own, ...args]
-        this.#process = await RedisProcess.start(this.#args, this.#dir, env)
+        this.#process = await startRedis(this.#args, this.#dir, env)
         this.#port = port
         return
       } catch (error) {
@@ -139,7 +140,7 @@ export class RedisServer {
     await this.kill()
     for (let tries = 0; ; tries++) {
       try {
-        this.#process = await RedisProcess.start(this.#args, this.dir, this.#options.env)
+        this.#process = await startRedis(this.#args, this.dir, this.#options.env)
         return
       } catch (error) {
         if (!(error instanceof PortTakenError) || tries >= 50) throw error
