@@ -50,6 +50,67 @@ describe('parseRateLimit reads', () => {
       [{ limit: 10, windowMs: 1000, form: 'draft-6' }],
     ],
     [
+      'the draft after 11',
+      { RateLimit: '"default";a=50;w=30', 'RateLimit-Policy': '"default";q=100;w=60' },
+      [{ policy: 'default', limit: 100, remaining: 50, resetAfterMs: 30_000, windowMs: 60_000, form: 'draft-8' }],
+    ],
+    [
+      'a policy of draft 7 alone',
+      { 'RateLimit-Policy': '100;w=60' },
+      [{ limit: 100, windowMs: 60_000, form: 'draft-7' }],
+    ],
+    [
+      'Docker Hub',
+      { 'ratelimit-limit': '100;w=21600', 'ratelimit-remaining': '76;w=21600' },
+      [{ limit: 100, remaining: 76, windowMs: 21_600_000, form: 'draft-6' }],
+    ],
+    [
+      'GitLab, whose reset is a moment',
+      { 'ratelimit-limit': '60', 'ratelimit-remaining': '0', 'ratelimit-reset': String(S + 42) },
+      [{ limit: 60, remaining: 0, resetAfterMs: 42_000, form: 'draft-6' }],
+    ],
+    [
+      'a moment in other drafts',
+      { ratelimit: `"a";r=0;t=${S + 42}`, 'ratelimit-limit': '60' },
+      [
+        { policy: 'a', remaining: 0, resetAfterMs: 42_000, form: 'draft-8' },
+        { limit: 60, form: 'draft-6' },
+      ],
+    ],
+    [
+      'Envoy',
+      { 'x-ratelimit-limit': '10, 10;w=1;name="a"', 'x-ratelimit-remaining': '3', 'x-ratelimit-reset': '12' },
+      [{ limit: 10, remaining: 3, resetAfterMs: 12_000, windowMs: 1000, form: 'legacy' }],
+    ],
+    [
+      'OpenAI',
+      {
+        'x-ratelimit-limit-requests': '500',
+        'x-ratelimit-remaining-requests': '499',
+        'x-ratelimit-reset-requests': '120ms',
+        'x-ratelimit-limit-tokens': '200000',
+        'x-ratelimit-remaining-tokens': '0',
+        'x-ratelimit-reset-tokens': '6m0s',
+      },
+      [
+        { policy: 'requests', limit: 500, remaining: 499, resetAfterMs: 120, form: 'legacy' },
+        { policy: 'tokens', limit: 200_000, remaining: 0, resetAfterMs: 360_000, form: 'legacy' },
+      ],
+    ],
+    [
+      'Anthropic',
+      {
+        'anthropic-ratelimit-requests-limit': '50',
+        'anthropic-ratelimit-requests-remaining': '49',
+        'anthropic-ratelimit-requests-reset': '2026-11-22T12:00:01.5Z',
+        'anthropic-ratelimit-input-tokens-remaining': '40000',
+      },
+      [
+        { policy: 'requests', limit: 50, remaining: 49, resetAfterMs: 1500, form: 'legacy' },
+        { policy: 'input-tokens', remaining: 40_000, form: 'legacy' },
+      ],
+    ],
+    [
       'GitHub',
       {
         'x-ratelimit-limit': '5000',
@@ -128,7 +189,11 @@ describe('parseRateLimit reads', () => {
       { ratelimit: '"a";r=1.5' },
       { ratelimit: '"a";t=30' },
       { ratelimit: ';;;,,,===' },
+      { ratelimit: '"a";r="8";t=9' },
+      { ratelimit: '"a";r=8;t="9"' },
+      { 'ratelimit-policy': '100;w="60"' },
       { 'ratelimit-policy': '"a";q=many' },
+      { 'x-ratelimit-reset-tokens': '6m 0s', 'anthropic-ratelimit-tokens-limit': 'many' },
       { 'ratelimit-limit': 'ten', 'ratelimit-remaining': '-1' },
       { 'x-ratelimit-limit': 'NaN', 'x-ratelimit-reset': 'soon' },
       { 'x-ratelimit-reset': '99999999999999999999' },
@@ -158,6 +223,13 @@ describe('parseRetryAfter reads', () => {
     ['a date that has passed', 'Sun, 06 Nov 1994 08:49:37 GMT', 0],
   ])('%s', (_, text, wait) => {
     expect(parseRetryAfter({ 'Retry-After': text }, NOW)).toBe(wait)
+  })
+
+  test('retry-after-ms, if it is a number, before Retry-After', () => {
+    expect(parseRetryAfter({ 'retry-after-ms': '1250', 'retry-after': '2' }, NOW)).toBe(1250)
+    expect(parseRetryAfter({ 'Retry-After-Ms': '0.5' }, NOW)).toBe(1)
+    expect(parseRetryAfter({ 'retry-after-ms': '-1', 'retry-after': '2' }, NOW)).toBe(2000)
+    expect(parseRetryAfter({ 'retry-after-ms': 'soon' }, NOW)).toBeUndefined()
   })
 
   test('nothing from malformed or absent fields', () => {
