@@ -1,6 +1,6 @@
 import { type Limit, parsePolicy } from '../../src/core/limit.js'
-import { LeaseBook } from '../../src/stores/redis/leases/leases.js'
-import { leaseTerms } from '../../src/stores/redis/leases/terms.js'
+import { LeaseBook } from '../../src/stores/leases/leases.js'
+import { leaseTerms } from '../../src/stores/leases/terms.js'
 import type { Asker } from '../../src/stores/store.js'
 import { SimulatedSeller, SimulatedServer } from '../../test/stores/leases/simulated-seller.js'
 import { Spending } from '../../test/support/leases/spending.js'
@@ -87,7 +87,7 @@ function poisson(random: Random, mean: number): number {
 /** The real code over a simulated server; an answer takes 1 ms. */
 export function leases(scene: Scene): Promise<DesignOutcome> {
   const limits = parsePolicy(scene.policy)
-  const terms = leaseTerms(limits, { ttlMs: undefined, strict: true })
+  const terms = leaseTerms(limits, { ttlMs: undefined, strict: true, store: 'RedisStore' })
   if (terms === undefined) throw new Error(`${scene.policy} is not leased`)
   const server = new SimulatedServer(terms)
   let now = 0

@@ -118,6 +118,14 @@ export function randomText(letters: number): string {
   return text
 }
 
+let id: string | undefined
+
+/** The name of this process among those that share a store. Generated on first use: some runtimes have no randomness while a program loads. */
+export function processId(): string {
+  id ??= randomText(12)
+  return id
+}
+
 /** V8 represents substrings of at least this length as references to the whole text. */
 const SHORTEST_SLICE = 13
 

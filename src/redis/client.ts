@@ -1,5 +1,3 @@
-import { randomText } from '../core/short-key.js'
-
 /** One connection that only blocks on a sorted set. It does not reconnect: create another after a loss. */
 export interface Blocking {
   /** Connects. Rejects when that fails, or when `close` is called first. */
@@ -100,12 +98,4 @@ export function hasMethods(client: object, ...names: readonly string[]): boolean
 export function isLikeClient(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false
   return ['evalsha', 'sendCommand', 'customCommand'].some(name => hasMethods(value, name))
-}
-
-let id: string | undefined
-
-/** The name of this process in Redis. Generated on first use: some runtimes have no randomness while a program loads. */
-export function processId(): string {
-  id ??= randomText(12)
-  return id
 }

@@ -9,6 +9,8 @@ import { portOf, redisWarnings } from '../../redis/clients.js'
 import { keySegment } from '../../redis/keys.js'
 import { limitFacts, limitId, ObjectIndex } from '../../redis/object-index.js'
 import type { BlockRule, Denials, Strikes } from '../block-rule.js'
+import { type LeaseBook, Leases } from '../leases/leases.js'
+import { type LeaseOptions, type LeaseSettings, parseLeases } from '../leases/terms.js'
 import type { LineGuard, StoreLines } from '../lines.js'
 import {
   type Asker,
@@ -23,8 +25,7 @@ import { BatchKinds } from './batch.js'
 import { Batcher, SendScheduler } from './batcher.js'
 import { Changes, type RedisLine, ScriptedLine } from './changes.js'
 import { ChargeKeys } from './charge-keys.js'
-import { type LeaseBook, Leases } from './leases/leases.js'
-import { type LeaseOptions, type LeaseSettings, parseLeases } from './leases/terms.js'
+import { RedisSeller } from './lease-seller.js'
 import { RedisLines } from './lines.js'
 import { ResetChannel, type ResetListener, sharesResets } from './reset-channel.js'
 import { consumeApart, groupByTag } from './slots.js'
@@ -101,7 +102,7 @@ function parseRedisStoreOptions(options: RedisStoreOptions): RedisStoreSettings 
     maxBatch,
     tags,
     shareResets,
-    leases: parseLeases(leases),
+    leases: parseLeases(leases, 'RedisStore'),
     connectDeadlineMs: parseDurationOrZero(connectDeadline, 'RedisStore: connectDeadline'),
   }
 }
@@ -175,13 +176,12 @@ export class RedisStore implements Store {
     this.#changes = new Changes(this.#scripts, this.#resets, this.#sharesResets)
     if (leases === undefined) return
     this.#resets.listen(this.#onChange)
+    const selling = { scripts: this.#scripts, changes: this.#changes, giveBack: this.giveBack.bind(this) }
     this.#leases = new Leases({
       settings: leases,
-      scripts: this.#scripts,
-      changes: this.#changes,
+      sellerOf: (terms, limiter) => new RedisSeller(selling, terms, limiter),
       now: clock === undefined ? () => processTime.now() : () => clock.now(),
-      askRedis: (verb, charges, cost, asker) => this.#askRedis(verb, charges, cost, asker),
-      giveBack: (receipts, units, endsAt) => this.giveBack(receipts, units, endsAt),
+      askStore: (verb, charges, cost, asker) => this.#askRedis(verb, charges, cost, asker),
       hearResets: ms => this.hearResets(ms),
     })
   }

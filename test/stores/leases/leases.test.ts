@@ -6,8 +6,8 @@ import { PolicyError } from '../../../src/core/errors.js'
 import { parsePolicy } from '../../../src/core/limit.js'
 import type { Observer } from '../../../src/core/observer.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
-import { LeaseBook } from '../../../src/stores/redis/leases/leases.js'
-import { leaseTerms } from '../../../src/stores/redis/leases/terms.js'
+import { LeaseBook } from '../../../src/stores/leases/leases.js'
+import { leaseTerms } from '../../../src/stores/leases/terms.js'
 import { RedisStore, type RedisStoreOptions } from '../../../src/stores/redis/redis-store.js'
 import { ManualClock } from '../../../src/testing.js'
 import { RedisCluster } from '../../support/redis-cluster.js'
@@ -261,7 +261,7 @@ test('units of a purchase that is answered after close() go back', async () => {
 })
 
 test('a purchase in flight while its key is reset serves the requests that wait for it, and its other units go back', async () => {
-  const terms = leaseTerms(parsePolicy('1000/1s'), { ttlMs: undefined, strict: true })!
+  const terms = leaseTerms(parsePolicy('1000/1s'), { ttlMs: undefined, strict: true, store: 'RedisStore' })!
   const server = new SimulatedServer(terms)
   const seller = new SimulatedSeller(server, () => START)
   const deferred: (() => void)[] = []

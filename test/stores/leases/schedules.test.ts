@@ -1,8 +1,8 @@
 import { expect, test } from '@jest/globals'
 import type { Verdict } from '../../../src/core/decision.js'
 import { type Limit, parsePolicy } from '../../../src/core/limit.js'
-import { LeaseBook } from '../../../src/stores/redis/leases/leases.js'
-import { type LeaseTerms, leaseTerms } from '../../../src/stores/redis/leases/terms.js'
+import { LeaseBook } from '../../../src/stores/leases/leases.js'
+import { type LeaseTerms, leaseTerms } from '../../../src/stores/leases/terms.js'
 import type { Asker } from '../../../src/stores/store.js'
 import { ofCases } from '../../support/cases.js'
 import { type Breach, Spending } from '../../support/leases/spending.js'
@@ -41,7 +41,7 @@ class Schedule {
     readonly random: Random,
     readonly limits: readonly Limit[],
   ) {
-    const terms = leaseTerms(limits, { ttlMs: undefined, strict: true })
+    const terms = leaseTerms(limits, { ttlMs: undefined, strict: true, store: 'RedisStore' })
     if (terms === undefined) throw new Error('these limits are not leased')
     this.terms = terms
     this.server = new SimulatedServer(terms)

@@ -2,16 +2,11 @@ import { beforeAll, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { parsePolicy } from '../../../src/core/limit.js'
 import { portOf } from '../../../src/redis/clients.js'
+import type { LeaseFacts, LeaseOrder, Sale, UnspentUnits } from '../../../src/stores/leases/seller.js'
+import { type LeaseTerms, leaseTerms } from '../../../src/stores/leases/terms.js'
 import { Changes } from '../../../src/stores/redis/changes.js'
 import { ChargeKeys } from '../../../src/stores/redis/charge-keys.js'
-import {
-  type LeaseFacts,
-  type LeaseOrder,
-  RedisSeller,
-  type Sale,
-  type UnspentUnits,
-} from '../../../src/stores/redis/leases/seller.js'
-import { type LeaseTerms, leaseTerms } from '../../../src/stores/redis/leases/terms.js'
+import { RedisSeller } from '../../../src/stores/redis/lease-seller.js'
 import { RedisStore } from '../../../src/stores/redis/redis-store.js'
 import { ResetChannel } from '../../../src/stores/redis/reset-channel.js'
 import { StoreScripts } from '../../../src/stores/redis/store-scripts.js'
@@ -59,7 +54,7 @@ test.each(POLICIES)(
   'under %s a repeated purchase sells nothing, and unspent units come back once, whatever is repeated',
   async policy => {
     const limits = parsePolicy(policy)
-    const terms = leaseTerms(limits, { ttlMs: undefined, strict: true })
+    const terms = leaseTerms(limits, { ttlMs: undefined, strict: true, store: 'RedisStore' })
     if (terms === undefined) throw new Error('these limits are not leased')
     const clock = new ManualClock(START)
     const prefix = `again ${policy}`
@@ -100,7 +95,7 @@ test.each(POLICIES)(
   'under %s a batch leaves a lease that lasts as it is: what fits and what does not, then its unspent units come back',
   async policy => {
     const limits = parsePolicy(policy)
-    const terms = leaseTerms(limits, { ttlMs: undefined, strict: true })
+    const terms = leaseTerms(limits, { ttlMs: undefined, strict: true, store: 'RedisStore' })
     if (terms === undefined) throw new Error('these limits are not leased')
     const clock = new ManualClock(START)
     const prefix = `batch ${policy}`
@@ -127,7 +122,7 @@ test.each(POLICIES)(
 
 test.each(POLICIES)('the scripts sell, take back and decide under %s as the simulated server does', async policy => {
   const limits = parsePolicy(policy)
-  const terms = leaseTerms(limits, { ttlMs: undefined, strict: true })
+  const terms = leaseTerms(limits, { ttlMs: undefined, strict: true, store: 'RedisStore' })
   if (terms === undefined) throw new Error('these limits are not leased')
   await forCases(15, `leases ${policy}`, async (random, id) => {
     const clock = new ManualClock(START + random.integer(0, 1000))

@@ -1,12 +1,6 @@
 import type { Limit } from '../../../src/core/limit.js'
-import type {
-  LeaseFacts,
-  LeaseOrder,
-  LeaseSeller,
-  Sale,
-  UnspentUnits,
-} from '../../../src/stores/redis/leases/seller.js'
-import type { LeaseTerms } from '../../../src/stores/redis/leases/terms.js'
+import type { LeaseFacts, LeaseOrder, LeaseSeller, Sale, UnspentUnits } from '../../../src/stores/leases/seller.js'
+import type { LeaseTerms } from '../../../src/stores/leases/terms.js'
 
 /** The state that the scripts keep for one key under one limit. */
 interface KeptLimit {

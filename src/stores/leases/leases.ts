@@ -1,14 +1,14 @@
 import { setImmediate } from 'node:timers'
-import type { Verdict } from '../../../core/decision.js'
-import type { Limit } from '../../../core/limit.js'
-import { notify, type Observer } from '../../../core/observer.js'
-import { processId } from '../../../redis/client.js'
-import type { Asker, Charge } from '../../store.js'
+import type { Verdict } from '../../core/decision.js'
+import type { Limit } from '../../core/limit.js'
+import { notify, type Observer } from '../../core/observer.js'
+import { processId } from '../../core/short-key.js'
+import type { Asker, Charge } from '../store.js'
 import { Account } from './account.js'
 import { BusyKeys } from './demand.js'
 import type { Lease, PolicyLeases } from './holdings.js'
 import { capped, LeasedKey } from './leased-key.js'
-import { type LeaseSeller, RedisSeller, type SellingStore } from './seller.js'
+import type { LeaseSeller } from './seller.js'
 import { type LeaseSettings, type LeaseTerms, leaseTerms, returnable } from './terms.js'
 
 /** Above this number of busy keys, Redis decides the others. */
@@ -193,12 +193,13 @@ export class LeaseBook implements PolicyLeases {
 }
 
 /** The parts of the store that leases use. */
-interface LeasesParts extends SellingStore {
+interface LeasesParts {
   readonly settings: LeaseSettings
+  readonly sellerOf: (terms: LeaseTerms, limiter: string | undefined) => LeaseSeller
   /** The process's own clock, ms. */
   readonly now: () => number
-  /** Asks Redis, regardless of leases. */
-  readonly askRedis: (verb: 'consume' | 'peek', charges: readonly Charge[], cost: number, asker: Asker) => void
+  /** Asks the store, regardless of leases. */
+  readonly askStore: (verb: 'consume' | 'peek', charges: readonly Charge[], cost: number, asker: Asker) => void
   /** Listens for resets and blocks for `ms` more. */
   readonly hearResets: (ms: number) => void
 }
@@ -238,7 +239,7 @@ export class Leases {
     // What this process holds suffices: Redis says only what else is left.
     if ((book.leasedKey(key)?.holdings.held(book.now()) ?? 0) < cost) return false
     const spared = hearing(asker, (verdicts, ...when) => asker.resolve(withMore(verdicts, -cost), ...when))
-    this.#parts.askRedis(verb, charges, 0, spared)
+    this.#parts.askStore(verb, charges, 0, spared)
     return true
   }
 
@@ -298,12 +299,12 @@ export class Leases {
   }
 
   #newBook(limits: readonly Limit[], limiter: string | undefined): LeaseBook | undefined {
-    const { settings, now, askRedis, hearResets } = this.#parts
+    const { settings, sellerOf, now, askStore, hearResets } = this.#parts
     const terms = leaseTerms(limits, settings)
     if (terms === undefined) return undefined
     return new LeaseBook({
       terms,
-      seller: new RedisSeller(this.#parts, terms, limiter),
+      seller: sellerOf(terms, limiter),
       now,
       defer: send => {
         hearResets(2 * terms.ttlMs)
@@ -311,7 +312,7 @@ export class Leases {
       },
       decide: (key, cost, asker) => {
         const charges = limits.map(limit => ({ key, limit, limiter }))
-        askRedis('consume', charges, cost, asker)
+        askStore('consume', charges, cost, asker)
       },
       busy: this.#busy,
     })

@@ -1,7 +1,7 @@
-import { type Duration, parseOption } from '../../../core/duration.js'
-import { PolicyError, shown } from '../../../core/errors.js'
-import type { Limit } from '../../../core/limit.js'
-import { checkOptions, type OptionNames } from '../../../core/options.js'
+import { type Duration, parseOption } from '../../core/duration.js'
+import { PolicyError, shown } from '../../core/errors.js'
+import type { Limit } from '../../core/limit.js'
+import { checkOptions, type OptionNames } from '../../core/options.js'
 
 /** Options for buying units of busy keys in advance. */
 export interface LeaseOptions {
@@ -18,23 +18,25 @@ export interface LeaseSettings {
   readonly ttlMs: number | undefined
   /** Whether a limit that cannot be leased is an error. */
   readonly strict: boolean
+  /** Names the store in errors. */
+  readonly store: string
 }
 
 const NAMES: OptionNames<LeaseOptions> = { ttl: true }
 
 /** Undefined if leases are off. Throws `PolicyError`. */
-export function parseLeases(leases: boolean | LeaseOptions | undefined): LeaseSettings | undefined {
+export function parseLeases(leases: boolean | LeaseOptions | undefined, store: string): LeaseSettings | undefined {
   if (leases === undefined || leases === false) return undefined
-  if (leases === true) return { ttlMs: undefined, strict: false }
+  if (leases === true) return { ttlMs: undefined, strict: false, store }
   if (typeof leases !== 'object' || leases === null || Array.isArray(leases)) {
-    throw new PolicyError(`RedisStore: leases ${shown(leases)}: expected true, false or { ttl: "50ms" }`)
+    throw new PolicyError(`${store}: leases ${shown(leases)}: expected true, false or { ttl: "50ms" }`)
   }
-  checkOptions('RedisStore: leases', leases, NAMES, '{ ttl: "50ms" }')
-  const ttlMs = leases.ttl === undefined ? undefined : parseOption(leases.ttl, 'RedisStore: leases.ttl')
+  checkOptions(`${store}: leases`, leases, NAMES, '{ ttl: "50ms" }')
+  const ttlMs = leases.ttl === undefined ? undefined : parseOption(leases.ttl, `${store}: leases.ttl`)
   if (ttlMs !== undefined && ttlMs > LONGEST_TTL_MS) {
-    throw new PolicyError(`RedisStore: leases.ttl ${shown(leases.ttl)}: expected at most 1m, like "50ms"`)
+    throw new PolicyError(`${store}: leases.ttl ${shown(leases.ttl)}: expected at most 1m, like "50ms"`)
   }
-  return { ttlMs, strict: true }
+  return { ttlMs, strict: true, store }
 }
 
 const LONGEST_TTL_MS = 60_000
@@ -56,13 +58,16 @@ export interface LeaseTerms {
 }
 
 /** Undefined if Redis decides these limits. Throws `PolicyError` for a leaky bucket if leases were requested explicitly. */
-export function leaseTerms(limits: readonly Limit[], { ttlMs: given, strict }: LeaseSettings): LeaseTerms | undefined {
+export function leaseTerms(
+  limits: readonly Limit[],
+  { ttlMs: given, strict, store }: LeaseSettings,
+): LeaseTerms | undefined {
   const leaky = limits.find(({ algorithm }) => algorithm === 'leaky-bucket')
   if (leaky !== undefined) {
     if (!strict) return undefined
     throw new PolicyError(
-      `RedisStore: leases with limit ${shown(leaky.name)}: a leaky bucket can not be leased, because each request waits for the one before; ` +
-        'expected another algorithm, or leases: true, which leaves this limit to Redis',
+      `${store}: leases with limit ${shown(leaky.name)}: a leaky bucket can not be leased, because each request waits for the one before; ` +
+        'expected another algorithm, or leases: true, which leaves this limit to the store',
     )
   }
   // Only Redis knows how long a calendar window lasts.
