@@ -4,6 +4,7 @@ import type { Decision, Verdict } from '../core/decision.js'
 import type { Policy } from '../core/limit.js'
 import { BoundedMap, getOrMake } from '../core/maps.js'
 import { ownCopy, shortKey } from '../core/short-key.js'
+import { offersOf } from '../stores/offers.js'
 import type { Store } from '../stores/store.js'
 import type { LimiterKey } from './key.js'
 import { decisionOf } from './settlement.js'
@@ -15,7 +16,7 @@ interface Denial {
   readonly verdicts: readonly Verdict[]
   readonly retryAfterMs: number
   readonly deniedAt: number
-  /** It ends then, if that is before `retryAfterMs`: later messages about it may have been lost. */
+  /** It ends then, if that is before `retryAfterMs`: changes in other processes may not have been heard. */
   readonly endsAfterMs: number
   /** Whether the store's answer may determine when larger costs fit. */
   readonly determines: boolean
@@ -37,6 +38,8 @@ const MAX_LARGER = 4
  */
 export class DenyCache {
   readonly #denials: BoundedMap<string, Denial>
+  /** The longest time for which a denial is remembered. */
+  readonly #lastMs: number
   /** The epoch of the last drop, at an index from the key's hash; several keys share an index. */
   readonly #droppedIn = new Float64Array(DROP_BUCKETS)
   #allDroppedIn = 0
@@ -51,6 +54,7 @@ export class DenyCache {
     maxKeys: number,
   ) {
     this.#denials = new BoundedMap(maxKeys)
+    this.#lastMs = offersOf(store)?.denialsLastMs ?? Number.POSITIVE_INFINITY
   }
 
   // Held here, because the store does not keep its listeners alive.
@@ -109,7 +113,7 @@ export class DenyCache {
       verdicts,
       retryAfterMs,
       deniedAt,
-      endsAfterMs: Number.POSITIVE_INFINITY,
+      endsAfterMs: this.#lastMs,
       determines,
       larger: [],
     }
@@ -135,7 +139,7 @@ export class DenyCache {
     const retryAfterMs = verdicts.length === 1 ? refusedAfter(verdicts[0], cost) : undefined
     if (retryAfterMs) {
       const refusals = [{ ...verdicts[0], allowed: false, retryAfterMs, delayMs: 0 }]
-      const until = { retryAfterMs, deniedAt, endsAfterMs: Number.POSITIVE_INFINITY }
+      const until = { retryAfterMs, deniedAt, endsAfterMs: this.#lastMs }
       this.#put(text, { policy, cost, verdicts: refusals, ...until, determines: true, larger: [] })
     } else this.#denials.delete(text)
   }

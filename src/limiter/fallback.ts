@@ -3,8 +3,8 @@ import type { Limit } from '../core/limit.js'
 import { getOrMake } from '../core/maps.js'
 import { OutageWarnings } from '../core/warnings.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
+import { offersOf } from '../stores/offers.js'
 import type { Charge, Store } from '../stores/store.js'
-import { isRedisStore } from './guarded-store.js'
 import type { LimiterKey } from './key.js'
 import { type ChangeCharges, decisionOf } from './settlement.js'
 
@@ -85,9 +85,7 @@ const MEANWHILE: Record<StoreFailure, string> = {
 export function outageWarnings(store: Store, onStoreFailure: StoreFailure): OutageWarnings | undefined {
   if (store instanceof MemoryStore) return undefined
   const meanwhile = MEANWHILE[onStoreFailure]
-  return isRedisStore(store)
-    ? store.outageWarnings(meanwhile)
-    : new OutageWarnings(store, () => nameOf(store), meanwhile)
+  return offersOf(store)?.outageWarnings(meanwhile) ?? new OutageWarnings(store, () => nameOf(store), meanwhile)
 }
 
 function nameOf(store: Store): string {

@@ -5,8 +5,8 @@ import type { Observer } from '../core/observer.js'
 import type { OutageWarnings } from '../core/warnings.js'
 import type { LineGuard } from '../stores/lines.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
-import type { RedisStore } from '../stores/redis/redis-store.js'
-import { type Asker, type BoundPolicy, type Charge, type ChargedAt, IN_REDIS, type Store } from '../stores/store.js'
+import { offersOf, type StoreOffers } from '../stores/offers.js'
+import type { Asker, BoundPolicy, Charge, ChargedAt, Store } from '../stores/store.js'
 import { type CircuitBreaker, CircuitBreakers } from './breaker.js'
 import { Guarded, GuardedCall, REFUSED } from './guarded.js'
 import type { LimiterKey } from './key.js'
@@ -14,11 +14,6 @@ import type { PartialGrant } from './partial-grant.js'
 
 type Answer<T> = Promise<T> | T
 export type Verb = 'consume' | 'peek'
-
-/** As `instanceof RedisStore`, which would pull the code of that class, and the scripts, into programs that keep their counts elsewhere. */
-export function isRedisStore(store: unknown): store is RedisStore {
-  return typeof store === 'object' && store !== null && IN_REDIS in store
-}
 
 /** Makes the result of a request from its outcome. Both may throw. */
 interface RequestOwner<Result> {
@@ -113,8 +108,8 @@ const VERDICTS: RequestOwner<readonly Verdict[]> = {
 /** A store whose calls are guarded: each ends in time, with an answer or with `StoreError`. */
 export class GuardedStore implements LineGuard {
   readonly calls: Guarded
-  /** The store, if it can be asked without promises. */
-  readonly #redis: RedisStore | undefined
+  /** For a store that can be asked without promises. */
+  readonly #offers: StoreOffers | undefined
   /** Dates the requests of a store that does not report when it decides. */
   readonly #clock: Clock | undefined
 
@@ -124,9 +119,9 @@ export class GuardedStore implements LineGuard {
     observer?: Observer,
     warnings?: OutageWarnings,
   ) {
-    this.#redis = isRedisStore(store) ? store : undefined
+    this.#offers = offersOf(store)
     const breakers = CircuitBreakers.of(store, deadlineMs)
-    this.calls = new Guarded(deadlineMs, { breakers, observer, warnings, connecting: this.#redis })
+    this.calls = new Guarded(deadlineMs, { breakers, observer, warnings, connecting: this.#offers })
     if (!(store instanceof MemoryStore)) this.#clock = store.clock ?? monotonicClock
   }
 
@@ -147,11 +142,11 @@ export class GuardedStore implements LineGuard {
     }
     try {
       // Users replace methods, to spy on them or to make them fail.
-      if (this.#redis?.isAskable(verb)) {
+      if (this.#offers?.isAskable(verb)) {
         request.deadline.start(request)
-        if (grant !== undefined) grant.ask(this.#redis, request.charges, request)
+        if (grant !== undefined) grant.ask(this.#offers, request.charges, request)
         else if (bound?.ask !== undefined && typeof key === 'string') bound.ask(verb, key, cost, request)
-        else this.#redis.ask(verb, request.charges, cost, request)
+        else this.#offers.ask(verb, request.charges, cost, request)
         return undefined
       }
       const { charges } = request

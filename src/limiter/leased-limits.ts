@@ -3,8 +3,7 @@ import type { Limit, Policy } from '../core/limit.js'
 import type { Observer } from '../core/observer.js'
 import type { Lease } from '../stores/leases/holdings.js'
 import type { LeaseBook } from '../stores/leases/leases.js'
-import type { RedisStore } from '../stores/redis/redis-store.js'
-import { isRedisStore } from './guarded-store.js'
+import { offersOf, type StoreOffers } from '../stores/offers.js'
 import { type ChargeOwner, type ChargeTicket, decisionOf, SettleableDecision } from './settlement.js'
 
 /** A policy over a store that leases: decides busy keys from units that this process has bought. */
@@ -16,7 +15,7 @@ export class LeasedLimits {
 
   private constructor(
     readonly book: LeaseBook,
-    readonly store: RedisStore,
+    readonly store: StoreOffers,
     readonly policy: Policy,
     readonly owner: ChargeOwner,
   ) {
@@ -32,10 +31,9 @@ export class LeasedLimits {
     owner: ChargeOwner,
     observer: Observer | undefined,
   ): LeasedLimits | undefined {
-    const { store } = owner
-    if (!isRedisStore(store)) return undefined
-    const book = store.leasesOf(policy, limiter)
-    if (book === undefined) return undefined
+    const store = offersOf(owner.store)
+    const book = store?.leasesOf(policy, limiter)
+    if (store === undefined || book === undefined) return undefined
     if (observer !== undefined) book.observe(observer)
     return new LeasedLimits(book, store, policy, owner)
   }

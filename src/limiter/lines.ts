@@ -2,20 +2,20 @@ import type { Decision } from '../core/decision.js'
 import { StoreError } from '../core/errors.js'
 import type { StoreLines } from '../stores/lines.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
+import { offersOf } from '../stores/offers.js'
 import type { Charge, Store } from '../stores/store.js'
 import type { Outage } from '../waiting/line-user.js'
 import type { Patience } from '../waiting/wait.js'
 import type { Decider } from './decider.js'
 import type { StoreFailure } from './fallback.js'
-import { type GuardedStore, isRedisStore } from './guarded-store.js'
+import type { GuardedStore } from './guarded-store.js'
 import type { LimiterKey } from './key.js'
 import { AskAgainLines, MemoryLines } from './process-lines.js'
 
 /** The waiting lines of a limiter over a store; undefined if the store has none. */
 function storeLinesOf(store: Store, guarded: GuardedStore): StoreLines | undefined {
   if (store instanceof MemoryStore) return MemoryLines.of(store)
-  if (isRedisStore(store)) return store.lines(guarded)
-  return undefined
+  return offersOf(store)?.lines?.(guarded)
 }
 
 /** The waiting lines of one limiter: those of the store and, if it has none or during an outage, those of this process. */

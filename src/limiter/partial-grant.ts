@@ -1,6 +1,6 @@
 import type { Decision, Verdict } from '../core/decision.js'
 import { CostError, shown } from '../core/errors.js'
-import type { RedisStore } from '../stores/redis/redis-store.js'
+import type { StoreOffers } from '../stores/offers.js'
 import type { Asker, Charge } from '../stores/store.js'
 
 type Answer = Promise<readonly Verdict[]> | readonly Verdict[]
@@ -30,9 +30,9 @@ export class PartialGrant {
     return Array.isArray(answer) && this.#goesOn(answer) ? this.of(consume) : answer
   }
 
-  /** The same for a Redis store; all attempts share the deadline of `asker`. */
-  ask(store: RedisStore, charges: readonly Charge[], asker: Asker): void {
-    store.askUpTo(charges, this, asker, {
+  /** The same without promises; all attempts share the deadline of `asker`. */
+  ask(store: StoreOffers, charges: readonly Charge[], asker: Asker): void {
+    const whole: Asker = {
       endsAt: asker.endsAt,
       asks: server => asker.asks?.(server),
       resolve: (verdicts, ...rest) => {
@@ -40,7 +40,9 @@ export class PartialGrant {
         else asker.resolve(verdicts, ...rest)
       },
       reject: error => asker.reject(error),
-    })
+    }
+    if (store.askUpTo === undefined) store.ask('consume', charges, this.cost, whole)
+    else store.askUpTo(charges, this, asker, whole)
   }
 
   /** The same for the failure policy. */

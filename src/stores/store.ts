@@ -120,9 +120,6 @@ export interface Store {
 
 export const DEFAULT_LIMITER = 'default'
 
-/** A property of every `RedisStore`. */
-export const IN_REDIS = Symbol('spillway.in-redis')
-
 /**
  * The moments that a store's clock shows twice, because it stepped back. A charge at such a moment may belong to either
  * pass; settling it by its moment could give back units that others have spent.

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { RateLimiter, type RateLimiterOptions } from '../../src/limiter/rate-limiter.js'
 import { MemoryStore } from '../../src/stores/memory/memory-store.js'
+import { OFFERS, type StoreOffers } from '../../src/stores/offers.js'
 import type { Store } from '../../src/stores/store.js'
 import { ManualClock } from '../../src/testing.js'
 import { runChild } from '../support/child.js'
@@ -285,6 +286,19 @@ describe('a denial is remembered in process', () => {
     expect(await limiter.consume('k')).toMatchObject({ allowed: false, source: 'redis', retryAfterMs: 10_000 })
     clock.advance(10_000)
     expect(await limiter.consume('k')).toMatchObject({ allowed: true })
+  })
+
+  test('for a second at most, if the store does not hear of changes in other processes', async () => {
+    const clock = new ManualClock(START)
+    const offers: Partial<StoreOffers> = { denialsLastMs: 1000, isAskable: () => false, leasesOf: () => undefined }
+    const deaf = Object.assign(new RemoteStore(clock), { [OFFERS]: offers as StoreOffers })
+    const limiter = new RateLimiter({ policy: '5/10s', store: deaf, observer: {} })
+    await limiter.consume('k', 5)
+    await limiter.consume('k')
+    clock.advance(999)
+    expect(await limiter.consume('k')).toMatchObject({ source: 'deny-cache', retryAfterMs: 9001 })
+    clock.advance(1)
+    expect(await limiter.consume('k')).toMatchObject({ allowed: false, source: 'redis', retryAfterMs: 9000 })
   })
 
   test('unless the failure policy has denied', async () => {

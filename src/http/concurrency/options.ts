@@ -8,7 +8,7 @@ import { guardRedis } from '../../limiter/guarded-redis.js'
 import { isLikeClient, type RedisClient } from '../../redis/client.js'
 import { leaseMsOf } from '../../semaphore/commands.js'
 import { MemoryStore } from '../../stores/memory/memory-store.js'
-import { RedisStore } from '../../stores/redis/redis-store.js'
+import { offersOf } from '../../stores/offers.js'
 import type { Store } from '../../stores/store.js'
 import { CLIENT_OPTIONS, type ClientOptions, type ClientSettings, parseClientOptions } from '../address/client.js'
 import type { GivenKey, SyncOrAsync } from '../call-option.js'
@@ -181,7 +181,8 @@ function placesOf(options: ConcurrencyOptions<never, never>, name: string, obser
     return new SharedPlaces({ client: from, prefix: keysBegin, name, permits, leaseMs, guarded })
   }
   if (client !== undefined && store !== undefined) throw wrong('given both client and store, expected one of them')
-  if (store instanceof RedisStore) return overRedis(store.client, prefix ?? store.prefix)
+  const redis = offersOf(store)?.redis
+  if (redis !== undefined) return overRedis(redis.client, prefix ?? redis.prefix)
   if (isLikeClient(store))
     throw wrong('store is a Redis client: expected { client }, or a store over it, like new RedisStore(client)')
   if (store !== undefined && !(store instanceof MemoryStore)) {

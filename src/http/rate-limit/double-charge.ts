@@ -1,9 +1,10 @@
 import type { Decision } from '../../core/decision.js'
 import { countedSpan, type Limit } from '../../core/limit.js'
 import { emitWarning } from '../../core/warnings.js'
-import { isRedisStore } from '../../limiter/guarded-store.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
+import { offersOf } from '../../stores/offers.js'
+import type { Store } from '../../stores/store.js'
 
 /** The limiter that counts each limit. Each limiter parses its own limits, so a limit belongs to one. */
 const OWNERS = new WeakMap<Limit, RateLimiter>()
@@ -74,10 +75,6 @@ function sameCount(a: Limit, b: Limit): boolean {
   if (owner === undefined || other === undefined) return false
   if (a.name !== b.name || a.algorithm !== b.algorithm || countedSpan(a) !== countedSpan(b)) return false
   const [one, two] = [owner.options, other.options]
-  return one.name === two.name && sameStore(one.store, two.store)
-}
-
-function sameStore(a: unknown, b: unknown): boolean {
-  if (a === b) return true
-  return isRedisStore(a) && isRedisStore(b) && a.client === b.client && a.prefix === b.prefix
+  if (one.name !== two.name) return false
+  return one.store === two.store || offersOf(one.store)?.sharesCountsWith(two.store as Store) === true
 }

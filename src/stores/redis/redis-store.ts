@@ -12,15 +12,8 @@ import type { BlockRule, Denials, Strikes } from '../block-rule.js'
 import { type LeaseBook, Leases } from '../leases/leases.js'
 import { type LeaseOptions, type LeaseSettings, parseLeases } from '../leases/terms.js'
 import type { LineGuard, StoreLines } from '../lines.js'
-import {
-  type Asker,
-  type BoundPolicy,
-  type Charge,
-  type ChargeReceipt,
-  ClockSteps,
-  IN_REDIS,
-  type Store,
-} from '../store.js'
+import { OFFERS, offersOf, type PartialCost, type StoreOffers } from '../offers.js'
+import { type Asker, type BoundPolicy, type Charge, type ChargeReceipt, ClockSteps, type Store } from '../store.js'
 import { BatchKinds } from './batch.js'
 import { Batcher, SendScheduler } from './batcher.js'
 import { Changes, type RedisLine, ScriptedLine } from './changes.js'
@@ -29,7 +22,7 @@ import { RedisSeller } from './lease-seller.js'
 import { RedisLines } from './lines.js'
 import { ResetChannel, type ResetListener, sharesResets } from './reset-channel.js'
 import { consumeApart, groupByTag } from './slots.js'
-import { askUpTo, type PartialCost, StoreScripts } from './store-scripts.js'
+import { askUpTo, StoreScripts } from './store-scripts.js'
 
 /** Options of a `RedisStore`. */
 export interface RedisStoreOptions {
@@ -112,8 +105,6 @@ function parseRedisStoreOptions(options: RedisStoreOptions): RedisStoreSettings 
  * clock, in one script call; decisions in one turn of the event loop share that call.
  */
 export class RedisStore implements Store {
-  /** @internal */
-  readonly [IN_REDIS] = true
   readonly clock?: Clock
   readonly countsCalendars = true
   /** The client as given. */
@@ -184,6 +175,22 @@ export class RedisStore implements Store {
       askStore: (verb, charges, cost, asker) => this.#askRedis(verb, charges, cost, asker),
       hearResets: ms => this.hearResets(ms),
     })
+  }
+
+  /** @internal */
+  get [OFFERS](): StoreOffers {
+    return this
+  }
+
+  /** @internal */
+  get redis() {
+    return this
+  }
+
+  /** @internal */
+  sharesCountsWith(other: Store): boolean {
+    const place = offersOf(other)?.redis
+    return place?.client === this.client && place.prefix === this.prefix
   }
 
   /** @internal True until Redis has answered this process for the first time: see the option `connectDeadline`. */

@@ -3,6 +3,7 @@ import type { ClientPort } from '../../redis/client.js'
 import type { Script } from '../../redis/script.js'
 import { consumeUpTo } from '../../redis/scripts.js'
 import { type TimelyCall, TimelyScripts } from '../../redis/timely-scripts.js'
+import type { PartialCost } from '../offers.js'
 import type { Asker, Charge } from '../store.js'
 import type { ChargeKeys } from './charge-keys.js'
 import { limitArguments, VerdictReader } from './wire-format.js'
@@ -103,11 +104,6 @@ export class StoreScripts {
       ),
     )
   }
-}
-
-/** A request that takes as much as fits, at most `cost`; after the decision `cost` is what it has spent, or 1 if it was refused. */
-export interface PartialCost {
-  cost: number
 }
 
 /** Asks for as much as fits, under limits of one slot: one script call for each request. `decided` is called with the moment of the decision. */
