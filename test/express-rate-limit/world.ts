@@ -2,9 +2,9 @@ import { jest } from '@jest/globals'
 import express, { type Express, type NextFunction, type Request, type RequestHandler, type Response } from 'express'
 import theirs, { MemoryStore as TheirStore } from 'express-rate-limit'
 import express4 from 'express4'
-import request from 'supertest'
 import ours, { MemoryStore as OurStore } from '../../src/express-rate-limit/index.js'
 import { wholeFor } from '../support/everywhere.js'
+import { type Answer, get } from '../support/get.js'
 
 /** The import of a service: the one line that a user changes. */
 export interface Module {
@@ -29,12 +29,6 @@ const FRAMEWORKS = wholeFor(false).orFew<[name: string, create: () => Express]>(
   ],
   1,
 )
-
-export interface Answer {
-  status: number
-  text: string
-  headers: Record<string, string>
-}
 
 /** A service and what it logs, written against either module. */
 export class World {
@@ -70,22 +64,16 @@ export class World {
     return app
   }
 
-  async get(app: Express, from = '192.0.2.1', headers: Record<string, string> = {}): Promise<Answer> {
-    const {
-      status,
-      text,
-      headers: all,
-    } = await request(app)
-      .get('/')
-      .set({ 'X-Forwarded-For': from, ...headers })
+  async get(app: Express, from = '192.0.2.1', headers: Record<string, string> = {}): Promise<Omit<Answer, 'body'>> {
+    const { status, text, headers: all } = await get(app, { 'X-Forwarded-For': from, ...headers })
     const { connection, 'keep-alive': _, ...rest } = all
     // Without the legacy headers it is Node's own, by the real clock.
     if (!('x-ratelimit-reset' in rest)) delete rest.date
     return { status, text, headers: rest }
   }
 
-  async times(count: number, app: Express, from?: string): Promise<Answer[]> {
-    const answers: Answer[] = []
+  async times(count: number, app: Express, from?: string): Promise<Omit<Answer, 'body'>[]> {
+    const answers: Omit<Answer, 'body'>[] = []
     for (let i = 0; i < count; i++) answers.push(await this.get(app, from))
     return answers
   }

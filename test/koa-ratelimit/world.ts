@@ -1,9 +1,9 @@
 import Koa, { type Middleware } from 'koa'
 import theirs from 'koa-ratelimit'
 import Koa2 from 'koa2'
-import request from 'supertest'
 import ours, { type MiddlewareOptions } from '../../src/koa-ratelimit/index.js'
 import { wholeFor } from '../support/everywhere.js'
+import { get } from '../support/get.js'
 
 type Make = (options: MiddlewareOptions) => Middleware
 const VERSIONS = wholeFor(false).orFew<() => Koa>([() => new Koa(), () => new Koa2()], 1)
@@ -34,7 +34,7 @@ export function serviceOf(create: () => Koa, ...middlewares: Middleware[]): (pat
   })
   const callback = app.callback()
   return async (path = '/') => {
-    const { status, text, headers } = await request(callback).get(path)
+    const { status, text, headers } = await get(callback, {}, path)
     return { status, text, headers, told }
   }
 }

@@ -1,7 +1,6 @@
 import type { RequestListener, ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
 import { jest } from '@jest/globals'
-import request from 'supertest'
 import type { Decision } from '../../../src/core/decision.js'
 import type { AddressKeyOptions } from '../../../src/http/address/client.js'
 import type { HttpOptions } from '../../../src/http/rate-limit/options.js'
@@ -9,6 +8,7 @@ import type { LimiterAccess } from '../../../src/http/rate-limit/rate-limit.js'
 import { MemoryStore } from '../../../src/stores/memory/memory-store.js'
 import { ManualClock } from '../../../src/testing.js'
 import { type Whole, wholeFor } from '../everywhere.js'
+import { get } from '../get.js'
 
 /** Options whose functions are given the framework's own objects, which only the adapter can read. */
 export type Options = HttpOptions<unknown, unknown>
@@ -102,10 +102,10 @@ export class World {
     return this.adapter.serve({ ...service, limiters: [limiters].flat(), handle })
   }
 
-  get = (app: RequestListener, headers: Record<string, string> = {}) => request(app).get('/').set(headers)
+  get = get<Decision & Record<string, unknown>>
 
   /** The message of a refusal: its text, or the detail of an object. */
-  said = (answer: { text: string; body: { detail?: string } }): string =>
+  said = (answer: { text: string; body: Record<string, unknown> }): string =>
     (this.adapter.refusesWithObjects ? `${answer.body.detail}` : answer.text).trimEnd()
 
   /** The statuses of so many requests, one after the other. */
