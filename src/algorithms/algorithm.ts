@@ -71,6 +71,10 @@ export interface Algorithm<State> {
   copy(state: State): State
   /** The state as written to JSON, without expired entries. Absent if the state never holds any. */
   compact?(state: State): State
+  /** The state as a list of numbers, for a store that keeps text. Absent if the state is a `row`, which is such a list. */
+  pack?(state: Readonly<State>): number[]
+  /** The state of `pack`, with nothing that another state shares. */
+  unpack?(numbers: readonly number[]): State
   /** True if nothing counts in the state at this time. Absent if even an empty state matters when the clock runs back. */
   isOver?(limit: Limit, state: Readonly<State>, nowMs: number): boolean
 

@@ -1,3 +1,5 @@
+import { fillMsOf, type Limit } from '../core/limit.js'
+
 /** The units that a decision spent under one limit. */
 export interface Receipt {
   /** When the units were charged, in whole ms by the clock of the store that charged them. */
@@ -37,6 +39,16 @@ export interface Gap {
 export function resetNote(nowMs: number): RefundNote {
   // A charge in the same ms counts as made after the reset.
   return { cutAt: nowMs - 1, refunded: Number.MAX_SAFE_INTEGER, left: 0, capacity: 0, gaps: [] }
+}
+
+/** How long after its charge a decision may have something to give back, ms: for so long a note matters. */
+export function settleableMs(limit: Limit): number {
+  return Math.max(2 * limit.windowMs, fillMsOf(limit))
+}
+
+/** Whether the note says nothing. */
+export function isEmptyNote({ cutAt, gaps }: RefundNote): boolean {
+  return cutAt === Number.NEGATIVE_INFINITY && gaps.length === 0
 }
 
 export function newNote(): RefundNote {

@@ -1,4 +1,4 @@
-import type { Verdict } from '../core/decision.js'
+import { blockedVerdict, type Verdict } from '../core/decision.js'
 import { type AlgorithmName, type Limit, maxCostOf } from '../core/limit.js'
 import type { Algorithm } from './algorithm.js'
 import { leakyBucket, tokenBucket } from './buckets.js'
@@ -24,22 +24,49 @@ export function algorithmOf(name: AlgorithmName): Algorithm<State> {
 
 // The arithmetic of a limit on copies: the given state does not change. `undefined` is the state of an unused key.
 
-/**
- * The verdict on a cost and the state after it: spent if allowed, else unchanged (except for corrections after the clock ran back);
- * undefined if nothing in the state counts.
- */
-export function measure(
-  limit: Limit,
-  state: State | undefined,
-  nowMs: number,
-  cost: number,
-): { readonly verdict: Verdict; readonly next: State | undefined } {
+/** A verdict, and the state after it: spent if allowed, else unchanged (except for corrections after the clock ran back); undefined if nothing in the state counts. */
+export interface Measured {
+  readonly verdict: Verdict
+  readonly next: State | undefined
+}
+
+/** The verdict on a cost. While the key is blocked, for `blockedMs` more, nothing is spent: the present verdict, with the longer of the two waits. */
+export function measure(limit: Limit, state: State | undefined, nowMs: number, cost: number, blockedMs = 0): Measured {
+  if (blockedMs > 0) {
+    const asked = measure(limit, state, nowMs, cost)
+    const { verdict, next } = asked.verdict.allowed ? measure(limit, state, nowMs, 0) : asked
+    return { verdict: blockedVerdict(verdict, blockedMs), next }
+  }
   const algorithm = algorithmOf(limit.algorithm)
   const next = copyOf(algorithm, state)
   const verdict = algorithm.consume(limit, next, nowMs, cost)
   const spent = verdict.allowed && cost > 0
   const gone = state === undefined || algorithm.isOver?.(limit, next, nowMs)
   return { verdict, next: gone && !spent ? undefined : next }
+}
+
+/** Measures limits that are decided together: if one refuses, nothing is spent, so a limit that would have allowed the cost reports its present state. */
+export function measureTogether<One extends { readonly verdict: Verdict }>(
+  count: number,
+  cost: number,
+  measureOne: (index: number, cost: number) => One,
+): One[] {
+  const measured = Array.from({ length: count }, (_, i) => measureOne(i, cost))
+  if (measured.every(({ verdict }) => verdict.allowed)) return measured
+  return measured.map((one, i) => (one.verdict.allowed ? measureOne(i, 0) : one))
+}
+
+/** The state as a list of numbers, and back. */
+export function pack(algorithm: Algorithm<State>, state: State): number[] {
+  const { row } = algorithm
+  if (row === undefined) return algorithm.pack!(state)
+  const cells = new Float64Array(row.width)
+  row.write(cells, 0, state)
+  return [...cells]
+}
+
+export function unpack(algorithm: Algorithm<State>, numbers: readonly number[]): State {
+  return algorithm.row?.read(Float64Array.from(numbers), 0) ?? algorithm.unpack!(numbers)
 }
 
 /** Spends even what does not fit. */

@@ -40,6 +40,27 @@ export const slidingWindow: Algorithm<SpendLog> = {
     newestAt,
     total,
   }),
+  pack(log) {
+    const numbers: number[] = []
+    if (log.total === log.gone) return numbers
+    let [before, spent] = [0, log.gone]
+    for (let i = log.from; i <= log.to; i++) {
+      const at = i === log.to ? log.newestAt : log.entries[2 * i]
+      const total = i === log.to ? log.total : log.entries[2 * i + 1]
+      numbers.push(at - before, total - spent)
+      before = at
+      spent = total
+    }
+    return numbers
+  },
+  unpack(numbers) {
+    const log = this.fresh()
+    for (let i = 0, at = 0; i < numbers.length; i += 2) {
+      at += numbers[i]
+      append(log, log.total, at, numbers[i + 1])
+    }
+    return log
+  },
   isOver: (limit, { total, gone, newestAt }, nowMs) => total === gone || expired(limit, newestAt, nowMs),
 
   consume(limit, log, nowMs, cost) {

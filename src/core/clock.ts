@@ -31,6 +31,12 @@ export const monotonicClock: Clock = { now: () => performance.now() }
 const { setImmediate = (act: () => void) => setTimeout(act, 0) } =
   globalThis.process?.getBuiltinModule?.('node:timers') ?? globalThis
 
+/** Calls back at the end of this turn of the event loop, when all sockets are read. */
+export const afterIo: (act: () => void) => unknown = setImmediate
+
+/** How much later than its deadline a change may still be carried out, ms. */
+export const GRACE_MS = 50
+
 /** Longer delays make `setTimeout` and `setInterval` fire at once. */
 export const LONGEST_TIMER_MS = 2 ** 31 - 1
 

@@ -1,3 +1,4 @@
+import { GRACE_MS } from '../core/clock.js'
 import { StoreError, shown } from '../core/errors.js'
 import { getOrMake } from '../core/maps.js'
 import type { ClientPort, ScriptArgument } from './client.js'
@@ -48,8 +49,6 @@ export class ServerClock {
   }
 }
 
-/** How much later than its deadline a script may still act, by the server's clock. */
-export const GRACE_MS = 50
 /** How often a script is sent again that the server refused as late although it is not late by our clock. */
 const MOST_REPEATS = 2
 const NEVER_LATE = Number.MAX_SAFE_INTEGER

@@ -1,3 +1,4 @@
+import { measure, type State, spend } from '../algorithms/registry.js'
 import { type Limit, parseLimit } from '../core/limit.js'
 
 /** Denials of a key that a process has not reported yet. */
@@ -19,7 +20,13 @@ export interface Strikes {
   readonly resetAfterMs: number
 }
 
-/** What a store keeps of a key that is denied. */
+/** The states of a key's two counts: under `BlockRule.denials` and `BlockRule.blocks`. */
+interface StrikeStates {
+  readonly denials: State | undefined
+  readonly blocks: State | undefined
+}
+
+/** What the counts of a key say. */
 interface Memory {
   /** The denials since the last block, or in the present window. */
   readonly counted: number
@@ -30,7 +37,7 @@ interface Memory {
 }
 
 /** A number of blocks that no key reaches. */
-export const MAX_BLOCKS = 1_000_000_000
+const MAX_BLOCKS = 1_000_000_000
 
 /** When denials of a key block it, and for how long. All durations in ms. strike in lua/lib/limits.lua is the same in Redis. */
 export class BlockRule {
@@ -58,8 +65,31 @@ export class BlockRule {
     this.blocks = parseLimit({ quota: MAX_BLOCKS, window, algorithm, name: 'blocks' })
   }
 
-  /** Counts denials of a key that is not blocked: the new count, or the number of the block that begins. */
-  count(denials: Denials, { counted, number, ageMs }: Memory): { counted: number; number: number } {
+  /** Counts denials of a key that is not blocked, and says whether they block it. */
+  strike(
+    reported: Denials,
+    { denials, blocks }: StrikeStates,
+    nowMs: number,
+  ): { readonly strikes: Strikes; readonly next: StrikeStates } {
+    const before = measure(this.denials, denials, nowMs, 0).verdict
+    const last = measure(this.blocks, blocks, nowMs, 0).verdict
+    const { counted, number } = this.#count(reported, {
+      counted: this.after - before.remaining,
+      number: MAX_BLOCKS - last.remaining,
+      ageMs: this.blocks.windowMs - last.resetAfterMs,
+    })
+    if (number > 0) {
+      const strikes = { blockedMs: this.lengthOf(number), isNew: true, left: 0, resetAfterMs: 0 }
+      return { strikes, next: { denials: undefined, blocks: spend(this.blocks, undefined, nowMs, number) } }
+    }
+    const added = spend(this.denials, denials, nowMs, counted - this.after + before.remaining)
+    const { remaining, resetAfterMs } = measure(this.denials, added, nowMs, 0).verdict
+    const strikes = { blockedMs: 0, isNew: false, left: remaining, resetAfterMs }
+    return { strikes, next: { denials: added, blocks } }
+  }
+
+  /** The new count, or the number of the block that begins. */
+  #count(denials: Denials, { counted, number, ageMs }: Memory): { counted: number; number: number } {
     const endedMs = ageMs - this.lengthOf(number)
     // Denials from before the end of the last block have no part in the next, except the one that is reported now.
     const isOld = number > 0 && endedMs >= 0 && denials.ageMs > endedMs

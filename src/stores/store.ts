@@ -120,6 +120,9 @@ export interface Store {
 
 export const DEFAULT_LIMITER = 'default'
 
+/** How long a call may take that was requested without an end. */
+export const DEFAULT_DEADLINE_MS = 1000
+
 /**
  * The moments that a store's clock shows twice, because it stepped back. A charge at such a moment may belong to either
  * pass; settling it by its moment could give back units that others have spent.

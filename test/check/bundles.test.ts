@@ -39,6 +39,7 @@ const WHOLE: Readonly<Record<string, number>> = {
   node: 284,
   opentelemetry: 15,
   outgoing: 131,
+  postgres: 60,
   prometheus: 16,
   'rate-limiter-flexible': 36,
   testing: 2,

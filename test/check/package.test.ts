@@ -69,6 +69,17 @@ const USE = {
     // @ts-expect-error: typed, not any
     new RateLimiterMemory({ points: 5n, duration: 1 })
   `,
+  postgres: `
+    import { Pool } from 'pg'
+    import { RateLimiter } from 'spillway'
+    import { PostgresStore, type SqlClient } from 'spillway/postgres'
+    const store = new PostgresStore(new Pool(), { prefix: 'shop', prepare: 'auto' })
+    export const limiter = new RateLimiter({ policy: '100/1m', store })
+    export const over = (client: SqlClient): Promise<void> => new PostgresStore(client).createTable({ logged: true })
+    export const ddl: string = PostgresStore.schema({ table: 'limits.spillway' })
+    // @ts-expect-error: typed, not any
+    new PostgresStore(new Pool(), { prepare: 5n })
+  `,
   'koa-ratelimit': `
     import Koa from 'koa'
     import ratelimit, { type MiddlewareOptions } from 'spillway/koa-ratelimit'

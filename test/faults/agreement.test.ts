@@ -1,4 +1,5 @@
 import { describe, test } from '@jest/globals'
+import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { expectAgreement, KINDS } from '../support/agreement.js'
 import { testRedis } from '../support/test-redis.js'
 
@@ -7,7 +8,12 @@ const redis = testRedis()
 describe('over a million random operations memory and Redis agree on every field of every verdict', () => {
   test.each(KINDS)(
     '%s (%p)',
-    (_, algorithms, part) => expectAgreement(redis.client(), algorithms, 1_000_000 * part),
+    (_, algorithms, part) =>
+      expectAgreement(
+        (clock, prefix) => new RedisStore(redis.client(), { clock, prefix }),
+        algorithms,
+        1_000_000 * part,
+      ),
     120_000,
   )
 })

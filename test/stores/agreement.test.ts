@@ -22,7 +22,10 @@ const redis = testRedis()
 describe('memory and Redis agree on every field of every verdict', () => {
   test.each(KINDS)(
     '%s (%p)',
-    (_, algorithms, part) => expectAgreement(redis.bulkClient(), algorithms, OPERATIONS * part),
+    (_, algorithms, part) => {
+      const storeOf = (clock: ManualClock, prefix: string) => new RedisStore(redis.bulkClient(), { clock, prefix })
+      return expectAgreement(storeOf, algorithms, OPERATIONS * part)
+    },
     60_000,
   )
 })

@@ -1,9 +1,7 @@
 import { expect } from '@jest/globals'
-import type { Redis } from 'ioredis'
 import { ALGORITHM_NAMES, type AlgorithmName, type Limit, parseLimit } from '../../src/core/limit.js'
 import { MemoryStore } from '../../src/stores/memory/memory-store.js'
-import { RedisStore } from '../../src/stores/redis/redis-store.js'
-import type { Charge } from '../../src/stores/store.js'
+import type { Charge, Store } from '../../src/stores/store.js'
 import { ManualClock } from '../../src/testing.js'
 import { ofCases } from './cases.js'
 import { type Random, randomFrom } from './random.js'
@@ -25,14 +23,15 @@ const MOST_BACK_MS = 900
  * own, and the clock stays behind its latest moment by less than both stores keep an expired key for.
  */
 export async function expectAgreement(
-  client: Redis,
+  /** Makes the other store, whose keys begin with the prefix. */
+  otherOf: (clock: ManualClock, prefix: string) => Store,
   algorithms: readonly AlgorithmName[],
   operations: number,
 ): Promise<void> {
   const random = randomFrom(`${algorithms}`)
   const clock = new ManualClock(START)
   const memory = new MemoryStore({ clock })
-  const shared = new RedisStore(client, { clock, prefix: algorithms.join('+') })
+  const shared = otherOf(clock, algorithms.join('+'))
   // As many phases, whose limits differ, however few operations are played.
   const rounds = ofCases(40)
   let latest = START
@@ -69,12 +68,13 @@ export async function expectAgreement(
   expect(denied).toBeGreaterThan(operations / 10)
   expect(denied).toBeLessThan((operations * 9) / 10)
   memory.close()
+  await shared.close?.()
 }
 
 /** Sometimes a key gets another operation than a request. */
 async function meddle(
   memory: MemoryStore,
-  shared: RedisStore,
+  shared: Store,
   charges: readonly Charge[],
   cost: number,
   random: Random,
@@ -87,7 +87,7 @@ async function meddle(
       break
     case 2:
       memory.charge(charges, cost)
-      await shared.charge(charges, cost)
+      await shared.charge?.(charges, cost)
       break
     case 3:
       memory.reset(charges)
@@ -96,7 +96,7 @@ async function meddle(
     case 4: {
       const forMs = random.pick([0, 1, random.integer(1, 100_000)])
       memory.block(charges, forMs)
-      await shared.block(charges, forMs)
+      await shared.block?.(charges, forMs)
       break
     }
     default:

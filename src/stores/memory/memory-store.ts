@@ -1,11 +1,19 @@
 import { resetNote } from '../../algorithms/refund-note.js'
-import { copyOf, measure, refund, type State, spend } from '../../algorithms/registry.js'
+import {
+  copyOf,
+  type Measured as Measurement,
+  measure,
+  measureTogether,
+  refund,
+  type State,
+  spend,
+} from '../../algorithms/registry.js'
 import { type Clock, systemClock } from '../../core/clock.js'
-import { blockedVerdict, type Verdict } from '../../core/decision.js'
+import type { Verdict } from '../../core/decision.js'
 import { countedSpan, type Limit } from '../../core/limit.js'
 import { getOrMake } from '../../core/maps.js'
 import { checkClock, checkInteger, checkOptions, type OptionNames } from '../../core/options.js'
-import { type BlockRule, type Denials, MAX_BLOCKS, type Strikes } from '../block-rule.js'
+import type { BlockRule, Denials, Strikes } from '../block-rule.js'
 import { type BoundPolicy, type Charge, type ChargeReceipt, ClockSteps, DEFAULT_LIMITER, type Store } from '../store.js'
 import { type DecisionTime, MemoryTable } from './memory-table.js'
 import { Sweeper } from './sweeper.js'
@@ -34,11 +42,9 @@ function parseMemoryStoreOptions(options: MemoryStoreOptions): Required<MemorySt
 }
 
 /** The measured state of one charge, before anything is written. */
-interface Measured {
+interface Measured extends Measurement {
   readonly table: MemoryTable
   readonly slot: number | undefined
-  readonly verdict: Verdict
-  readonly next: State | undefined
 }
 
 /**
@@ -166,23 +172,12 @@ export class MemoryStore implements Store, DecisionTime {
     if (blockedMs > 0) return { blockedMs, isNew: false, left: 0, resetAfterMs: 0 }
     const own = { key: JSON.stringify([limit.name, key]), limiter: `strikes of ${limiter}` }
     const [denials, blocks] = [rule.denials, rule.blocks].map(counts => ({ ...own, limit: counts }))
-    const before = this.#measure(denials, nowMs, 0).verdict
-    const last = this.#measure(blocks, nowMs, 0).verdict
-    const { counted, number } = rule.count(reported, {
-      counted: rule.after - before.remaining,
-      number: MAX_BLOCKS - last.remaining,
-      ageMs: rule.blocks.windowMs - last.resetAfterMs,
-    })
-    if (number === 0) {
-      this.#spend(denials, nowMs, counted - rule.after + before.remaining)
-      const { remaining, resetAfterMs } = this.#measure(denials, nowMs, 0).verdict
-      return { blockedMs: 0, isNew: false, left: remaining, resetAfterMs }
-    }
-    for (const { key, limit, limiter } of [denials, blocks]) this.#sweeper.remove(this.tableOf(limit, limiter), key)
-    this.#spend(blocks, nowMs, number)
-    const forMs = rule.lengthOf(number)
-    this.#sweeper.block(table, key, nowMs + forMs)
-    return { blockedMs: forMs, isNew: true, left: 0, resetAfterMs: 0 }
+    const found = { denials: this.#find(denials).state, blocks: this.#find(blocks).state }
+    const { strikes, next } = rule.strike(reported, found, nowMs)
+    this.#replace(denials, next.denials)
+    this.#replace(blocks, next.blocks)
+    if (strikes.isNew) this.#sweeper.block(table, key, nowMs + strikes.blockedMs)
+    return strikes
   }
 
   /** Makes each key as if it was never used under its limit; blocks stay. */
@@ -309,19 +304,13 @@ export class MemoryStore implements Store, DecisionTime {
 
   #measure(charge: Charge, nowMs: number, cost: number): Measured {
     const { table, slot, state } = this.#find(charge)
-    const measured = measure(charge.limit, state, nowMs, cost)
     const blockedMs = table.blocks === undefined ? 0 : table.blocks.remainingMs(charge.key, nowMs)
-    if (blockedMs === 0) return { table, slot, verdict: measured.verdict, next: measured.next }
-    // Nothing is spent: the present verdict, with the longer of the two waits.
-    const { verdict, next } = measured.verdict.allowed ? measure(charge.limit, state, nowMs, 0) : measured
-    return { table, slot, verdict: blockedVerdict(verdict, blockedMs), next }
+    const { verdict, next } = measure(charge.limit, state, nowMs, cost, blockedMs)
+    return { table, slot, verdict, next }
   }
 
   #measureAll(charges: readonly Charge[], nowMs: number, cost: number): Measured[] {
-    const measured = charges.map(charge => this.#measure(charge, nowMs, cost))
-    if (measured.every(({ verdict }) => verdict.allowed)) return measured
-    // Nothing is spent, so a limit that would have allowed it reports its present state.
-    return measured.map((one, i) => (one.verdict.allowed ? this.#measure(charges[i], nowMs, 0) : one))
+    return measureTogether(charges.length, cost, (i, units) => this.#measure(charges[i], nowMs, units))
   }
 
   #commit(charge: Charge, { table, slot, verdict, next }: Measured, spent: boolean): Verdict {
@@ -338,6 +327,12 @@ export class MemoryStore implements Store, DecisionTime {
     const { table, slot, state } = this.#find(charge)
     const next = spend(charge.limit, state, nowMs, cost)
     if (next !== undefined) this.#write(charge, table, slot, next)
+  }
+
+  #replace(charge: Charge, next: State | undefined): void {
+    const { table, slot } = this.#find(charge)
+    if (next === undefined) this.#sweeper.remove(table, charge.key)
+    else this.#write(charge, table, slot, next)
   }
 
   #write({ key, limit }: Charge, table: MemoryTable, slot: number | undefined, next: State): void {

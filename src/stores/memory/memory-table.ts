@@ -1,5 +1,5 @@
 import type { Algorithm, Row } from '../../algorithms/algorithm.js'
-import { newNote, type RefundNote } from '../../algorithms/refund-note.js'
+import { isEmptyNote, newNote, type RefundNote, settleableMs } from '../../algorithms/refund-note.js'
 import { algorithmOf, measure, type State } from '../../algorithms/registry.js'
 import type { Verdict } from '../../core/decision.js'
 import { type AlgorithmName, fillMsOf, type Limit } from '../../core/limit.js'
@@ -34,10 +34,10 @@ class RefundNotes {
   }
 
   keep(key: string, note: RefundNote, limit: Limit, nowMs: number): void {
-    if (note.cutAt === Number.NEGATIVE_INFINITY && note.gaps.length === 0) return
+    if (isEmptyNote(note)) return
     const text = ownCopy(shortKey(key))
     // Decisions of the limit before a change may be settled for longer than those of the present one.
-    const until = Math.max(nowMs + lastsMs(limit), this.#kept.get(text)?.until ?? 0)
+    const until = Math.max(nowMs + settleableMs(limit), this.#kept.get(text)?.until ?? 0)
     this.#kept.delete(text)
     this.#kept.set(text, { note, until })
     this.#lastUntil = Math.max(this.#lastUntil, until)
@@ -47,11 +47,6 @@ class RefundNotes {
       this.#kept.delete(oldest)
     }
   }
-}
-
-/** How long after its charge a decision may have something to give back. */
-function lastsMs(limit: Limit): number {
-  return Math.max(2 * limit.windowMs, fillMsOf(limit))
 }
 
 /** Keys with a number each, which the sweeper visits in turn. Long keys are stored as hashes; `kept` is a key as it is stored. */

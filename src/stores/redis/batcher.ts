@@ -3,9 +3,9 @@ import { LONGEST_TIMER_MS } from '../../core/clock.js'
 import type { Verdict } from '../../core/decision.js'
 import { StoreError, shown } from '../../core/errors.js'
 import type { ClientPort } from '../../redis/client.js'
-import type { Asker, Charge } from '../store.js'
+import { type Asker, type Charge, DEFAULT_DEADLINE_MS } from '../store.js'
 import { Batch, type BatchKind, type BatchKinds } from './batch.js'
-import { DEFAULT_DEADLINE_MS, type StoreScripts } from './store-scripts.js'
+import type { StoreScripts } from './store-scripts.js'
 import { listOf, VerdictReader } from './wire-format.js'
 
 /** From this number of decisions on, two calls are better than one. */

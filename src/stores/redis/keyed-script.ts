@@ -1,10 +1,10 @@
 import { setImmediate } from 'node:timers'
-import { Deadline, type Pending } from '../../core/clock.js'
+import { Deadline, GRACE_MS, type Pending } from '../../core/clock.js'
 import { StoreError, shown } from '../../core/errors.js'
 import { getOrMake } from '../../core/maps.js'
 import type { ClientPort } from '../../redis/client.js'
 import type { Script } from '../../redis/script.js'
-import { GRACE_MS, TimelyScripts } from '../../redis/timely-scripts.js'
+import { TimelyScripts } from '../../redis/timely-scripts.js'
 
 /** A call without an answer fails after this time, and the script does not act later. */
 const PATIENCE_MS = 5000

@@ -4,12 +4,9 @@ import type { Script } from '../../redis/script.js'
 import { consumeUpTo } from '../../redis/scripts.js'
 import { type TimelyCall, TimelyScripts } from '../../redis/timely-scripts.js'
 import type { PartialCost } from '../offers.js'
-import type { Asker, Charge } from '../store.js'
+import { type Asker, type Charge, DEFAULT_DEADLINE_MS } from '../store.js'
 import type { ChargeKeys } from './charge-keys.js'
 import { limitArguments, VerdictReader } from './wire-format.js'
-
-/** Deadline of a call that was requested without one. */
-export const DEFAULT_DEADLINE_MS = 1000
 
 /** A script call about keys of one tag. Its ARGV are the time, `args`, and the last moment at which it may act. */
 interface StoreCall extends Pick<TimelyCall, 'script' | 'does' | 'keys' | 'isNumbered'> {

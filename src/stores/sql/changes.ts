@@ -1,0 +1,227 @@
+import { isEmptyNote, newNote, type RefundNote, resetNote, settleableMs } from '../../algorithms/refund-note.js'
+import {
+  algorithmOf,
+  measure,
+  measureTogether,
+  pack,
+  refund,
+  type State,
+  spend,
+  unpack,
+} from '../../algorithms/registry.js'
+import type { Verdict } from '../../core/decision.js'
+import type { Limit } from '../../core/limit.js'
+import type { BlockRule, Denials, Strikes } from '../block-rule.js'
+import type { Asker, Charge, ChargeReceipt, ClockSteps } from '../store.js'
+import type { KeptLimit, RowDraft } from './key-row.js'
+
+/** A change of some rows, or a look at them, all at one moment. */
+export interface Change {
+  /** The keys of its rows, each once. */
+  readonly keys: readonly string[]
+  /** By `performance.now()`: after this it is useless and is not carried out. */
+  readonly endsAt: number
+  /** Whether its rows must have been read after it was asked for, even if their states are remembered. */
+  readonly reads: boolean
+  /** Changes the drafts, which are in the order of `keys`. Called again, with other drafts, if another process has changed a row meanwhile. */
+  apply(drafts: readonly RowDraft[], nowMs: number): void
+  /** It is written, as it was applied last; `nowMs` is its moment. */
+  done(nowMs: number): void
+  /** It failed. If it was being written, nobody knows whether it has been. */
+  reject(error: unknown): void
+}
+
+/** Carries out changes, in one of the two ways that databases allow. */
+export interface ChangeRunner {
+  run(change: Change): void
+  /** True until the database has answered this process for the first time. */
+  readonly isFirst: boolean
+}
+
+/** The limits of a decision and the rows that hold them. */
+export interface PlacedLimits {
+  readonly limits: readonly Limit[]
+  readonly keys: readonly string[]
+  /** For each limit the index of its row; undefined: all are in one row. */
+  readonly rows?: readonly number[] | undefined
+}
+
+/** `consume` and `peek`. */
+export class DecisionChange implements Change {
+  readonly reads = false
+  #verdicts: readonly Verdict[] = []
+
+  constructor(
+    readonly spending: boolean,
+    readonly placed: PlacedLimits,
+    readonly cost: number,
+    readonly endsAt: number,
+    readonly asker: Asker,
+  ) {}
+
+  get keys(): readonly string[] {
+    return this.placed.keys
+  }
+
+  apply(drafts: readonly RowDraft[], nowMs: number): void {
+    const { limits, rows } = this.placed
+    if (limits.length === 1) {
+      this.#verdicts = [this.#decide(drafts[0], limits[0], nowMs)]
+      return
+    }
+    const draftOf = (i: number) => drafts[rows?.[i] ?? 0]
+    const measured = measureTogether(limits.length, this.cost, (i, cost) =>
+      measureIn(draftOf(i), limits[i], nowMs, cost),
+    )
+    const spent = this.cost > 0 && measured.every(({ verdict }) => verdict.allowed)
+    if (this.spending) measured.forEach((one, i) => void commit(draftOf(i), limits[i], nowMs, one, spent))
+    this.#verdicts = measured.map(({ verdict }) => verdict)
+  }
+
+  done(nowMs: number): void {
+    this.asker.resolve(this.#verdicts, performance.now(), nowMs)
+  }
+
+  reject(error: unknown): void {
+    this.asker.reject(error)
+  }
+
+  #decide(draft: RowDraft, limit: Limit, nowMs: number): Verdict {
+    const measured = measureIn(draft, limit, nowMs, this.cost)
+    if (this.spending) commit(draft, limit, nowMs, measured, this.cost > 0 && measured.verdict.allowed)
+    return measured.verdict
+  }
+}
+
+type Measured = ReturnType<typeof measure>
+
+function measureIn(draft: RowDraft, limit: Limit, nowMs: number, cost: number): Measured {
+  const kept = draft.of(limit)
+  return measure(limit, kept?.state, nowMs, cost, blockedMs(kept, nowMs))
+}
+
+function blockedMs(kept: Readonly<KeptLimit> | undefined, nowMs: number): number {
+  return kept?.blockedUntil === undefined ? 0 : Math.max(0, kept.blockedUntil - nowMs)
+}
+
+/** A refusal writes only what would else be lost: a state that was corrected because the clock ran back, or one that matters for longer under this limit. */
+function commit(draft: RowDraft, limit: Limit, nowMs: number, { verdict, next }: Measured, spent: boolean): void {
+  if (spent) {
+    const kept = draft.change(limit)
+    kept.state = next
+    lasts(kept, nowMs + verdict.resetAfterMs)
+    return
+  }
+  const kept = draft.of(limit)
+  if (kept?.state === undefined) return
+  if (nowMs < draft.base.at && next !== undefined && !isSame(limit, kept.state, next)) draft.change(limit).state = next
+  const until = nowMs + verdict.resetAfterMs
+  if (!verdict.allowed && until > kept.until) lasts(draft.change(limit), until)
+}
+
+function isSame({ algorithm }: Limit, a: State, b: State): boolean {
+  return String(pack(algorithmOf(algorithm), a)) === String(pack(algorithmOf(algorithm), b))
+}
+
+function lasts(kept: KeptLimit, until: number): void {
+  if (until > kept.until) kept.until = until
+}
+
+function keepState(draft: RowDraft, limit: Limit, state: State, nowMs: number): void {
+  const kept = draft.change(limit)
+  kept.state = state
+  // At quota 0 a bucket keeps its level for the limit after it, at least for a window.
+  const lasting = limit.quota > 0 ? limit : { ...limit, quota: 1, burst: 1 }
+  lasts(kept, nowMs + measure(lasting, state, nowMs, 0).verdict.resetAfterMs)
+}
+
+/** The settlement note of a limit, to write to. */
+function noteOf(kept: Readonly<KeptLimit> | undefined, nowMs: number): RefundNote {
+  const { note, noteUntil = 0 } = kept ?? {}
+  return note === undefined || noteUntil <= nowMs ? newNote() : { ...note, gaps: [...note.gaps] }
+}
+
+function keepNote(draft: RowDraft, limit: Limit, note: RefundNote, nowMs: number): void {
+  if (isEmptyNote(note)) return
+  const kept = draft.change(limit)
+  kept.note = note
+  // Decisions of the limit before a change may be settled for longer than those of the present one.
+  kept.noteUntil = Math.max(nowMs + settleableMs(limit), kept.noteUntil ?? 0)
+  lasts(kept, kept.noteUntil)
+}
+
+export function refundIn(draft: RowDraft, { limit }: Charge, nowMs: number, cost: number): void {
+  const kept = draft.of(limit)
+  const note = noteOf(kept, nowMs)
+  const next = refund(limit, kept?.state, nowMs, cost, note)
+  if (next === undefined) return
+  keepState(draft, limit, next, nowMs)
+  keepNote(draft, limit, note, nowMs)
+}
+
+export function giveBackIn(
+  draft: RowDraft,
+  receipt: ChargeReceipt,
+  nowMs: number,
+  units: number,
+  steps: ClockSteps,
+): void {
+  const { limit, chargedAt } = receipt
+  const kept = draft.of(limit)
+  if (kept?.state === undefined || steps.isDoubtful(chargedAt)) return
+  const algorithm = algorithmOf(limit.algorithm)
+  // A copy of its own: a log is changed in place.
+  const state = unpack(algorithm, pack(algorithm, kept.state))
+  const note = noteOf(kept, nowMs)
+  algorithm.giveBack(limit, state, nowMs, units, receipt, note)
+  draft.change(limit).state = state
+  keepNote(draft, limit, note, nowMs)
+}
+
+export function chargeIn(draft: RowDraft, { limit }: Charge, nowMs: number, cost: number): void {
+  const next = spend(limit, draft.of(limit)?.state, nowMs, cost)
+  if (next !== undefined) keepState(draft, limit, next, nowMs)
+}
+
+export function blockIn(draft: RowDraft, { limit }: Charge, nowMs: number, forMs: number): void {
+  if (forMs === 0 && draft.of(limit)?.blockedUntil === undefined) return
+  const kept = draft.change(limit)
+  kept.blockedUntil = forMs > 0 ? nowMs + forMs : undefined
+  lasts(kept, nowMs + forMs)
+}
+
+/** As if never used; blocks stay. */
+export function resetIn(draft: RowDraft, { limit }: Charge, nowMs: number): void {
+  const kept = draft.of(limit)
+  if (kept?.state === undefined) return
+  const isUsed = limit.quota === 0 || measure(limit, kept.state, nowMs, 0).verdict.resetAfterMs > 0
+  draft.change(limit).state = undefined
+  if (isUsed && algorithmOf(limit.algorithm).notesResets) keepNote(draft, limit, resetNote(nowMs), nowMs)
+}
+
+export function strikeIn(
+  draft: RowDraft,
+  { limit }: Charge,
+  nowMs: number,
+  denials: Denials,
+  rule: BlockRule,
+): Strikes {
+  const before = draft.of(limit)
+  const ms = blockedMs(before, nowMs)
+  if (ms > 0) return { blockedMs: ms, isNew: false, left: 0, resetAfterMs: 0 }
+  const { strikes, next } = rule.strike(denials, { denials: before?.denials, blocks: before?.blocks }, nowMs)
+  const kept = draft.change(limit)
+  kept.denials = next.denials
+  kept.blocks = next.blocks
+  for (const [counts, state] of [
+    [rule.denials, next.denials],
+    [rule.blocks, next.blocks],
+  ] as const) {
+    lasts(kept, nowMs + measure(counts, state, nowMs, 0).verdict.resetAfterMs)
+  }
+  if (strikes.isNew) {
+    kept.blockedUntil = nowMs + strikes.blockedMs
+    lasts(kept, kept.blockedUntil)
+  }
+  return strikes
+}

@@ -1,0 +1,395 @@
+import { afterIo, type Clock, GRACE_MS, LONGEST_TIMER_MS } from '../../core/clock.js'
+import { StoreError } from '../../core/errors.js'
+import { getOrMake } from '../../core/maps.js'
+import type { ClockSteps } from '../store.js'
+import type { Change, ChangeRunner } from './changes.js'
+import { type KeyRow, NO_VERSION, RowDraft } from './key-row.js'
+import { KnownRows } from './known-rows.js'
+
+/** A row as the database has it. */
+export interface StoredRow {
+  readonly version: string
+  readonly state: string
+}
+
+/** A row to write. */
+export interface RowWrite {
+  readonly key: string
+  /** The version that the row must still have. A row that is missing has `NO_VERSION`. */
+  readonly prev: string
+  readonly expiresAt: number
+  readonly state: string
+  /** Rows of one group are written together or not at all. */
+  readonly group: number
+}
+
+/** Rows to write under one new version, if the database's clock then shows a moment between these two, ms. */
+export interface WriteBatch {
+  readonly rows: readonly RowWrite[]
+  readonly version: string
+  readonly from: number
+  readonly until: number
+}
+
+export interface WriteAnswer {
+  /** The database's clock, ms; undefined if it was not told. */
+  readonly clock: number | undefined
+  /** The keys of rows that were not written, with the row as it was when nobody could change it, if that is known. */
+  readonly lost: ReadonlyMap<string, StoredRow | undefined>
+}
+
+/** What the store needs of a database whose answers take time. Every method rejects with `StoreError`. No answer counts after `timeoutMs`. */
+export interface VersionedTable {
+  /** The rows that are there. */
+  read(
+    keys: readonly string[],
+    timeoutMs: number,
+  ): Promise<{ readonly clock: number; readonly rows: ReadonlyMap<string, StoredRow> }>
+  /** Writes each row for itself: its group is of no account. */
+  write(batch: WriteBatch, timeoutMs: number): Promise<WriteAnswer>
+  /** Writes rows that exist, holding all of them while it compares: slower, but a row that is lost comes back as it is. */
+  writeGroups(batch: WriteBatch, timeoutMs: number): Promise<WriteAnswer>
+  /** Adds the rows that are missing, with `NO_VERSION`. */
+  add(keys: readonly string[], expiresAt: number, timeoutMs: number): Promise<object>
+}
+
+/** For so long an answer says what the server's clock shows: in this time clocks drift apart by less than one ms. */
+const TRUSTED_MS = 5000
+
+/**
+ * The server's clock: the local monotonic clock plus the smallest difference of the last seconds between an answer's time and the moment of asking. It is never behind
+ * the server at the moment of asking; and ahead of it on arrival only if this trip is the quickest of all, which the server then refuses.
+ */
+class ServerClock {
+  /** With rising differences: the first is the smallest. */
+  readonly #samples: Array<{ readonly sentAt: number; readonly ahead: number }> = []
+  #last = Number.NEGATIVE_INFINITY
+
+  learn(sentAt: number, serverMs: number): void {
+    const ahead = serverMs - sentAt
+    while (this.#samples.length > 0 && this.#samples[this.#samples.length - 1].ahead >= ahead) this.#samples.pop()
+    this.#samples.push({ sentAt, ahead })
+    // The latest answer's, not the greatest: after the clock was set back, everything would stop until it is there again.
+    this.#last = Math.floor(serverMs)
+  }
+
+  /** Whole ms; undefined if there is no answer of the last seconds. */
+  now(): number | undefined {
+    const now = performance.now()
+    while (this.#samples.length > 0 && now - this.#samples[0].sentAt > TRUSTED_MS) this.#samples.shift()
+    if (this.#samples.length === 0) return undefined
+    return Math.max(Math.floor(now + this.#samples[0].ahead), this.#last)
+  }
+
+  /** The server's clock was set, or it is another server. */
+  forget(): void {
+    this.#samples.length = 0
+  }
+}
+
+/** Changes of the same rows, which are written together or not at all. */
+interface Group {
+  readonly drafts: Set<RowDraft>
+  readonly changes: Change[]
+}
+
+/** The changes that are carried out together. */
+class Flight {
+  readonly open: Set<Change>
+  /** Rows that were read since the flight began. */
+  readonly fresh = new Set<string>()
+
+  /** `landed` is called when no change is open, before the last ones are done. */
+  constructor(
+    changes: readonly Change[],
+    readonly landed: () => void,
+  ) {
+    this.open = new Set(changes)
+  }
+
+  get keys(): Set<string> {
+    const keys = new Set<string>()
+    for (const change of this.open) for (const key of change.keys) keys.add(key)
+    return keys
+  }
+
+  done(changes: readonly Change[], nowMs: number): void {
+    this.#close(changes)
+    for (const change of changes) change.done(nowMs)
+  }
+
+  reject(changes: readonly Change[], error: unknown): void {
+    this.#close(changes)
+    for (const change of changes) change.reject(error)
+  }
+
+  #close(changes: readonly Change[]): void {
+    const wasOpen = this.open.size > 0
+    for (const change of changes) this.open.delete(change)
+    if (wasOpen && this.open.size === 0) this.landed()
+  }
+}
+
+const NEVER_LATE = Number.MAX_SAFE_INTEGER
+
+const nextTick = globalThis.process?.nextTick ?? queueMicrotask
+
+interface FlightsOptions {
+  readonly table: VersionedTable
+  /** Most rows of one statement. */
+  readonly maxBatch: number
+  /** Of so many rows the state is remembered. */
+  readonly remember: number
+  /** In place of the database's clock. */
+  readonly clock: Clock | undefined
+  readonly steps: ClockSteps
+  /** Rows were written, so many of them for the first time. */
+  readonly wrote: (added: number) => void
+}
+
+/**
+ * Carries out changes over a database that only compares versions. The changes of one turn of the event loop make one flight: it decides them from the rows as this
+ * process remembers them, at the moment that the server's clock is estimated to show, and writes all rows with one statement. Rows that another process has written since are
+ * not written: their changes are decided again. A change that writes nothing is done only when its rows were read. One flight at a time: the next one may have the same keys.
+ */
+export class Flights implements ChangeRunner {
+  readonly #options: FlightsOptions
+  readonly #known: KnownRows
+  readonly #clock = new ServerClock()
+  #waiting: Change[] = []
+  #isFlying = false
+  #isScheduled = false
+  /** Never used before by anyone, so that a row that was removed and added again is not taken for the one before. */
+  #version = randomVersion()
+  isFirst = true
+
+  constructor(options: FlightsOptions) {
+    this.#options = options
+    this.#known = new KnownRows(options.remember)
+  }
+
+  run(change: Change): void {
+    this.#waiting.push(change)
+    if (this.#isFlying || this.#isScheduled) return
+    this.#isScheduled = true
+    nextTick(this.#start)
+  }
+
+  readonly #start = () => {
+    this.#isScheduled = false
+    const flight = new Flight(this.#next(), () => this.#landed())
+    this.#isFlying = true
+    this.#carryOut(flight).catch(error => {
+      // Nobody knows what was written, and the next answer may come from another server.
+      for (const key of flight.keys) this.#known.forget(key)
+      this.#clock.forget()
+      this.isFirst = false
+      flight.reject([...flight.open], error)
+    })
+  }
+
+  #landed(): void {
+    this.#isFlying = false
+    if (this.#waiting.length === 0) return
+    this.#isScheduled = true
+    // By then, callers that ask again directly after their answer have done so.
+    afterIo(this.#start)
+  }
+
+  /** As many changes as one statement takes, in their order; at least one. */
+  #next(): Change[] {
+    const keys = new Set<string>()
+    let count = 0
+    for (const change of this.#waiting) {
+      for (const key of change.keys) keys.add(key)
+      if (keys.size > this.#options.maxBatch && count > 0) break
+      count++
+    }
+    if (count < this.#waiting.length) return this.#waiting.splice(0, count)
+    const all = this.#waiting
+    this.#waiting = []
+    return all
+  }
+
+  async #carryOut(flight: Flight): Promise<void> {
+    const doubtful = new Set<string>()
+    for (const { keys, reads } of flight.open) {
+      for (const key of keys) if (reads || this.#known.isDoubtful(key)) doubtful.add(key)
+    }
+    let nowMs = doubtful.size > 0 ? await this.#read(flight, doubtful) : this.#now()
+    for (let tries = 0; flight.open.size > 0; tries++) {
+      nowMs ??= this.#now() ?? (await this.#read(flight, flight.keys))
+      const unread = new Set<string>()
+      const single: Group[] = []
+      const joint: Group[] = []
+      for (const group of this.#decide(flight, nowMs)) {
+        const { drafts, changes } = group
+        const stale = [...drafts].filter(({ isDirty, key }) => !isDirty && !flight.fresh.has(key))
+        const [draft] = drafts
+        if (stale.length > 0) for (const { key } of stale) unread.add(key)
+        else if (![...drafts].some(({ isDirty }) => isDirty)) flight.done(changes, nowMs)
+        else if (drafts.size === 1 && (tries === 0 || draft.base.version === NO_VERSION)) single.push(group)
+        else joint.push(group)
+      }
+      const at = nowMs
+      nowMs = undefined
+      if (single.length > 0) nowMs = await this.#write(flight, single, at, unread, 'write')
+      if (joint.length > 0) {
+        await this.#add(flight, joint, at)
+        nowMs = await this.#write(flight, joint, at, unread, 'writeGroups')
+      }
+      if (unread.size > 0) nowMs = await this.#read(flight, unread)
+    }
+  }
+
+  /** Decides the open changes in their order: the groups of those that share rows. Changes that are too late are rejected. */
+  #decide(flight: Flight, nowMs: number): Set<Group> {
+    const drafts = new Map<string, RowDraft>()
+    const groupOf = new Map<RowDraft, Group>()
+    const groups = new Set<Group>()
+    const moment = performance.now()
+    for (const change of flight.open) {
+      if (change.endsAt < moment) {
+        flight.reject([change], new StoreError('the database was asked too late to decide in time'))
+        continue
+      }
+      const own = change.keys.map(key => getOrMake(drafts, key, () => new RowDraft(key, this.#known.get(key))))
+      try {
+        change.apply(own, nowMs)
+      } catch (error) {
+        flight.reject([change], error)
+        continue
+      }
+      const group = groupOf.get(own[0]) ?? { drafts: new Set<RowDraft>(), changes: [] }
+      groups.add(group)
+      for (const draft of own) join(group, draft)
+      group.changes.push(change)
+    }
+    return groups
+
+    function join(group: Group, draft: RowDraft): void {
+      const other = groupOf.get(draft)
+      if (other === group) return
+      group.drafts.add(draft)
+      groupOf.set(draft, group)
+      if (other === undefined) return
+      groups.delete(other)
+      group.changes.push(...other.changes)
+      for (const one of other.drafts) join(group, one)
+    }
+  }
+
+  /** Writes the dirty rows of the groups. Returns the database's clock, if it was told; `unread`: rows that have to be read. */
+  async #write(
+    flight: Flight,
+    groups: readonly Group[],
+    nowMs: number,
+    unread: Set<string>,
+    how: 'write' | 'writeGroups',
+  ): Promise<number | undefined> {
+    const version = String(this.#version++)
+    const rows: RowWrite[] = []
+    const written: Array<readonly [key: string, row: KeyRow]> = []
+    let endsAt = Number.POSITIVE_INFINITY
+    groups.forEach(({ drafts, changes }, group) => {
+      for (const change of changes) endsAt = Math.min(endsAt, change.endsAt)
+      for (const draft of drafts) {
+        if (!draft.isDirty) continue
+        const { row, text, until } = draft.written(version, nowMs)
+        rows.push({ key: draft.key, prev: draft.base.version, expiresAt: until, state: text, group })
+        written.push([draft.key, row])
+      }
+    })
+    const isGiven = this.#options.clock !== undefined
+    const from = isGiven ? 0 : nowMs
+    const until = isGiven ? NEVER_LATE : Math.floor(nowMs + endsAt - performance.now() + GRACE_MS)
+    const { clock, lost } = await this.#ask(flight, timeoutMs =>
+      this.#options.table[how]({ rows, version, from, until }, timeoutMs),
+    )
+    let added = 0
+    rows.forEach(({ key, prev }, i) => {
+      if (!lost.has(key)) {
+        this.#known.wrote(...written[i])
+        if (prev === NO_VERSION) added++
+        return
+      }
+      const newest = lost.get(key)
+      this.#known.lost(key)
+      if (newest === undefined) unread.add(key)
+      else this.#readRow(flight, key, newest)
+    })
+    this.#options.wrote(added)
+    for (const { drafts, changes } of groups) {
+      if (![...drafts].some(({ key }) => lost.has(key))) flight.done(changes, nowMs)
+    }
+    return clock === undefined ? undefined : this.#moment(clock)
+  }
+
+  /** Adds the rows of groups that are missing, so that all can be held. */
+  async #add(flight: Flight, groups: readonly Group[], nowMs: number): Promise<void> {
+    const missing: string[] = []
+    for (const { drafts } of groups) {
+      for (const { key, base } of drafts) if (base.version === NO_VERSION) missing.push(key)
+    }
+    if (missing.length === 0) return
+    await this.#ask(flight, timeoutMs => this.#options.table.add(missing, nowMs, timeoutMs))
+  }
+
+  async #read(flight: Flight, keys: ReadonlySet<string>): Promise<number> {
+    const { clock, rows } = await this.#ask(flight, timeoutMs => this.#options.table.read([...keys], timeoutMs))
+    for (const key of keys) this.#readRow(flight, key, rows.get(key) ?? NO_ROW)
+    return this.#moment(clock)
+  }
+
+  #readRow(flight: Flight, key: string, { version, state }: StoredRow): void {
+    this.#known.read(key, version, state)
+    flight.fresh.add(key)
+  }
+
+  async #ask<T extends { readonly clock?: number | undefined }>(
+    flight: Flight,
+    ask: (timeoutMs: number) => Promise<T>,
+  ): Promise<T> {
+    const sentAt = performance.now()
+    let endsAt = sentAt
+    for (const change of flight.open) endsAt = Math.max(endsAt, change.endsAt)
+    const timeoutMs = endsAt - sentAt + GRACE_MS
+    const answer = await within(timeoutMs, ask(timeoutMs))
+    this.isFirst = false
+    if (answer.clock !== undefined && this.#options.clock === undefined) {
+      this.#clock.learn(sentAt, answer.clock)
+      this.#options.steps.note(Math.floor(answer.clock))
+    }
+    return answer
+  }
+
+  /** The moment of an answer. */
+  #moment(serverMs: number): number {
+    return this.#options.clock === undefined ? Math.floor(serverMs) : this.#now()!
+  }
+
+  #now(): number | undefined {
+    const { clock, steps } = this.#options
+    if (clock === undefined) return this.#clock.now()
+    const nowMs = Math.floor(clock.now())
+    steps.note(nowMs)
+    return nowMs
+  }
+}
+
+const NO_ROW: StoredRow = { version: NO_VERSION, state: '' }
+
+/** A random number from 2^61 to 2^62: it stays within a bigint, however many batches follow. */
+function randomVersion(): bigint {
+  const [random] = crypto.getRandomValues(new BigUint64Array(1))
+  return (1n << 61n) + (random >> 3n)
+}
+
+/** Settles as the answer does, or rejects after some time: a client may wait for longer for a connection, or for a server that hangs. */
+function within<T>(ms: number, answer: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const late = () => reject(new StoreError('the database did not answer in time'))
+    const timer = setTimeout(late, Math.min(ms, LONGEST_TIMER_MS))
+    answer.finally(() => clearTimeout(timer)).then(resolve, reject)
+  })
+}

@@ -1,0 +1,215 @@
+import type { RefundNote } from '../../algorithms/refund-note.js'
+import { algorithmOf, pack, type State, unpack } from '../../algorithms/registry.js'
+import { StoreError, shown } from '../../core/errors.js'
+import { type AlgorithmName, countedSpan, type Limit } from '../../core/limit.js'
+import { getOrMake } from '../../core/maps.js'
+import { clientSegment, keySegment } from '../../redis/keys.js'
+import { DEFAULT_LIMITER } from '../store.js'
+
+/** The version of a row that is missing, or that was added only to be locked: it holds nothing. */
+export const NO_VERSION = '0'
+/** The layout of a row's text, and its first word. */
+export const FORMAT = '1'
+/** A row or a record that no longer matters is kept for this much longer, so that a clock that steps back a little still finds it. */
+export const KEPT_LONGER_MS = 60_000
+
+/** What is kept of one limit under one key. Its parts are replaced, never changed. */
+export interface KeptLimit {
+  readonly algorithm: AlgorithmName
+  /** Until when any part of it matters, ms. Only ever raised. */
+  until: number
+  state?: State | undefined
+  blockedUntil?: number | undefined
+  /** The settlement note, and until when it counts. */
+  note?: RefundNote | undefined
+  noteUntil?: number | undefined
+  /** The counts of `BlockRule.denials` and `BlockRule.blocks`. */
+  denials?: State | undefined
+  blocks?: State | undefined
+  /** Sold leases: the numbers that are kept of each, by its name, which contains no space. */
+  sold?: ReadonlyMap<string, readonly number[]> | undefined
+}
+
+/** The keys of rows: one row for each limiter and client. Different names never meet, and the database can store every name. */
+export class RowKeys {
+  readonly #prefix: string
+  readonly #limiters = new Map<string, string>()
+
+  constructor(prefix: string) {
+    this.#prefix = `${keySegment(prefix)}:`
+  }
+
+  of(client: string, limiter = DEFAULT_LIMITER): string {
+    return this.beginning(limiter) + clientSegment(client)
+  }
+
+  /** What the keys of a limiter begin with. */
+  beginning(limiter = DEFAULT_LIMITER): string {
+    return getOrMake(this.#limiters, limiter, () => `${this.#prefix}${keySegment(limiter)}:`)
+  }
+
+  /** All keys of the prefix stand between these two. */
+  get range(): readonly [from: string, to: string] {
+    return [this.#prefix, `${this.#prefix.slice(0, -1)};`]
+  }
+}
+
+const IDS = new WeakMap<Limit, string>()
+
+/** Names a limit in a row. A change of quota keeps its counts; a change of algorithm, or of the window of any but a bucket, starts anew. */
+function idOf(limit: Limit): string {
+  return getOrMake(IDS, limit, () => {
+    const { name, algorithm } = limit
+    return `${algorithmOf(algorithm).keySuffix}${countedSpan(limit)} ${name}`
+  })
+}
+
+/** What a row holds, as it was written once; it never changes. */
+export class KeyRow {
+  /** By the limit's id: decoded, or still as text. */
+  readonly #limits: Map<string, KeptLimit | string>
+
+  private constructor(
+    readonly version: string,
+    /** The moment of the write, ms: nothing but leases reaches beyond it. */
+    readonly at: number,
+    limits: Map<string, KeptLimit | string>,
+    /** Letters of its text. */
+    readonly size: number,
+  ) {
+    this.#limits = limits
+  }
+
+  /** A row that is missing. */
+  static readonly none = new KeyRow(NO_VERSION, Number.NEGATIVE_INFINITY, new Map(), 0)
+
+  /** Throws `StoreError` if the text is of another format. */
+  static decode(version: string, text: string): KeyRow {
+    if (text === '') return KeyRow.none
+    const [head, ...records] = text.split('\n=')
+    const [format, at] = head.split(' ')
+    if (format !== FORMAT) {
+      throw new StoreError(
+        `the table holds a row of format ${shown(format)}, this version of spillway reads format ${FORMAT}: expected the same version in all processes that share a table`,
+      )
+    }
+    const limits = new Map<string, string>()
+    for (const record of records) {
+      const end = record.indexOf('\n')
+      const first = end < 0 ? record : record.slice(0, end)
+      limits.set(first.slice(first.indexOf(' ') + 1), record)
+    }
+    return new KeyRow(version, Number(at), limits, text.length)
+  }
+
+  of(limit: Limit): Readonly<KeptLimit> | undefined {
+    const id = idOf(limit)
+    const kept = this.#limits.get(id)
+    if (typeof kept !== 'string') return kept
+    const decoded = decodeLimit(kept, limit.algorithm)
+    this.#limits.set(id, decoded)
+    return decoded
+  }
+
+  /** The row after a write at a moment, its text, and until when it matters. Records that have long ceased to matter are left out. */
+  with(
+    changed: ReadonlyMap<string, KeptLimit>,
+    version: string,
+    at: number,
+  ): { readonly row: KeyRow; readonly text: string; readonly until: number } {
+    const limits = new Map(this.#limits)
+    for (const [id, kept] of changed) limits.set(id, kept)
+    let until = at
+    let text = `${FORMAT} ${at}`
+    for (const [id, kept] of limits) {
+      const keptUntil = typeof kept === 'string' ? Number.parseInt(kept, 10) : kept.until
+      if (keptUntil + KEPT_LONGER_MS < at) {
+        limits.delete(id)
+        continue
+      }
+      until = Math.max(until, keptUntil)
+      text += `\n=${typeof kept === 'string' ? kept : encodeLimit(id, kept)}`
+    }
+    return { row: new KeyRow(version, at, limits, text.length), text, until }
+  }
+}
+
+/** One row while a batch of changes is decided: what the changes before have made of it. */
+export class RowDraft {
+  #changed: Map<string, KeptLimit> | undefined
+
+  constructor(
+    readonly key: string,
+    readonly base: KeyRow,
+  ) {}
+
+  /** Whether there is something to write. */
+  get isDirty(): boolean {
+    return this.#changed !== undefined
+  }
+
+  of(limit: Limit): Readonly<KeptLimit> | undefined {
+    return this.#changed?.get(idOf(limit)) ?? this.base.of(limit)
+  }
+
+  /** A copy to change; with it the row will be written. */
+  change(limit: Limit): KeptLimit {
+    this.#changed ??= new Map()
+    return getOrMake(this.#changed, idOf(limit), () => {
+      const kept = this.base.of(limit)
+      return kept === undefined ? { algorithm: limit.algorithm, until: Number.NEGATIVE_INFINITY } : { ...kept }
+    })
+  }
+
+  written(version: string, at: number): ReturnType<KeyRow['with']> {
+    return this.base.with(this.#changed ?? new Map(), version, at)
+  }
+}
+
+/** The text of one limit: a line with the end of its time and its id, then a line for each part. */
+function encodeLimit(id: string, kept: KeptLimit): string {
+  const { algorithm, until, state, blockedUntil, note, noteUntil, denials, blocks, sold } = kept
+  let text = `${until} ${id}`
+  const numbers = state === undefined ? [] : pack(algorithmOf(algorithm), state)
+  if (numbers.length > 0) text += `\ns ${numbers.join(' ')}`
+  if (blockedUntil !== undefined) text += `\nb ${blockedUntil}`
+  if (note !== undefined) {
+    const gaps = note.gaps.flatMap(({ from, to, size }) => [from, to, size])
+    text += `\nn ${[noteUntil, note.cutAt, note.refunded, note.left, note.capacity, ...gaps].join(' ')}`
+  }
+  if (denials !== undefined) text += `\nd ${pack(COUNTS, denials).join(' ')}`
+  if (blocks !== undefined) text += `\nk ${pack(COUNTS, blocks).join(' ')}`
+  if (sold !== undefined) for (const [lease, numbers] of sold) text += `\nl ${lease} ${numbers.join(' ')}`
+  return text
+}
+
+/** The algorithm of both limits of a `BlockRule`. */
+const COUNTS = algorithmOf('fixed-window')
+
+function decodeLimit(record: string, algorithm: AlgorithmName): KeptLimit {
+  const [head, ...lines] = record.split('\n')
+  const kept: KeptLimit = { algorithm, until: Number.parseInt(head, 10) }
+  let sold: Map<string, readonly number[]> | undefined
+  for (const line of lines) {
+    const [part, ...words] = line.split(' ')
+    if (part === 'l') {
+      sold ??= new Map()
+      sold.set(words[0], words.slice(1).map(Number))
+      continue
+    }
+    const numbers = words.map(Number)
+    if (part === 's') kept.state = unpack(algorithmOf(algorithm), numbers)
+    else if (part === 'b') kept.blockedUntil = numbers[0]
+    else if (part === 'd') kept.denials = unpack(COUNTS, numbers)
+    else if (part === 'k') kept.blocks = unpack(COUNTS, numbers)
+    else if (part === 'n') {
+      const [noteUntil, cutAt, refunded, left, capacity, ...rest] = numbers
+      const gaps = []
+      for (let i = 0; i < rest.length; i += 3) gaps.push({ from: rest[i], to: rest[i + 1], size: rest[i + 2] })
+      kept.note = { cutAt, refunded, left, capacity, gaps }
+      kept.noteUntil = noteUntil
+    }
+  }
+  if (sold !== undefined) kept.sold = sold
+  return kept
+}

@@ -1,0 +1,124 @@
+import { type Duration, parseDurationOrZero } from '../../core/duration.js'
+import { StoreError, shown } from '../../core/errors.js'
+import { checkFlag, checkOptions, type OptionNames } from '../../core/options.js'
+import { ClockSteps } from '../store.js'
+import { Flights } from './flights.js'
+import { KEPT_LONGER_MS, RowKeys } from './key-row.js'
+import { type PostgresPort, postgresPort } from './postgres-client.js'
+import { formatComment, PostgresTable, postgresSchema, quoted } from './postgres-table.js'
+import { checkTable, parseSqlOptions, SQL_OPTIONS, SqlStore, type SqlStoreOptions } from './sql-store.js'
+import { RowSweeper } from './sweeper.js'
+
+/** Options of a `PostgresStore`. */
+export interface PostgresStoreOptions extends SqlStoreOptions {
+  /**
+   * Default '1s'. Until the database has answered this process for the first time, a decision may take this long instead of its deadline, so that a process that has just started counts where
+   * the others do. 0, and anything below the deadline: the deadline from the start.
+   */
+  connectDeadline?: Duration
+  /** Default 'auto': named statements until the server (PgBouncer in transaction mode) says that it does not know one; then unnamed for good. */
+  prepare?: boolean | 'auto'
+}
+
+/** What `createTable` and `schema` make. */
+export interface PostgresTableOptions {
+  /** Default false: quicker, and the table is empty after a crash of the server. true: it survives, for more disk writes. */
+  logged?: boolean
+}
+
+const OPTIONS: OptionNames<PostgresStoreOptions> = { ...SQL_OPTIONS, connectDeadline: true, prepare: true }
+/** A statement that makes a table may wait for others that do. */
+const SCHEMA_MS = 10_000
+const SWEEP_MS = 5000
+
+/**
+ * State in a table of PostgreSQL 13 or later, shared by all processes with the same table, prefix and limiter name. Exact: the server's clock counts, however many processes decide. No lock is held while the
+ * database waits for this process. Works behind PgBouncer in transaction mode.
+ *
+ * A decision never creates the table: see `createTable` and `schema`.
+ */
+export class PostgresStore extends SqlStore {
+  /** The client as given. */
+  readonly client: object
+  /** @internal */
+  readonly connectDeadlineMs: number
+  /** @internal */
+  protected readonly server: string
+  readonly #table: PostgresTable
+  readonly #sweeper: RowSweeper
+
+  /**
+   * `client`: a Pool of pg 8, the function of postgres 3, or a `SqlClient`; the store never closes it. One connection for each process is enough: give the store a small pool of its own, because a pool that is
+   * exhausted is an outage. Throws `PolicyError`.
+   */
+  constructor(client: object, options: PostgresStoreOptions = {}) {
+    const settings = parseSqlOptions('PostgresStore', options, OPTIONS)
+    const { connectDeadline = '1s', prepare = 'auto' } = options
+    if (prepare !== 'auto') checkFlag(prepare, 'PostgresStore: prepare')
+    const connectDeadlineMs = parseDurationOrZero(connectDeadline, 'PostgresStore: connectDeadline')
+    const port: PostgresPort = postgresPort(client, 'PostgresStore')
+    const table = new PostgresTable(port, settings.table, prepare)
+    const keys = new RowKeys(settings.prefix)
+    const steps = new ClockSteps()
+    const { clock } = settings
+    const [first, end] = keys.range
+    const sweeper = new RowSweeper(first, (after, most) => {
+      const at = clock && clock.now() - KEPT_LONGER_MS
+      return table.sweep([after, end], most, { at, forMs: KEPT_LONGER_MS }, SWEEP_MS)
+    })
+    super(settings, keys, new Flights({ ...settings, table, steps, wrote: added => sweeper.wrote(added) }), steps)
+    this.client = client
+    this.connectDeadlineMs = connectDeadlineMs
+    this.server = port.server
+    this.#table = table
+    this.#sweeper = sweeper
+  }
+
+  /**
+   * Creates the table if it is missing; safe to call in every process at once. Rejects with `StoreError`, also if the table is of another format. Needs the right to create tables; in larger services let a migration do it: see `schema`.
+   */
+  async createTable(options: PostgresTableOptions = {}): Promise<void> {
+    const logged = parseLogged('PostgresStore.createTable', options)
+    const find = `SELECT to_regclass($1) IS NOT NULL AS is_there, obj_description(to_regclass($1), 'pg_class') AS comment`
+    const look = async () => (await this.#table.run(find, [quoted(this.table)], SCHEMA_MS))[0]
+    const { is_there, comment } = await look()
+    if (is_there === true && comment === formatComment) return
+    if (is_there === true && typeof comment === 'string' && comment.startsWith('spillway format')) {
+      throw new StoreError(
+        `PostgresStore: the table ${this.table} is of ${shown(comment)}, this version of spillway writes ${shown(formatComment)}: expected another table, or the same version in all processes`,
+      )
+    }
+    // One statement, so that nobody sees a table that is half made.
+    const statements = postgresSchema(this.table, logged).join(';\n')
+    try {
+      await this.#table.run(`DO $do$ BEGIN\n${statements};\nEND $do$`, [], SCHEMA_MS)
+    } catch (error) {
+      // Other processes that create it at the same time make this one fail in several ways.
+      if ((await look()).comment !== formatComment) throw error
+    }
+  }
+
+  /**
+   * The statements of `createTable`, for a migration tool: `await client.query(PostgresStore.schema({ table: 'limits' }))`. Throws `PolicyError`.
+   */
+  static schema(options: { table?: string } & PostgresTableOptions = {}): string {
+    const { table = 'spillway', ...more } = options
+    const logged = parseLogged('PostgresStore.schema', more)
+    return `${postgresSchema(checkTable('PostgresStore.schema', table), logged).join(';\n')};\n`
+  }
+
+  /** Stops its timers; the client stays open. */
+  async close(): Promise<void> {
+    this.#sweeper.stop()
+  }
+}
+
+function parseLogged(owner: string, options: PostgresTableOptions): boolean {
+  checkOptions(owner, options, { logged: true }, '{ logged: true }')
+  const { logged = false } = options
+  checkFlag(logged, `${owner}: logged`)
+  return logged
+}
+
+export type { SqlClient } from './postgres-client.js'
+export type { SqlStoreOptions } from './sql-store.js'
