@@ -1,3 +1,6 @@
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { beforeAll, describe, expect, jest, test } from '@jest/globals'
 import type { Pool } from 'pg'
@@ -53,7 +56,7 @@ describe('spillway sql', () => {
     [[], 'given no database, expected postgres, like: spillway sql postgres --table spillway'],
     [['mysql'], 'given "mysql", expected postgres'],
     [['postgres', 'postgres://u:SECRET@h'], 'given "postgres" (not repeated here'],
-    [['postgres', '--table', 'a b'], 'PostgresStore.schema: table: given "a b"'],
+    [['postgres', '--table', 'a b'], 'PostgresStore.schema: table "a b": expected letters'],
   ])('%j is refused', async (args, message) => {
     const output = await outputOf(sqlCommand, args)
     expect(output).toContain(message)
@@ -62,8 +65,8 @@ describe('spillway sql', () => {
 })
 
 const never = new AbortController().signal
-const look = (table = 'spillway', url = database.url) =>
-  examinePostgres(url, { table, prefix: 'spillway' }, { answerMs: 5000, interrupted: never })
+const look = (table = 'spillway', url = database.url, folder?: string) =>
+  examinePostgres(url, { table, prefix: 'spillway' }, { answerMs: 5000, interrupted: never }, folder)
 
 async function expectOne(findings: readonly Finding[], subject: string, state: State, text: RegExp, remedy = /^/) {
   const found = findings.filter(finding => finding.subject === subject)
@@ -108,6 +111,22 @@ describe('spillway doctor --postgres', () => {
     const text = await outputOf(doctorCommand, args.slice(1, 3))
     expect(text).toMatch(/^postgres:.*\n\nok {7}version {6}PostgreSQL .*\n\n0 problems, 0 warnings \(\d+\.\d s\)\n$/s)
     expect(`${text}${stdout}`).not.toContain('SECRET')
+  })
+
+  test('uses postgres where there is no pg, and says so where there is neither', async () => {
+    const [without, folder] = [1, 2].map(() => mkdtempSync(join(tmpdir(), 'spillway-')))
+    try {
+      await expect(look('spillway', database.url, without)).rejects.toThrow(
+        '--postgres needs the package pg or postgres in this folder',
+      )
+      mkdirSync(join(folder, 'node_modules'))
+      symlinkSync(resolve('node_modules/postgres'), join(folder, 'node_modules/postgres'))
+      const findings = await look('spillway', database.url, folder)
+      expect(findings.filter(({ state }) => state !== 'ok')).toEqual([])
+      expect(findings).toHaveLength(12)
+    } finally {
+      for (const one of [without, folder]) rmSync(one, { recursive: true })
+    }
   })
 
   test('a table that is missing, or of another format, is a problem', async () => {

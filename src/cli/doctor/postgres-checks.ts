@@ -132,7 +132,7 @@ export async function rightsFinding({ ask, table }: Examined): Promise<Finding> 
 /** Performs what limiters do, on a key of its own, whose row expires at once. */
 export async function decisionFinding({ client, table, prefix }: Examined): Promise<Finding> {
   const store = new PostgresStore(client, { table, prefix })
-  const limit = parseLimit('2/1s')
+  const limit = parseLimit({ quota: 2, window: 1000 })
   const charges = [{ key: `!doctor ${process.pid}`, limiter: '!doctor', limit }]
   const endsAt = performance.now() + DECISION_MS
   try {

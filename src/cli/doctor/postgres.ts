@@ -37,9 +37,9 @@ export function readPostgresUrl(text: string): { readonly url: string; readonly 
   return { url: text, shown: `${url.protocol}//${who}${url.host}${url.pathname}` }
 }
 
-/** A client of one connection, by the package that is installed where the command runs. */
-function connect(url: string, answerMs: number): { client: object; end(): Promise<unknown> } {
-  const load = createRequire(join(process.cwd(), 'package.json'))
+/** A client of one connection, by the package that is installed in the folder. */
+function connect(url: string, answerMs: number, folder: string): { client: object; end(): Promise<unknown> } {
+  const load = createRequire(join(folder, 'package.json'))
   const names = ['pg', 'postgres']
   const name = names.find(one => {
     try {
@@ -61,13 +61,14 @@ function connect(url: string, answerMs: number): { client: object; end(): Promis
   return { client: pool, end: () => pool.end() }
 }
 
-/** Examines a server and the table of a store. */
+/** Examines a server and the table of a store, by the client that is installed in `folder`. */
 export async function examinePostgres(
   url: string,
   { table, prefix }: Pick<Examined, 'table' | 'prefix'>,
   { answerMs, interrupted }: { readonly answerMs: number; readonly interrupted: AbortSignal },
+  folder = process.cwd(),
 ): Promise<Finding[]> {
-  const { client, end } = connect(url, answerMs)
+  const { client, end } = connect(url, answerMs, folder)
   const port = postgresPort(client, 'PostgresStore')
   const ended = new Promise<never>((_, reject) => {
     const end = () => reject(new SpillwayError('no answer in time'))
@@ -97,7 +98,7 @@ export async function examinePostgres(
     findings.push(...ofTable)
     if (isThere) {
       await add('rights', () => rightsFinding(examined))
-      await add('decisions', () => decisionFinding(examined))
+      findings.push(await decisionFinding(examined))
       await add('writes', () => writesFinding(examined))
       await add('snapshots', () => snapshotFinding(examined))
     }
