@@ -7,9 +7,9 @@ import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { basename, dirname, join, relative } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { brotliCompressSync } from 'node:zlib'
+import { deflateRawSync } from 'node:zlib'
 import { rolldown } from 'rolldown'
 import { dts } from 'rolldown-plugin-dts'
 import ts from 'typescript'
@@ -22,8 +22,6 @@ const require = createRequire(import.meta.url)
 const ENTRIES = JSON.parse(readFileSync(join(root, 'scripts/entries.json'), 'utf8'))
 /** Entry points whose `require` gives the default export itself, with all names as its properties, as the package that they replace. */
 const CALLABLE = new Set(['express-rate-limit', 'fastify', 'koa-ratelimit'])
-/** Entry points whose `require` gives the class that is their default export, and has their other names as its own. */
-const CLASSES = new Set(['bottleneck', 'bottleneck/light'])
 const COMMAND = { cli: 'src/cli/main.ts' }
 
 // Not in the tarball: see "files" in package.json.
@@ -80,9 +78,7 @@ function bundle(input, plugins = []) {
 }
 
 /** The file that holds the names of an entry point; for one that is called, its own file holds the function. @param {string} name */
-const moduleOf = name => (CALLABLE.has(name) || CLASSES.has(name) ? `${name}-names` : name)
-/** The same, as a file beside it is imported. @param {string} name */
-const besides = name => `./${basename(moduleOf(name))}.js`
+const moduleOf = name => (CALLABLE.has(name) ? `${name}-names` : name)
 const inputs = Object.fromEntries(Object.entries(ENTRIES).map(([name, file]) => [moduleOf(name), file]))
 
 /**
@@ -97,7 +93,7 @@ function withPlainExports(code) {
 }
 
 /**
- * The package carries the texts of lua/ compressed: see src/core/packed-json.ts. Those of each room together, so that a bundle has only the rooms that it
+ * The package carries the texts of lua/ compressed: see src/redis/packed-texts.ts. Those of each room together, so that a bundle has only the rooms that it
  * uses; or, `whole`, all together, which is smaller.
  * @param {boolean} whole
  * @returns {import('rolldown').Plugin}
@@ -117,13 +113,27 @@ const packLua = whole => ({
       packed = packed.replace(text, () => `const ${room} = ${whole ? 'allTexts' : packedText(texts)}`)
     }
     const all = whole ? `const allTexts = ${packedText(Object.assign({}, ...rooms.map(({ texts }) => texts)))}\n` : ''
-    return `import { packedJson } from '../core/packed-json.js'\n${all}${packed}`
+    return `import { packedTexts } from './packed-texts.js'\n${all}${packed}`
   },
 })
 
-/** @param {Record<string, string>} texts */
+/** They share most of their lines: see `packedTexts`. @param {Record<string, string>} texts */
 function packedText(texts) {
-  return `/* @__PURE__ */ packedJson('${brotliCompressSync(JSON.stringify(texts)).toString('base64')}')`
+  /** @type {Map<string, number>} */
+  const lines = new Map()
+  const runs = Object.entries(texts).map(([name, text]) => {
+    /** @type {number[]} */
+    const runs = []
+    for (const line of text.split('\n')) {
+      if (!lines.has(line)) lines.set(line, lines.size)
+      const number = Number(lines.get(line))
+      if (number === runs[runs.length - 2] + runs[runs.length - 1]) runs[runs.length - 1]++
+      else runs.push(number, 1)
+    }
+    return [name, runs]
+  })
+  const json = JSON.stringify([[...lines.keys()], Object.fromEntries(runs)])
+  return `/* @__PURE__ */ packedTexts('${deflateRawSync(json, { level: 9 }).toString('base64')}')`
 }
 
 /** Bundlers need to be told what they may leave out; all other comments are for who reads the sources. */
@@ -141,13 +151,10 @@ async function writeScripts(folder) {
   chmodSync(join(folder, 'cli.js'), 0o755)
   for (const name of Object.keys(ENTRIES)) {
     const names = Object.keys(require(join(folder, `${moduleOf(name)}.js`))).filter(name => name !== 'default')
-    if (moduleOf(name) !== name) names.push(`${nameOfDefault(folder, name)} as default`)
+    if (CALLABLE.has(name)) names.push(`${nameOfDefault(folder, name)} as default`)
     // Named one by one: Node and bundlers agree on what `export { a } from` a CommonJS module means, not on its default.
-    writeFileSync(join(folder, `${name}.mjs`), `export { ${names.join(', ')} } from '${besides(name)}'\n`)
-    if (CALLABLE.has(name)) writeFileSync(join(folder, `${name}.js`), callable(besides(name)))
-    if (CLASSES.has(name)) {
-      writeFileSync(join(folder, `${name}.js`), `'use strict'\nmodule.exports = require('${besides(name)}').default\n`)
-    }
+    writeFileSync(join(folder, `${name}.mjs`), `export { ${names.join(', ')} } from './${moduleOf(name)}.js'\n`)
+    if (CALLABLE.has(name)) writeFileSync(join(folder, `${name}.js`), callable(`./${moduleOf(name)}.js`))
   }
 }
 
@@ -206,16 +213,11 @@ async function writeTypes(folder) {
   const bundled = await bundle(inputs, [dts({ emitDtsOnly: true, tsconfig: 'tsconfig.build.json', cwd: root })])
   await bundled.write({ dir: folder, format: 'es', chunkFileNames: 'chunks/[name].js' })
   for (const name of Object.keys(ENTRIES)) {
-    const face = [`export * from '${besides(name)}'`]
-    if (moduleOf(name) !== name)
-      face.push(`export { ${nameOfDefault(folder, name)} as default } from '${besides(name)}'`)
+    const face = [`export * from './${moduleOf(name)}.js'`]
     if (CALLABLE.has(name)) {
       plainTypeExports(join(folder, `${moduleOf(name)}.d.ts`))
+      face.push(`export { ${nameOfDefault(folder, name)} as default } from './${moduleOf(name)}.js'`)
       writeFileSync(join(folder, `${name}.d.ts`), callableTypes(folder, moduleOf(name)))
-    }
-    if (CLASSES.has(name)) {
-      const main = nameOfDefault(folder, name)
-      writeFileSync(join(folder, `${name}.d.ts`), `import { ${main} } from '${besides(name)}'\nexport = ${main}\n`)
     }
     writeFileSync(join(folder, `${name}.d.mts`), `${face.join('\n')}\n`)
   }

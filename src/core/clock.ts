@@ -37,6 +37,13 @@ export const afterIo: (act: () => void) => unknown = setImmediate
 /** How much later than its deadline a change may still be carried out, ms. */
 export const GRACE_MS = 50
 
+/** A timer that does not keep the process alive. */
+export function quietTimer(act: () => void, ms: number): ReturnType<typeof setTimeout> {
+  const timer = setTimeout(act, ms)
+  timer.unref?.()
+  return timer
+}
+
 /** Longer delays make `setTimeout` and `setInterval` fire at once. */
 export const LONGEST_TIMER_MS = 2 ** 31 - 1
 
@@ -104,7 +111,7 @@ export class Deadline {
 
   // If the process was busy for longer than the deadline, the timer is due before the answers that have arrived were read: read them first.
   #startTimer(ms: number): ReturnType<typeof setTimeout> {
-    return setTimeout(() => setImmediate(() => this.#expire()), Math.min(ms, LONGEST_TIMER_MS))
+    return setTimeout(() => afterIo(() => this.#expire()), Math.min(ms, LONGEST_TIMER_MS))
   }
 
   #expire(): void {

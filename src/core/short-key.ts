@@ -111,12 +111,22 @@ export function shortKey(key: string): string {
   return length <= LONGEST_KEY && !looksLikeHash ? key : hashOf(key)
 }
 
-/** A text of so many random letters, 6 bits each, that nobody can guess. Not for the time while a program loads: some runtimes have no randomness then. */
+/** A text of so many random letters, at most 4096, 6 bits each, that nobody can guess. Not for the time while a program loads: some runtimes have no randomness then. */
 export function randomText(letters: number): string {
+  if (pool === undefined || used + letters > POOL_BYTES) {
+    pool ??= new Uint8Array(POOL_BYTES)
+    crypto.getRandomValues(pool)
+    used = 0
+  }
   let text = ''
-  for (const byte of crypto.getRandomValues(new Uint8Array(letters))) text += BASE64URL[byte & 63]
+  for (const end = used + letters; used < end; used++) text += BASE64URL[pool[used] & 63]
   return text
 }
+
+/** Generated for many texts at a time: calling the system's generator costs more than all other work for a lease of a semaphore. */
+const POOL_BYTES = 4096
+let pool: Uint8Array<ArrayBuffer> | undefined
+let used = POOL_BYTES
 
 let id: string | undefined
 

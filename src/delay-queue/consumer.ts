@@ -1,4 +1,4 @@
-import { LONGEST_TIMER_MS } from '../core/clock.js'
+import { afterIo, LONGEST_TIMER_MS, quietTimer } from '../core/clock.js'
 import type { Duration } from '../core/duration.js'
 import { StaleDeliveryError, StoreError, shown } from '../core/errors.js'
 import { Alarm, RetryDelay } from '../waiting/alarms.js'
@@ -230,7 +230,7 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
       this.#limiterRest = undefined
       this.#fetcher.offer()
     }, this.#limiterDelay.next())
-    this.#limiterRest.unref()
+    this.#limiterRest.unref?.()
   }
 
   #ran(begunAt: number): void {
@@ -242,13 +242,13 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     clearTimeout(this.#aheadTimer)
     this.#aheadTimer = setTimeout(() => {
       // The delay may come from a busy event loop. In that case the handlers go first.
-      setImmediate(() => {
+      afterIo(() => {
         if (this.#ahead.length === 0) return
         this.#handlerTime.disappoint()
         this.#giveAheadBack()
       })
     }, AHEAD_AT_MOST_MS)
-    this.#aheadTimer.unref()
+    this.#aheadTimer.unref?.()
   }
 
   #giveAheadBack(): void {
@@ -279,7 +279,7 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
         const ms = delay.next()
         if (delivery.leftMs <= ms || this.#over) return
         // Closing waits for it, but the process need not.
-        await new Promise(resolve => setTimeout(resolve, ms).unref())
+        await new Promise<void>(resolve => quietTimer(resolve, ms))
         if (this.#over) return
       }
     }
@@ -294,7 +294,7 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
         if (delivery.open && delivery.leftMs < this.visibilityMs - everyMs / 2) delivery.extend().catch(() => {})
       }
     }, everyMs)
-    this.#extending.unref()
+    this.#extending.unref?.()
   }
 
   #stopExtending(): void {

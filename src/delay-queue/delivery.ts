@@ -221,7 +221,7 @@ export class OpenDelivery<T> implements Delivery<T> {
       },
       Math.min(LONGEST_TIMER_MS, Math.max(1, Math.ceil(this.leftMs))),
     )
-    this.#timer.unref()
+    this.#timer.unref?.()
   }
 
   #lose(): void {

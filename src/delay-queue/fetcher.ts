@@ -1,4 +1,4 @@
-import type { Clock } from '../core/clock.js'
+import { afterIo, type Clock, quietTimer } from '../core/clock.js'
 import { getOrMake } from '../core/maps.js'
 import { randomText } from '../core/short-key.js'
 import type { RedisClient } from '../redis/client.js'
@@ -98,7 +98,7 @@ export class Fetcher {
     if (this.#number.unread) this.#retryUnread(this.#retryDelay.next())
     clearTimeout(this.#linger)
     this.#linger = setTimeout(() => void this.handOver(), LINGER_MS)
-    this.#linger.unref()
+    this.#linger.unref?.()
   }
 
   /** There is room again: asks, unless nothing is known to be due. */
@@ -176,7 +176,7 @@ export class Fetcher {
   #nextTick(): void {
     if (this.#scheduled || this.#inFlight || this.#mayShare()) return
     this.#scheduled = true
-    setImmediate(() => {
+    afterIo(() => {
       this.#scheduled = false
       this.#settleAndFetch()
     })
@@ -307,7 +307,7 @@ export class Fetcher {
   #retryUnread(ms: number): void {
     clearTimeout(this.#retry)
     const unread = () => this.#number.unread && this.#receivers.size === 0
-    this.#retry = setTimeout(() => unread() && this.#settleAndFetch(), ms).unref()
+    this.#retry = quietTimer(() => unread() && this.#settleAndFetch(), ms)
   }
 
   #after(): void {

@@ -1,4 +1,4 @@
-import type { Clock } from '../core/clock.js'
+import { afterIo, type Clock } from '../core/clock.js'
 import { type Commands, clockArgument } from '../redis/commands.js'
 import { queuePush } from '../redis/scripts.js'
 import { PendingCalls } from './pending-calls.js'
@@ -52,7 +52,7 @@ export class PushBatcher {
     const accepted = this.#pending.add(message)
     if (!this.#sending && !this.#scheduled) {
       this.#scheduled = true
-      setImmediate(() => {
+      afterIo(() => {
         this.#scheduled = false
         this.#send()
       })

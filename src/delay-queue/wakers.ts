@@ -60,7 +60,7 @@ export class PeerWaker {
       this.#overflow = undefined
       if (this.#saturated()) this.passOn()
     }, ms)
-    this.#overflow.unref()
+    this.#overflow.unref?.()
   }
 
   close(): void {
@@ -75,7 +75,7 @@ export class PeerWaker {
       const woken = await this.#run(more).catch(() => false)
       if (woken && this.#check === undefined && !this.#closed) this.#checkLater(more * 2)
     }, CHECK_MS)
-    this.#check.unref()
+    this.#check.unref?.()
   }
 
   /** 0: wakes other processes; else wakes `more` if none has come since. True if any were woken. */

@@ -72,7 +72,7 @@ export class WakeupListener {
       this.#reopening.cancel()
       this.#drop()
     }, LINGER_MS)
-    this.#linger.unref()
+    this.#linger.unref?.()
   }
 
   close(): void {
@@ -144,7 +144,7 @@ function within<T>(connection: Blocking, answer: Promise<T>): Promise<T> {
       connection.close()
       reject(new Silence('the connection is silent'))
     }, SILENCE_MS)
-    timer.unref()
+    timer.unref?.()
     answer.then(resolve, reject).finally(() => clearTimeout(timer))
   })
 }

@@ -48,7 +48,8 @@ export class OutageAborter {
     if (signal?.aborted) end()
     signal?.addEventListener('abort', end, { once: true })
     this.#waits.add(ending)
-    this.#timer ??= setInterval(() => this.check(), CHECK_EVERY_MS).unref()
+    this.#timer ??= setInterval(() => this.check(), CHECK_EVERY_MS)
+    this.#timer.unref?.()
     try {
       return await wait(ending.signal)
     } finally {

@@ -45,7 +45,7 @@ export abstract class GuardedCall implements Pending {
   abstract fail(error: StoreError): void
 
   reject(cause: unknown): void {
-    if (this.guarded.failed(this)) this.fail(this.guarded.failure(cause, this.breaker))
+    if (this.guarded.failed(this, cause)) this.fail(this.guarded.failure(cause, this.breaker))
   }
 
   expire(error: StoreError): void {
@@ -150,9 +150,10 @@ export class Guarded {
   }
 
   /** True if this failure came in time and counts. */
-  failed(call: GuardedCall): boolean {
-    // Counts however late it is: whoever refuses can be reached.
-    call.breaker.refused(performance.now())
+  failed(call: GuardedCall, cause: unknown): boolean {
+    // A refusal counts however late it is: whoever refuses can be reached.
+    if (!isTimeout(cause)) call.breaker.refused(performance.now())
+    else if (!call.settled) call.breaker.unanswered()
     return call.deadline.failed(call)
   }
 
@@ -189,4 +190,10 @@ export class Guarded {
     if (opened) this.breakers.observers.opened(breaker, error)
     return error
   }
+}
+
+/** A client that ends a call by a deadline of its own rejects with an error of this name. */
+function isTimeout(error: unknown): boolean {
+  const { name, cause } = (error ?? {}) as Error
+  return name === 'TimeoutError' || (cause as Error | undefined)?.name === 'TimeoutError'
 }

@@ -205,6 +205,6 @@ export class Follower {
       this.#subscription?.check()
       this.ask()
     }, ms)
-    this.#timer.unref()
+    this.#timer.unref?.()
   }
 }

@@ -175,7 +175,7 @@ export class OwnLimits {
       this.#timer = undefined
       if (!this.#closed && this.records.port.state() === 'ready') this.#load()
     }, ms)
-    this.#timer.unref()
+    this.#timer.unref?.()
   }
 
   async #load(): Promise<void> {

@@ -33,7 +33,7 @@ export interface ListeningEvents {
 export type OpenListening = (events: ListeningEvents) => Promise<Listening> | undefined
 
 /**
- * A user's Redis client: of ioredis, iovalkey, node-redis or GLIDE. Typed structurally, as the package imports none, and so loosely that a variable of type `object`
+ * A user's Redis client: of ioredis, iovalkey, node-redis, GLIDE or @upstash/redis. Typed structurally, as the package imports none, and so loosely that a variable of type `object`
  * is one too: only what is often passed by mistake does not compile, a promise of a client and `{ client }`.
  */
 export type RedisClient = object & {
@@ -64,14 +64,24 @@ export type ScriptArgument = string | Buffer
 /** Called when a client has stopped trying to connect although its owner did not close it. */
 export type GaveUp = (strategy: { readonly option: string; readonly example: string }) => void
 
+/** What a client that sends each request on its own needs to know of a script; others ignore it. */
+export interface SendTerms {
+  /** By `performance.now()`: nobody waits for the answer after that. Default: 5 s from now. */
+  readonly endsAt?: number
+  /** True if it does no harm that the script runs twice, because the client repeats a request whose answer was lost. */
+  readonly mayRepeat?: boolean
+}
+
 /** The port to a Redis client: runs scripts, says whether the client is connected, and has one plain command, since a script would cost twice as much. */
 export interface ClientPort {
   /** True if all keys of a script must be in one slot. */
   readonly cluster: boolean
   /** True if the client may repeat a command whose connection was lost before the answer. */
   readonly sendsAgain: boolean
-  evalsha(sha1: string, keys: readonly string[], args: readonly ScriptArgument[]): Promise<unknown>
-  eval(source: string, keys: readonly string[], args: readonly ScriptArgument[]): Promise<unknown>
+  evalsha(sha1: string, keys: readonly string[], args: readonly ScriptArgument[], terms?: SendTerms): Promise<unknown>
+  eval(source: string, keys: readonly string[], args: readonly ScriptArgument[], terms?: SendTerms): Promise<unknown>
+  /** Present if all that is sent in one turn of the event loop travels together: calls `act` at the end of the turn, before that is sent. */
+  beforeSending?(act: () => void): void
   /** The arguments of the command that was passed to it last, as it would repeat them. Undefined if the client does not expose them. */
   lastSent?(): unknown[] | undefined
   /** Removes a member from a sorted set: 1, or 0 if it is not there. Undefined if the client has no such command. */

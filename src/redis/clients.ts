@@ -5,6 +5,7 @@ import type { ClientPort, GaveUp, OpenBlocking, OpenListening, RedisClient } fro
 import * as glide from './glide.js'
 import * as ioredis from './ioredis.js'
 import * as nodeRedis from './node-redis.js'
+import * as upstash from './upstash.js'
 
 const PORTS = new WeakMap<RedisClient, ClientPort>()
 
@@ -23,6 +24,7 @@ function newPort(client: RedisClient, user: string): ClientPort {
   if (refusal !== undefined) throw new PolicyError(`${user}: client ${refusal}`)
   if (nodeRedis.isNodeRedis(client)) return nodeRedis.nodeRedisPort(client, warnOnce(client))
   if (glide.isGlide(client)) return glide.glidePort(client)
+  if (upstash.isUpstash(client)) return upstash.upstashPort(client)
   throw unknown(client, user)
 }
 
@@ -43,6 +45,7 @@ function unknown(client: unknown, user: string): PolicyError {
   return new PolicyError(
     `${user}: client ${shown(client)}: expected a client of ioredis or iovalkey, like new Redis('redis://127.0.0.1:6379') or new Cluster([…]), ` +
       "of node-redis, like createClient({ url: 'redis://127.0.0.1:6379' }), createCluster or createSentinel, " +
+      "of @upstash/redis, like new Redis({ url: 'https://…', token }), " +
       'or of @valkey/valkey-glide, like await GlideClient.createClient({ addresses: […] }) or GlideClusterClient',
   )
 }
@@ -56,6 +59,7 @@ interface Address {
 /** The address of a client's server, for messages: "127.0.0.1:6379", or "a cluster". Contains no user name or password. */
 export function clientName(client: RedisClient): string {
   if (portOf(client, 'client').cluster) return 'a cluster'
+  if (upstash.isUpstash(client)) return addressOf({ url: client.client.baseUrl })
   const { options, config } = client as {
     options?: Address & { socket?: Address; url?: unknown }
     /** Of GLIDE. */
@@ -79,7 +83,7 @@ function addressOf(options: (Address & { socket?: Address; url?: unknown }) | un
 }
 
 /**
- * Opens blocking connections beside this client; undefined if the client cannot be duplicated, like a sentinel of node-redis.
+ * Opens blocking connections beside this client; undefined if it cannot be duplicated, like a sentinel of node-redis, or has no connections, like @upstash/redis.
  */
 export function blockingOf(client: RedisClient): OpenBlocking | undefined {
   if (ioredis.isIoredisBlocker(client)) return ioredis.ioredisBlocking(client)
@@ -88,8 +92,8 @@ export function blockingOf(client: RedisClient): OpenBlocking | undefined {
 }
 
 /**
- * Opens listening connections beside this client; undefined if the client provides none, like a node-redis sentinel and GLIDE before
- * 2.3.
+ * Opens listening connections beside this client; undefined if the client provides none, like a node-redis sentinel, GLIDE before
+ * 2.3, and @upstash/redis.
  */
 export function listeningOf(client: RedisClient): OpenListening | undefined {
   if (ioredis.isIoredisListener(client)) return ioredis.ioredisListening(client)

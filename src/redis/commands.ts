@@ -54,7 +54,8 @@ export class Commands {
     const number = this.#next++
     this.#inFlight.add(number)
     const [floor] = this.#inFlight
-    const answer = runScript(this.#port, script, [...keys, this.#sentKey], [String(number), String(floor), ...args])
+    const numbered = [String(number), String(floor), ...args]
+    const answer = runScript(this.#port, script, [...keys, this.#sentKey], numbered, { mayRepeat: true })
     // The caller may have been rejected before this: the client may send the command again until it is answered.
     const settled = () => {
       this.#inFlight.delete(number)
@@ -68,7 +69,7 @@ export class Commands {
   forgetWhenQuiet(): void {
     clearTimeout(this.#quiet)
     this.#quiet = setTimeout(() => this.#forget(), QUIET_MS)
-    this.#quiet.unref()
+    this.#quiet.unref?.()
   }
 
   /** Deletes the record of requests, if it is to be deleted early and nothing is in flight. */
@@ -86,7 +87,7 @@ export class Commands {
 
   /** Runs a script that may run twice. */
   run(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
-    return this.#hold(runScript(this.#port, script, keys, args))
+    return this.#hold(runScript(this.#port, script, keys, args, { mayRepeat: true }))
   }
 
   /** Starts the five seconds of a call that may wait before it is sent; they include that wait. */

@@ -11,7 +11,7 @@ const TABLE = Uint16Array.from({ length: 256 }, (_, byte) => {
 /** CRC16 (XMODEM) of the text's UTF-8: the checksum by which a Redis cluster distributes keys. 0 to 65535. */
 export function crc16(text: string): number {
   let crc = 0
-  for (const byte of Buffer.from(text)) crc = nextCrc16(crc, byte)
+  for (const byte of new TextEncoder().encode(text)) crc = nextCrc16(crc, byte)
   return crc
 }
 

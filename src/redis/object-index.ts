@@ -1,6 +1,6 @@
-import { createHash } from 'node:crypto'
 import { countedSpan, type Limit } from '../core/limit.js'
 import { getOrMake } from '../core/maps.js'
+import { hashOf } from '../core/short-key.js'
 import type { ClientPort, RedisClient } from './client.js'
 import { portOf } from './clients.js'
 import { keySegment } from './keys.js'
@@ -34,7 +34,7 @@ export function secretKey(prefix: string): string {
 
 /** A short id for an object, from its kind and its names. */
 export function objectId(...parts: readonly string[]): string {
-  return createHash('sha256').update(JSON.stringify(parts)).digest('base64url').slice(0, 10)
+  return hashOf(JSON.stringify(parts)).slice(1, 11)
 }
 
 /** The id of a limiter's limit. A change that keeps its counts leaves it the same limit. */
@@ -124,7 +124,7 @@ export class ObjectIndex {
       this.#timer = undefined
       this.#write()
     }, at - now)
-    this.#timer.unref()
+    this.#timer.unref?.()
   }
 
   #write(): void {

@@ -1,14 +1,19 @@
 import { PolicyError, StoreError, shown } from '../core/errors.js'
 import type { ClientState, RedisClient } from './client.js'
 import { glideCommand, isGlide } from './glide.js'
+import { isUpstash, upstashCommand } from './upstash.js'
 
 /** True for an error in the request itself. All other errors may be temporary: a lost connection, a failover, full memory. */
 const FAULTS = ['WRONGTYPE', 'ERR ', 'NOPERM', 'CROSSSLOT']
 
+/** "ERR max number of clients reached", "ERR max requests limit exceeded": more than the server takes now. */
+const TOO_MUCH = 'ERR max '
+
 /** True for an error of the server that would repeat for any caller at any time: a key of another type, a bug in a script. */
 export function isFault(error: unknown): boolean {
   const message = (error as Error | undefined)?.message
-  return typeof message === 'string' && FAULTS.some(fault => message.startsWith(fault))
+  if (typeof message !== 'string' || message.startsWith(TOO_MUCH)) return false
+  return FAULTS.some(fault => message.startsWith(fault))
 }
 
 /** Why no command may be sent to a client in this state; undefined if one may. */
@@ -45,6 +50,13 @@ export function hashReader(client: RedisClient, user: string): (key: string) => 
     return async key => {
       const fields = (await glideCommand(client, ['HGETALL', key])) as Array<{ key: string; value: string }>
       return fields.map(field => [field.key, field.value])
+    }
+  }
+  if (isUpstash(client)) {
+    // The client's own command would parse values that look like JSON.
+    return async key => {
+      const words = (await upstashCommand(client, ['HGETALL', key])) as string[]
+      return words.flatMap((word, i) => (i % 2 === 0 ? [[word, words[i + 1]] as [string, string]] : []))
     }
   }
   const { hgetall, hGetAll } = client as HashReaders

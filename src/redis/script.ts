@@ -1,4 +1,4 @@
-import type { ClientPort, ScriptArgument } from './client.js'
+import type { ClientPort, ScriptArgument, SendTerms } from './client.js'
 
 /** A script as sent to Redis, with its hash. */
 export interface Script {
@@ -34,6 +34,7 @@ interface ScriptReplyHandler {
   onReply(reply: unknown): void
   onError(error: unknown): void
   onSent?(): void
+  readonly terms?: SendTerms
 }
 
 /**
@@ -46,8 +47,9 @@ export function runScript(
   script: Script,
   keys: readonly string[],
   args: readonly ScriptArgument[],
+  terms?: SendTerms,
 ): Promise<unknown> {
-  return new Promise((onReply, onError) => sendScript(port, script, keys, args, { onReply, onError }))
+  return new Promise((onReply, onError) => sendScript(port, script, keys, args, { onReply, onError, terms }))
 }
 
 /** As `runScript`, without a promise: in a decision, each promise costs more than the work it waits for. `repeat`: why it is sent once more. */
@@ -61,7 +63,10 @@ export function sendScript(
 ): void {
   let reply: Promise<unknown>
   try {
-    reply = repeat === 'unknown' ? port.eval(script.source, keys, args) : port.evalsha(script.sha1, keys, args)
+    reply =
+      repeat === 'unknown'
+        ? port.eval(script.source, keys, args, handler.terms)
+        : port.evalsha(script.sha1, keys, args, handler.terms)
   } catch (error) {
     // A user's wrapper around the client may throw.
     handler.onError(error)

@@ -53,7 +53,7 @@ export class Reopening {
       this.#timer = undefined
       this.request()
     }, this.#delayMs)
-    this.#timer.unref()
+    this.#timer.unref?.()
     this.#delayMs = Math.min(LONGEST_MS, this.#delayMs * 2)
   }
 
@@ -262,7 +262,7 @@ export class Subscriber {
       this.#pinging = false
       lost()
     }, PONG_MS)
-    timer.unref()
+    timer.unref?.()
     listening.ping().then(
       () => {
         clearTimeout(timer)
@@ -292,7 +292,7 @@ export class Subscriber {
       const left = this.#dropIdle(LINGER_MS)
       if (left < Number.POSITIVE_INFINITY) this.#sweepIn(Math.ceil(left) + 1)
     }, ms)
-    this.#sweep.unref()
+    this.#sweep.unref?.()
   }
 
   /** Unsubscribes channels that have not been held for `lingerMs`. Returns the ms until the next one is due; Infinity when none is idle. */

@@ -74,6 +74,8 @@ export interface TimelyCall {
    * clock is unknown, our own stands in for it.
    */
   readonly isNumbered?: boolean
+  /** True if a second copy would at most count too much: such a call is repeated by a client that sends each request on its own, if its answer is lost. */
+  readonly mayRepeat?: boolean
   /** Text after `until` in the same argument, for a script that reads more there. Default: nothing. */
   readonly behindUntil?: string
   /** Turns an answer into a list. `untilMs`: the last moment that the script was given. */
@@ -151,13 +153,14 @@ export class TimelyScripts {
     if (this.#isFirst) [onReply, onError] = this.#untilRefused(onReply, onError)
     const clock = this.#clockOf(call.server)
     const voidable = this.port.sendsAgain && call.endsAt < Number.POSITIVE_INFINITY && !call.isNumbered
-    const untilMs = lastMoment(call, clock)
+    const untilMs = lastMoment(call, clock, this.port)
     const until = untilMs + (call.behindUntil ?? '')
     const moment = new VoidableMoment(voidable && !this.#showsSent ? Buffer.from(until) : until)
     if (voidable) moment.place = this.#inFlight.push(moment) - 1
     const sentAt = performance.now()
     const repeat = () => this.send(call, onReply, onError, repeats + 1)
     sendScript(this.port, call.script, call.keys, call.args(moment.argument), {
+      terms: { endsAt: call.endsAt, mayRepeat: call.mayRepeat || call.isNumbered },
       onSent: voidable ? () => this.#find(moment) : undefined,
       onReply: answer => {
         this.#isFirst = false
@@ -259,10 +262,14 @@ function calendarNow(error: unknown): number | undefined {
   return now === undefined ? undefined : Number(now)
 }
 
-/** The last moment at which a script may act. While the server's clock is unknown it is 0, or for a numbered call by our own clock. */
-function lastMoment({ byServerClock, endsAt, isNumbered }: TimelyCall, clock: ServerClock): number {
+/**
+ * The last moment at which a script may act. While the server's clock is unknown it is 0; but our own clock stands in for it in a numbered call, and where no connection holds
+ * commands back: over HTTP, a first request only for the time would make every new instance wait twice.
+ */
+function lastMoment({ byServerClock, endsAt, isNumbered }: TimelyCall, clock: ServerClock, port: ClientPort): number {
   if (!byServerClock || endsAt === Number.POSITIVE_INFINITY) return NEVER_LATE
-  const stand = isNumbered ? Math.ceil(Date.now() + endsAt - performance.now()) : 0
+  const hasStand = isNumbered || port.beforeSending !== undefined
+  const stand = hasStand ? Math.ceil(Date.now() + endsAt - performance.now()) : 0
   return clock.at(endsAt + GRACE_MS) ?? stand
 }
 

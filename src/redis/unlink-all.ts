@@ -1,8 +1,9 @@
 import { StoreError } from '../core/errors.js'
 import type { RedisClient } from './client.js'
-import { type GlideLike, glideCommand, glideNodes, isGlide } from './glide.js'
+import { glideCommand, glideNodes, isGlide } from './glide.js'
 import { type IoredisLike, isIoredis } from './ioredis.js'
 import { isNodeRedis, type NodeRedisLike } from './node-redis.js'
+import { isUpstash, upstashCommand } from './upstash.js'
 
 const A_STEP = 1000
 
@@ -28,7 +29,16 @@ interface NodeRedisKeys extends NodeRedisLike {
 export async function unlinkAll(client: RedisClient, pattern: string): Promise<void> {
   if (isIoredis(client)) return unlinkByIoredis(client as IoredisKeys, pattern)
   if (isNodeRedis(client)) return unlinkByNodeRedis(client as NodeRedisKeys, pattern)
-  if (isGlide(client)) return unlinkByGlide(client, pattern)
+  if (isGlide(client)) {
+    for (const route of await glideNodes(client)) {
+      await unlinkByCommands(
+        (...words) => glideCommand(client, words, words[0] === 'SCAN' ? route : undefined),
+        pattern,
+      )
+    }
+    return
+  }
+  if (isUpstash(client)) return unlinkByCommands((...words) => upstashCommand(client, words), pattern)
   throw new StoreError('the client cannot walk through the keys of its server')
 }
 
@@ -55,18 +65,13 @@ async function unlinkByNodeRedis(client: NodeRedisKeys, pattern: string): Promis
   }
 }
 
-async function unlinkByGlide(client: GlideLike, pattern: string): Promise<void> {
-  for (const route of await glideNodes(client)) {
-    const step: Step = async cursor => {
-      const [next, keys] = (await glideCommand(
-        client,
-        ['SCAN', cursor, 'MATCH', pattern, 'COUNT', String(A_STEP)],
-        route,
-      )) as [string, string[]]
-      return { cursor: next, keys }
-    }
-    await walk(step, key => glideCommand(client, ['UNLINK', key]))
+async function unlinkByCommands(send: (...words: string[]) => Promise<unknown>, pattern: string): Promise<void> {
+  const step: Step = async cursor => {
+    const reply = await send('SCAN', cursor, 'MATCH', pattern, 'COUNT', String(A_STEP))
+    const [next, keys] = reply as [string, string[]]
+    return { cursor: next, keys }
   }
+  await walk(step, key => send('UNLINK', key))
 }
 
 async function walk(step: Step, unlink: (key: string) => Promise<unknown>): Promise<void> {

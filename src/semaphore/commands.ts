@@ -1,27 +1,16 @@
-import { randomFillSync } from 'node:crypto'
 import { type Clock, suspendedMs, wallOffset } from '../core/clock.js'
 import { type Duration, parseStoredOption } from '../core/duration.js'
 import { NotInitializedError, PolicyError, shown } from '../core/errors.js'
 import { checkFlag } from '../core/options.js'
+import { randomText } from '../core/short-key.js'
 import type { RedisClient } from '../redis/client.js'
 import { Commands, clockArgument } from '../redis/commands.js'
 import type { Script } from '../redis/script.js'
 import { semaphoreDelete, semaphoreForce, semaphoreLook, semaphoreResume, semaphoreSet } from '../redis/scripts.js'
 
-const ID_BYTES = 16
-const POOL_BYTES = 256 * ID_BYTES
-let pool: Buffer | undefined
-let used = POOL_BYTES
-
-/** 128 random bits. They are generated for many leases at a time: calling the system's generator costs more than all other work for a lease. */
+/** 132 random bits. */
 export function newLeaseId(): string {
-  if (pool === undefined || used === POOL_BYTES) {
-    pool ??= Buffer.alloc(POOL_BYTES)
-    randomFillSync(pool)
-    used = 0
-  }
-  used += ID_BYTES
-  return pool.toString('base64url', used - ID_BYTES, used)
+  return randomText(22)
 }
 
 const LEASE_MS = 30_000

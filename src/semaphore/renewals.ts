@@ -1,4 +1,4 @@
-import { Deadline } from '../core/clock.js'
+import { afterIo, Deadline } from '../core/clock.js'
 import type { StoreError } from '../core/errors.js'
 import { getOrMake } from '../core/maps.js'
 import type { ClientPort } from '../redis/client.js'
@@ -62,7 +62,7 @@ export class Renewals implements Keeper {
   look(home: SemaphoreLine): void {
     this.#looks.add(home)
     if (this.#looks.size > 1) return
-    setImmediate(() => {
+    afterIo(() => {
       const leases = [...this.#leases].filter(lease => this.#looks.has(lease.home))
       this.#looks.clear()
       for (const batch of batchesOf(leases, this.port.cluster)) this.#extend(batch, () => 0).catch(() => {})

@@ -1,4 +1,4 @@
-import { LONGEST_TIMER_MS } from '../core/clock.js'
+import { afterIo, LONGEST_TIMER_MS } from '../core/clock.js'
 
 /**
  * One timer that is set to a moment of `performance.now()` and never rings before it. (A timer of Node may fire up to a
@@ -66,9 +66,7 @@ export interface Timing {
 export const realTiming: Timing = {
   now: () => performance.now(),
   alarm: (ring, keepsAlive) => new Alarm(ring, keepsAlive),
-  nextTurn: run => {
-    setImmediate(run)
-  },
+  nextTurn: afterIo,
 }
 
 const FIRST_MS = 50

@@ -108,7 +108,8 @@ class ProcessChannel {
       clearInterval(this.#checks)
       this.#checks = undefined
       this.missed.clear()
-    }, CHECK_EVERY_MS).unref()
+    }, CHECK_EVERY_MS)
+    this.#checks.unref?.()
   }
 
   #hear(text: string): void {

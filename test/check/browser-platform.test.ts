@@ -1,5 +1,7 @@
 import { runInNewContext } from 'node:vm'
-import { describe, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { RedisServer } from '../support/redis-server.js'
+import { RestFront } from '../support/rest-front.js'
 import { START, STORIES } from '../support/stories.js'
 import { bundled, runOnWeb, webGlobals } from './bundling.js'
 
@@ -127,6 +129,137 @@ describe('on the browser platform', () => {
         [200, expect.stringContaining('r=0')],
         [429, expect.stringContaining('r=0')],
       ])
+    })
+  })
+})
+
+describe('on the edge, over HTTP', () => {
+  let redis: RedisServer
+  let front: RestFront
+  beforeAll(async () => {
+    redis = await RedisServer.start()
+    front = await RestFront.start(redis)
+  }, 60_000)
+  afterAll(async () => {
+    await front.stop()
+    await redis.stop()
+  })
+
+  const CONDITIONS = ['workerd', 'edge-light']
+  /** A program without anything of Node, as it is bundled under a condition of a runtime. */
+  async function runUnder(condition: string, imports: string, body: string): Promise<unknown> {
+    const program = `
+      ${imports}
+      import { RedisStore } from 'spillway'
+      import { Redis } from '@upstash/redis'
+      const client = new Redis(${JSON.stringify({ ...front.access, enableTelemetry: false })})
+      const prefix = '${condition} ${front.requests.length}'
+      globalThis.answer = (async () => JSON.stringify(await (async () => { ${body} })()))()`
+    const { code, imports: left } = await bundled(program, {
+      platform: 'neutral',
+      conditions: [condition],
+      format: 'iife',
+    })
+    expect(left).toEqual([])
+    return runOnWeb(code)
+  }
+
+  test.each(CONDITIONS)('under the condition %s spillway/fetch limits over RedisStore', async condition => {
+    const answers = await runUnder(
+      condition,
+      "import { rateLimit } from 'spillway/fetch'",
+      `const limit = rateLimit({ policy: '2/1m; 9/1h fixed-window', store: new RedisStore(client, { prefix }), settle: () => 1 })
+      const ask = async () => {
+        const { refusal, apply } = await limit(new Request('https://service.example/'), { address: '192.0.2.1' })
+        const response = refusal ?? apply(new Response('hello'))
+        await response.text()
+        return [response.status, response.headers.get('ratelimit')]
+      }
+      return [await ask(), await ask(), await ask()]`,
+    )
+    expect(answers).toEqual([
+      [200, expect.stringContaining('r=1')],
+      [200, expect.stringContaining('r=0')],
+      [429, expect.stringContaining('r=0')],
+    ])
+  })
+
+  test.each(CONDITIONS)(
+    'under the condition %s a decision is one request, and so are all of a turn',
+    async condition => {
+      const counts = await runUnder(
+        condition,
+        "import { RateLimiter } from 'spillway'",
+        `const sent = []
+      const { request } = client.client
+      client.client.request = function (...args) { sent.push(args); return request.apply(this, args) }
+      const make = policy => new RateLimiter({ policy, store: new RedisStore(client, { prefix }), deadline: '5s' })
+      const limiters = [make('9/1m'), make('9/1m token-bucket')]
+      const during = async work => { const before = sent.length; await work(); return sent.length - before }
+      for (const limiter of limiters) await limiter.consume('warm')
+      return [
+        await during(() => limiters[0].consume('k')),
+        await during(() => Promise.all(['a', 'b', 'c'].flatMap(key => limiters.map(limiter => limiter.consume(key))))),
+      ]`,
+      )
+      expect(counts).toEqual([1, 1])
+    },
+  )
+
+  test.each(CONDITIONS)('under the condition %s tells every story, leases, waits and shares', async condition => {
+    const told = await runUnder(
+      condition,
+      `import { DelayQueue, parsePolicy, RateLimiter, Semaphore, SharedRateLimiter } from 'spillway'
+      import { LivePolicies } from 'spillway/live'
+      import { ManualClock } from 'spillway/testing'`,
+      `const stories = []
+      for (const [number, [policy, rows]] of ${JSON.stringify(STORIES)}.entries()) {
+        const clock = new ManualClock(${START})
+        const store = new RedisStore(client, { prefix: prefix + number, clock })
+        const [limit] = parsePolicy(policy)
+        const story = []
+        for (const [at, cost] of rows) {
+          clock.set(${START} + at)
+          const [verdict] = await store.consume([{ key: 'client'.repeat(100), limit }], cost)
+          story.push([verdict.allowed, verdict.remaining, verdict.retryAfterMs, verdict.resetAfterMs])
+        }
+        stories.push(story)
+      }
+      const store = new RedisStore(client, { prefix, leases: true })
+      const limiter = new RateLimiter({ policy: '2/300ms', store, deadline: '5s' })
+      const waited = []
+      for (let i = 0; i < 3; i++) waited.push((await limiter.acquire('k', { timeout: '5s' })).source)
+      const busy = new RateLimiter({ policy: '1000/1m', name: 'busy', store, deadline: '5s' })
+      const sources = new Set()
+      for (let i = 0; i < 200; i++) sources.add((await busy.consume('k')).source)
+      await limiter.close()
+      await busy.close()
+      const semaphore = new Semaphore(client, 'jobs', { permits: 1, prefix })
+      const lease = await semaphore.acquire()
+      await lease.release()
+      await semaphore.close()
+      const rate = new SharedRateLimiter(client, 'calls', { prefix })
+      await rate.setRate({ rate: 2, interval: '1s' })
+      const taken = [await rate.tryAcquire(), await rate.tryAcquire(), await rate.tryAcquire()]
+      await rate.close()
+      const queue = new DelayQueue(client, 'mail', { prefix })
+      await queue.push('hello')
+      const [delivery] = await queue.receive()
+      await delivery.ack()
+      await queue.close()
+      const live = new LivePolicies(client, { prefix, defaults: { api: '1/1h' } })
+      await live.set('api', '7/1h')
+      const { quota } = live.for('api')[0]
+      await live.close()
+      return { stories, waited, sources: [...sources].sort(), taken, payload: delivery.payload, quota }`,
+    )
+    expect(told).toEqual({
+      stories: TOLD,
+      waited: ['redis', 'redis', 'redis'],
+      sources: ['lease', 'redis'],
+      taken: [true, true, false],
+      payload: 'hello',
+      quota: 7,
     })
   })
 })

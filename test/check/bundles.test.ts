@@ -17,14 +17,14 @@ const PROGRAMS: Readonly<Record<string, readonly [program: string, most: number]
   RateLimiter: [`import { RateLimiter } from 'spillway'\nconsole.log(new RateLimiter({ policy: '1/1m' }))`, 83_800],
   'RateLimiter, RedisStore': [
     `import { RateLimiter, RedisStore } from 'spillway'\nconsole.log(c => new RateLimiter({ policy: '1/1m', store: new RedisStore(c) }))`,
-    180_000,
+    185_000,
   ],
   PolicyError: [`import { PolicyError } from 'spillway'\nconsole.log(PolicyError)`, 1000],
 }
 /** Each entry point with all its names, at most so many kB. */
 const WHOLE: Readonly<Record<string, number>> = {
   index: 280,
-  adaptive: 120,
+  adaptive: 122,
   alerts: 24,
   dashboard: 415,
   express: 285,
@@ -33,16 +33,15 @@ const WHOLE: Readonly<Record<string, number>> = {
   fetch: 140,
   hono: 287,
   koa: 285,
-  'bottleneck/light': 26,
-  'koa-ratelimit': 21,
-  live: 55,
+  'koa-ratelimit': 24,
+  live: 58,
   nest: 146,
   node: 284,
   opentelemetry: 15,
-  outgoing: 131,
+  outgoing: 133,
   postgres: 60,
   prometheus: 16,
-  'rate-limiter-flexible': 36,
+  'rate-limiter-flexible': 38,
   testing: 2,
   ws: 90,
 }

@@ -8,10 +8,14 @@ const ENTRY = 'program.js'
 export const webGlobals = () => ({
   AbortController,
   AbortSignal,
+  atob,
+  Blob,
   clearInterval: (timer: number) => clearInterval(timer),
   clearTimeout: (timer: number) => clearTimeout(timer),
   console,
   crypto,
+  EventTarget,
+  fetch,
   Headers,
   performance,
   queueMicrotask,
@@ -21,6 +25,7 @@ export const webGlobals = () => ({
   // Timers are numbers there.
   setInterval: (act: () => void, ms: number) => setInterval(act, ms).unref()[Symbol.toPrimitive](),
   setTimeout: (act: () => void, ms: number) => setTimeout(act, ms).unref()[Symbol.toPrimitive](),
+  TextDecoder,
   TextEncoder,
   TransformStream,
   URL,

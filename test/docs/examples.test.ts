@@ -8,6 +8,7 @@ import { createInterface } from 'node:readline'
 import { afterAll, describe, expect, test } from '@jest/globals'
 import { compileExamples } from '../support/compiled-examples.js'
 import { RedisServer } from '../support/redis-server.js'
+import { RestFront } from '../support/rest-front.js'
 import { settles } from '../support/settles.js'
 
 const folder = compileExamples()
@@ -72,6 +73,19 @@ describe('every example runs', () => {
     },
     60_000,
   )
+
+  test.concurrent('edge.ts lets ten pass in all its processes, and refuses the eleventh', async () => {
+    const redis = await RedisServer.start()
+    const front = await RestFront.start(redis)
+    const { url, token } = front.access
+    const env = { UPSTASH_REDIS_REST_URL: url, UPSTASH_REDIS_REST_TOKEN: token }
+    const children = [start('edge.ts', env), start('edge.ts', env)]
+    const [one, another] = await Promise.all(children.map(listening))
+    expect([...(await statuses(one, 6)), ...(await statuses(another, 5))]).toEqual([...passes(10, 200), 429])
+    for (const child of children) expect(await stopped(child)).toBe(0)
+    await front.stop()
+    await redis.stop()
+  }, 60_000)
 
   test.concurrent('per-user.ts gives each plan its own quota', async () => {
     const child = start('per-user.ts')

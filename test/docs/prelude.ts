@@ -1,8 +1,10 @@
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis as UpstashRedis } from '@upstash/redis'
 import express, { type Express, type RequestHandler } from 'express'
 import { Redis } from 'ioredis'
+import { RestFront } from '../support/rest-front.js'
 
 /** Declarations of the values that snippets use without creating them, in TypeScript. */
 export const DECLARATIONS = `
@@ -35,13 +37,14 @@ export interface Prelude {
   readonly clients: object
   /** @valkey/valkey-glide, which connects to the server of the tests. It is loaded when it is used. */
   readonly glide: object
-  /** @upstash/redis, which speaks HTTP to a service: here to the server of the tests. */
+  /** @upstash/redis, which speaks HTTP to a front of the server of the tests. */
   readonly upstash: object
   close(): Promise<void>
 }
 
 export async function prelude(url: string): Promise<Prelude> {
-  const closing: Array<() => void> = []
+  const front = await RestFront.start({ port: Number(new URL(url).port) })
+  const closing: Array<() => unknown> = [() => front.stop()]
   class TestRedis extends Redis {
     constructor() {
       super(url)
@@ -85,19 +88,12 @@ export async function prelude(url: string): Promise<Prelude> {
     upstash: {
       Redis: {
         fromEnv() {
-          const client = new TestRedis()
-          return {
-            evalsha: (sha: string, keys: string[], args: string[]) =>
-              client.evalsha(sha, keys.length, ...keys, ...args),
-            // Redis 7.0 does not know the flag that this script asks for.
-            eval: (script: string, keys: string[], args: string[]) =>
-              client.eval(script.replace(/^#!lua.*/, ''), keys.length, ...keys, ...args),
-          }
+          return new UpstashRedis({ ...front.access, enableTelemetry: false })
         },
       },
     },
     async close() {
-      for (const close of closing.reverse()) close()
+      for (const close of closing.reverse()) await close()
     },
   }
 }

@@ -44,17 +44,17 @@ class Doors {
 }
 
 /** GLIDE's attempts are not made by Node. A cluster of node-redis 4.6.0 does not come back by itself, with or without this package. */
-const ALL = Object.entries({ ...CLIENTS, ...OLDER_CLIENTS }).filter(
-  ([name]) => !name.includes('GLIDE') && name !== 'node-redis 4.6',
+const ALL = Object.entries({ ...CLIENTS, ...OLDER_CLIENTS }).flatMap(([name, { cluster: make }]) =>
+  name.includes('GLIDE') || name === 'node-redis 4.6' || make === undefined ? [] : [[name, make] as const],
 )
 
 test.each(ALL)(
   'a cluster of %s whose nodes are all dead is asked to connect as often as one without this package',
-  async (_, kind) => {
+  async (_, make) => {
     const [own, shared] = [await Doors.open(), await Doors.open()]
     const retries = { retryMs: RETRY_MS }
-    const alone = (await kind.cluster(cluster, retries, own.to)) as { get(key: string): Promise<unknown> }
-    const used = await kind.cluster(cluster, retries, shared.to)
+    const alone = (await make(cluster, retries, own.to)) as { get(key: string): Promise<unknown> }
+    const used = await make(cluster, retries, shared.to)
     await eventually('all nodes are known', async () => {
       for (let i = 0; i < 20; i++) await alone.get(`k${i}`)
       return true

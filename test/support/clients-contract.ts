@@ -20,9 +20,9 @@ export function describeClients(kinds: Readonly<Record<string, ClientKind>>): vo
     await Promise.all([redis.stop(), cluster.stop()])
   })
 
-  const forms = Object.entries(kinds).flatMap(([name, kind]) => [
-    { name, make: () => kind.single(redis) },
-    { name: `a cluster of ${name}`, make: () => kind.cluster(cluster) },
+  const forms = Object.entries(kinds).flatMap(([name, { single, cluster: clustered }]) => [
+    { name, make: () => single(redis) },
+    ...(clustered ? [{ name: `a cluster of ${name}`, make: () => clustered(cluster) }] : []),
   ])
   let stores = 0
   for (const { name, make } of forms) {

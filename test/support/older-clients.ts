@@ -4,7 +4,16 @@ import * as iovalkey02 from 'iovalkey02'
 import * as nodeRedis4 from 'redis4'
 import * as nodeRedis5 from 'redis5'
 import * as nodeRedis46 from 'redis46'
-import { type ClientKind, type Ioredis, ioredis, type NodeRedis, nodeRedis } from './redis-clients.js'
+import * as upstash134 from 'upstash134'
+import {
+  type ClientKind,
+  type Ioredis,
+  ioredis,
+  type NodeRedis,
+  nodeRedis,
+  type Upstash,
+  upstash,
+} from './redis-clients.js'
 
 /**
  * The first version of each client that docs/clients.md names, and of each earlier major version the last. The oldest GLIDE is not here: only one
@@ -17,4 +26,5 @@ export const OLDER_CLIENTS: Readonly<Record<string, ClientKind>> = {
   'node-redis 5': nodeRedis(nodeRedis5 as unknown as NodeRedis),
   'node-redis 4': nodeRedis(nodeRedis4 as unknown as NodeRedis),
   'node-redis 4.6': nodeRedis(nodeRedis46 as unknown as NodeRedis),
+  '@upstash/redis 1.34': upstash(upstash134 as unknown as Upstash),
 }

@@ -2,6 +2,7 @@ import type { RedisClient } from '../../src/redis/client.js'
 import type { RedisCluster } from './redis-cluster.js'
 import type { RedisSentinel } from './redis-sentinel.js'
 import { END_MS } from './redis-server.js'
+import { RestFront } from './rest-front.js'
 
 /** Where a server can be reached: itself, or through a proxy. */
 export interface Address {
@@ -20,12 +21,14 @@ export interface Retries {
 /** How the clients of one package connect, and what they can do besides running scripts. */
 export interface ClientKind {
   single(server: Address, retries?: Retries): Promise<RedisClient>
-  /** `doorOf` gives the address by which a node is reached. */
-  cluster(cluster: RedisCluster, retries?: Retries, doorOf?: (node: Address) => Address): Promise<RedisClient>
+  /** `doorOf` gives the address by which a node is reached. Absent where the package has no such client. */
+  cluster?(cluster: RedisCluster, retries?: Retries, doorOf?: (node: Address) => Address): Promise<RedisClient>
   /** Absent where the package has no client that asks sentinels. */
   sentinel?(group: RedisSentinel): Promise<RedisClient>
   /** Whether a connection to listen on can be opened beside it. */
   readonly listens: boolean
+  /** Whether a connection can block beside it. */
+  readonly blocks: boolean
 }
 
 /** What the versions of ioredis have in common, and iovalkey. */
@@ -62,6 +65,7 @@ export function ioredis({ default: Redis, Cluster }: Ioredis): ClientKind {
       ),
     sentinel: ({ sentinels }) => opened(new Redis({ sentinels: addresses(sentinels), name: 'spillway', ...more })),
     listens: true,
+    blocks: true,
   }
 }
 
@@ -108,6 +112,7 @@ export function nodeRedis({ createClient, createCluster, createSentinel }: NodeR
       createSentinel &&
       (({ sentinels }) => opened(createSentinel({ name: 'spillway', sentinelRootNodes: addresses(sentinels) }))),
     listens: true,
+    blocks: true,
   }
 }
 
@@ -151,6 +156,26 @@ export function valkeyGlide({ GlideClient, GlideClusterClient, Logger }: Glide, 
     cluster: async ({ nodes }) =>
       opened(await GlideClusterClient.createClient({ addresses: addresses(nodes), requestTimeout: PATIENCE_MS })),
     listens,
+    blocks: true,
+  }
+}
+
+/** What the versions of @upstash/redis have in common. */
+export interface Upstash {
+  readonly Redis: new (options: object) => object
+}
+
+/** Each client has a front of its own. */
+export function upstash({ Redis }: Upstash): ClientKind {
+  return {
+    single: async server => {
+      const front = await RestFront.start(server)
+      const client = new Redis({ ...front.access, enableTelemetry: false })
+      closers.set(client, () => front.stop())
+      return client
+    },
+    listens: false,
+    blocks: false,
   }
 }
 

@@ -1,4 +1,4 @@
-import { setImmediate } from 'node:timers'
+import { afterIo } from '../../core/clock.js'
 import type { Verdict } from '../../core/decision.js'
 import type { Limit } from '../../core/limit.js'
 import { notify, type Observer } from '../../core/observer.js'
@@ -172,7 +172,8 @@ export class LeaseBook implements PolicyLeases {
     this.#keys.set(key, leased)
     this.#busy.add(this)
     // Ended leases go back even if no further request comes.
-    this.#tidying ??= setInterval(() => this.tidy(), Math.max(LEAST_TIDY_MS, this.terms.ttlMs)).unref()
+    this.#tidying ??= setInterval(() => this.tidy(), Math.max(LEAST_TIDY_MS, this.terms.ttlMs))
+    this.#tidying.unref?.()
     return leased
   }
 
@@ -308,7 +309,7 @@ export class Leases {
       now,
       defer: send => {
         hearResets(2 * terms.ttlMs)
-        setImmediate(send)
+        afterIo(send)
       },
       decide: (key, cost, asker) => {
         const charges = limits.map(limit => ({ key, limit, limiter }))

@@ -1,5 +1,4 @@
-import { setImmediate } from 'node:timers'
-import { LONGEST_TIMER_MS } from '../../core/clock.js'
+import { afterIo, LONGEST_TIMER_MS } from '../../core/clock.js'
 import type { Verdict } from '../../core/decision.js'
 import { StoreError, shown } from '../../core/errors.js'
 import type { ClientPort } from '../../redis/client.js'
@@ -13,7 +12,7 @@ const WORTH_TWO = 32
 
 /**
  * Decides when batchers send: at the end of the turn of the event loop, when all sockets are read; or, while no call is in
- * flight and waiting gains nothing, as soon as the running callback ends. Batches are sent in the order in which they were requested.
+ * flight and waiting gains nothing, as soon as the running callback ends. Over HTTP always at the end of the turn. Batches are sent in the order in which they were requested.
  */
 export class SendScheduler {
   /** Calls without an answer so far. */
@@ -31,11 +30,14 @@ export class SendScheduler {
     this.#answered = 0
   }
 
+  constructor(readonly port: ClientPort) {}
+
   /** Calls `flush` at the end of this turn of the event loop. */
   schedule(flush: () => void): void {
     if (this.#due.push(flush) > 1) return
-    if (this.#inFlight === 0) process.nextTick(this.#end)
-    else setImmediate(this.#end)
+    if (this.port.beforeSending !== undefined) this.port.beforeSending(this.#end)
+    else if (this.#inFlight === 0) process.nextTick(this.#end)
+    else afterIo(this.#end)
   }
 
   sent(): void {
@@ -44,7 +46,7 @@ export class SendScheduler {
 
   answered(decisions: number): void {
     this.#inFlight--
-    if (decisions === 1) return
+    if (decisions === 1 || this.port.beforeSending !== undefined) return
     // By now, callers that ask again directly after their answer have done so.
     if (this.#answered === 0) process.nextTick(this.#forget)
     this.#answered += decisions
@@ -197,6 +199,7 @@ export class Batcher {
         endsAt: this.spending ? batch.firstEndsAt : Number.POSITIVE_INFINITY,
         server,
         byServerClock: now === '',
+        mayRepeat: true,
         behindUntil: given,
         listOf: (reply, untilMs) => listOf(reply, untilMs, kind.limits[0]),
       },

@@ -1,6 +1,6 @@
-import { createHash } from 'node:crypto'
 import { algorithmOf } from '../../algorithms/registry.js'
 import { countedSpan, type Limit } from '../../core/limit.js'
+import { hashOf } from '../../core/short-key.js'
 import type { ClientPort } from '../../redis/client.js'
 import { clientSegment, crc16, evenTags, keySegment } from '../../redis/keys.js'
 import { type Charge, DEFAULT_LIMITER } from '../store.js'
@@ -79,7 +79,7 @@ export class ChargeKeys {
   lineOf(charges: readonly Charge[], tag: number): [line: string, asks: string, meta: string] {
     const [first, ...others] = charges.map(charge => this.keyOf(charge, tag))
     let line = `${first}:line`
-    if (others.length > 0) line += `:${createHash('sha256').update(others.join(' ')).digest('base64url').slice(0, 22)}`
+    if (others.length > 0) line += `:${hashOf(others.join(' ')).slice(1, 23)}`
     return [line, `${line}:asks`, `${line}:meta`]
   }
 

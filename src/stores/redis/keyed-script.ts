@@ -1,5 +1,4 @@
-import { setImmediate } from 'node:timers'
-import { Deadline, GRACE_MS, type Pending } from '../../core/clock.js'
+import { afterIo, Deadline, GRACE_MS, type Pending } from '../../core/clock.js'
 import { StoreError, shown } from '../../core/errors.js'
 import { getOrMake } from '../../core/maps.js'
 import type { ClientPort } from '../../redis/client.js'
@@ -58,8 +57,9 @@ export class KeyedScript {
       if (cluster) this.#bySlot.set(slot, batch)
       // While no command is in flight, waiting for the calls of other callbacks gains nothing.
       if (this.#open.push(batch) === 1) {
-        if (this.#inFlight === 0) queueMicrotask(this.#flushes)
-        else setImmediate(this.#flushes)
+        if (this.#port.beforeSending !== undefined) this.#port.beforeSending(this.#flushes)
+        else if (this.#inFlight === 0) queueMicrotask(this.#flushes)
+        else afterIo(this.#flushes)
       }
     }
     batch.add(key, rule, asker)

@@ -91,7 +91,7 @@ export class RedisLines implements StoreLines {
       if (this.#lines.size > 0) this.#sweepLater()
       else this.#end()
     }, IDLE_MS)
-    this.#sweep.unref()
+    this.#sweep.unref?.()
   }
 
   #end(): void {

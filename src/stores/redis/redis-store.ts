@@ -5,7 +5,7 @@ import type { Limit } from '../../core/limit.js'
 import { checkClock, checkFlag, checkInteger, checkOptions, checkText, type OptionNames } from '../../core/options.js'
 import type { OutageWarnings } from '../../core/warnings.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
-import { portOf, redisWarnings } from '../../redis/clients.js'
+import { listeningOf, portOf, redisWarnings } from '../../redis/clients.js'
 import { keySegment } from '../../redis/keys.js'
 import { limitFacts, limitId, ObjectIndex } from '../../redis/object-index.js'
 import type { BlockRule, Denials, Strikes } from '../block-rule.js'
@@ -37,8 +37,8 @@ export interface RedisStoreOptions {
   /**
    * Whether processes tell each other of every refund, reset, block, unblock and settlement that gives back, so that a denial that one process
    * remembers ends in all processes within a second. Default true. It takes one more connection per process, open while denials are
-   * remembered. false: a remembered denial ends when its `retryAfterMs` is over. A sentinel client of node-redis cannot subscribe: the default
-   * is then false, and true throws `PolicyError`.
+   * remembered. false: a remembered denial ends when its `retryAfterMs` is over. A client that cannot subscribe, like one of @upstash/redis or a sentinel client of
+   * node-redis: the default is false, true throws `PolicyError`, and denials are remembered for at most 1 s.
    */
   shareResets?: boolean
   /**
@@ -79,6 +79,8 @@ const OPTIONS: OptionNames<RedisStoreOptions> = {
   connectDeadline: true,
 }
 const MOST_TAGS = 1024
+/** Where changes by other processes are not heard, a denial is remembered for so long, ms. */
+const UNHEARD_MS = 1000
 
 /** Throws `PolicyError` for options that mean nothing. */
 function parseRedisStoreOptions(options: RedisStoreOptions): RedisStoreSettings {
@@ -111,6 +113,8 @@ export class RedisStore implements Store {
   readonly client: RedisClient
   /** The beginning of every key. */
   readonly prefix: string
+  /** @internal */
+  readonly denialsLastMs: number | undefined
   /** @internal How long a decision may take until Redis has answered for the first time, ms. */
   readonly connectDeadlineMs: number
   /** The node of a cluster that has the charge's slot, as far as the client knows. undefined: there is one server. */
@@ -133,7 +137,7 @@ export class RedisStore implements Store {
   /** Held here, because the channel does not keep its listeners alive. */
   readonly #onChange: ResetListener = (key, endsLeases) => this.#leases?.changed(key, endsLeases)
 
-  /** `client`: a `Redis` or `Cluster` of ioredis or iovalkey, a client, cluster or sentinel of node-redis, or a `GlideClient` or `GlideClusterClient`. The store never closes it. */
+  /** `client`: a `Redis` or `Cluster` of ioredis or iovalkey, a client, cluster or sentinel of node-redis, a `GlideClient` or `GlideClusterClient`, or a `Redis` of @upstash/redis (Redis over HTTP). The store never closes it. */
   constructor(client: RedisClient, options: RedisStoreOptions = {}) {
     const { prefix, clock, maxBatch, tags, shareResets, leases, connectDeadlineMs } = parseRedisStoreOptions(options)
     this.clock = clock
@@ -142,6 +146,7 @@ export class RedisStore implements Store {
     this.connectDeadlineMs = connectDeadlineMs
     this.#port = portOf(client, 'RedisStore')
     this.#sharesResets = sharesResets(client, shareResets)
+    if (listeningOf(client) === undefined) this.denialsLastMs = UNHEARD_MS
     const index = ObjectIndex.of(this.#port, prefix)
     const more = { store: 'redis', ...(this.#port.cluster && { tags }) } as const
     this.#keys = new ChargeKeys(keySegment(prefix), this.#port, tags, (limiter, limit) => {
@@ -160,7 +165,7 @@ export class RedisStore implements Store {
     }
     this.#scripts = new StoreScripts(this.#port, this.#keys, clock && (() => this.#nowOf(clock)), sendEarlier)
     this.#kinds = new BatchKinds(this.#keys)
-    const scheduler = new SendScheduler()
+    const scheduler = new SendScheduler(this.#port)
     this.#consumes = new Batcher(this.#scripts, this.#kinds, maxBatch, scheduler, true, this.#decided)
     this.#peeks = new Batcher(this.#scripts, this.#kinds, maxBatch, scheduler, false, this.#decided)
     this.#resets = ResetChannel.of(client, this.#port, this.#keys.prefix)

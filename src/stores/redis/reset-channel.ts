@@ -89,7 +89,7 @@ export class ResetChannel {
     if (tells === 'units') {
       if (this.#sending !== undefined) return ''
       this.#sending = setTimeout(() => this.flush(), GATHER_MS)
-      this.#sending.unref()
+      this.#sending.unref?.()
     }
     return JSON.stringify({ from: this.#id, keys, endsLeases: tells === 'key' } satisfies Message)
   }
@@ -104,7 +104,7 @@ export class ResetChannel {
     if (this.#unsent !== null) for (const key of keys) this.#unsent.add(key)
     if (this.#unsent !== null && this.#unsent.size > MOST_KEYS) this.#unsent = null
     this.#sending ??= setTimeout(() => this.flush(), GATHER_MS)
-    this.#sending.ref()
+    this.#sending.ref?.()
   }
 
   /** Sends the gathered keys now. */
@@ -123,7 +123,7 @@ export class ResetChannel {
     const leftMs = this.#heldUntil - performance.now()
     if (leftMs > 0) {
       this.#release = setTimeout(() => this.#releaseLater(), Math.min(Math.ceil(leftMs), LONGEST_TIMER_MS))
-      this.#release.unref()
+      this.#release.unref?.()
       return
     }
     this.#release = undefined

@@ -9,7 +9,7 @@ import type { ChargeKeys } from './charge-keys.js'
 import { limitArguments, VerdictReader } from './wire-format.js'
 
 /** A script call about keys of one tag. Its ARGV are the time, `args`, and the last moment at which it may act. */
-interface StoreCall extends Pick<TimelyCall, 'script' | 'does' | 'keys' | 'isNumbered'> {
+interface StoreCall extends Pick<TimelyCall, 'script' | 'does' | 'keys' | 'isNumbered' | 'mayRepeat'> {
   readonly script: Script
   readonly tag: number
   /** Called when the script is sent, and again if it has to be sent again. */
@@ -55,7 +55,7 @@ export class StoreScripts {
 
   /** Calls `onReply` or `onError` once. */
   send(
-    { script, does, tag, keys, args, endsAt = performance.now() + DEFAULT_DEADLINE_MS, isNumbered }: StoreCall,
+    { tag, args, endsAt = performance.now() + DEFAULT_DEADLINE_MS, ...call }: StoreCall,
     onReply: (reply: unknown) => void,
     onError: (error: unknown) => void,
   ): void {
@@ -70,12 +70,9 @@ export class StoreScripts {
     const server = this.keys.serverOf(tag)
     this.timely.send(
       {
-        script,
-        does,
-        keys,
+        ...call,
         args: until => [now, ...args(this.nowMs(now, server)), until],
         endsAt,
-        isNumbered,
         server,
         byServerClock: now === '',
       },
@@ -123,6 +120,7 @@ export function askUpTo(
       tag,
       keys: [...blocks, keys.waitingUnitsOf(charges, tag), ...states],
       args: nowMs => [String(partial.cost), ...limitArguments(limits, () => nowMs)],
+      mayRepeat: true,
       endsAt: asker.endsAt,
     },
     reply => {
