@@ -56,7 +56,6 @@ end
 function spend_log()
   if log.newest and log.newest > now then
     -- A lease lives, whose units count from its end.
-    reset = log.newest - now + window
     functions_of(algorithm).insert(key, log, now, cost, nil, expires_at(reset))
   else
     if log.total + cost > 9007199254740991 then functions_of(algorithm).rebase(key, log) end

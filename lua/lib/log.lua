@@ -25,6 +25,8 @@ local function log_open(key, window, now, writable)
   if log.newest ~= newest and writable then
     log_repair_clock(key, now, window)
     log.oldest, log.oldest_total = log_unpack(redis.call('LINDEX', key, '1'))
+    -- Of a lease, if the newest entry was not: that one has moved before it.
+    log.newest = log_unpack(redis.call('LINDEX', key, '-1'))
   end
   log.stored_newest = log.newest
   if now - log.newest >= window then return { expired_total = 0, total = 0, all_expired = true } end
@@ -93,15 +95,18 @@ end
 
 --[[
   Repairs a log after the server's clock was set back: moves the entries in the future. Entries of leases move to the end of a lease that is sold
-  now, unless they end earlier; all others move to now.
+  now, unless they end earlier; all others move to now. What then stands at one moment becomes one entry.
 ]]
 local function log_repair_clock(key, now, window)
-  local from = log_search(key, 1, redis.call('LLEN', key), function(at) return at > now end)
+  local from = log_search(key, 1, redis.call('LLEN', key), function(at) return at >= now end)
   local _, total = log_unpack(redis.call('LINDEX', key, from - 1))
   local before, moved, leases, longest = total, 0, {}, 0
+  -- The first entry no longer counts, but log_insert looks at its time.
+  local _, expired_total = log_unpack(redis.call('LINDEX', key, '0'))
+  redis.call('LSET', key, '0', log_pack(0, expired_total))
   for _, entry in ipairs(redis.call('LRANGE', key, from, '-1')) do
     local at, until_then, ttl = log_unpack(entry)
-    if ttl then
+    if ttl and at > now then
       leases[#leases + 1] = { log_counts_from(at, ttl, now), until_then - before, ttl }
       longest = math.max(longest, ttl)
     else
@@ -115,9 +120,10 @@ local function log_repair_clock(key, now, window)
     redis.call('RPUSH', key, log_pack(now, total))
   end
   table.sort(leases, function(a, b) return a[1] < b[1] end)
-  for _, lease in ipairs(leases) do
+  for i, lease in ipairs(leases) do
     total = total + lease[2]
-    redis.call('RPUSH', key, log_pack(lease[1], total, lease[3]))
+    local after = leases[i + 1]
+    if not after or after[1] ~= lease[1] then redis.call('RPUSH', key, log_pack(lease[1], total, lease[3])) end
   end
   redis.call('PEXPIRE', key, window + longest + 5000)
 end

@@ -102,6 +102,7 @@ for first = width + 1, count - 1, width do
           failure = log.err
           if failure then break end
           retry, remaining, reset, delay = 0, quota - (log.total - log.expired_total) - cost, window, 0
+          if log.newest and log.newest > now then reset = log.newest - now + window end
           if remaining < 0 or cost == 0 then
             retry, remaining, reset = functions_of(algorithm).measure(limit, now, cost, key, log)
           end

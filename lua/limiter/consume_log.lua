@@ -72,6 +72,7 @@ for i = 3, #KEYS do
     -- @inline decision.read_ahead
     local wait = ahead > 0 and cost > 0 and functions_of(algorithm).ahead(limit, now, ahead, cost, key, log) or 0
     local retry, remaining, reset, delay = 0, quota - (log.total - log.expired_total) - cost, window, 0
+    if log.newest and log.newest > now then reset = log.newest - now + window end
     if remaining < 0 or cost == 0 or blocked or wait > 0 then
       local measure = functions_of(algorithm).measure
       retry, remaining, reset = measure(limit, now, cost, key, log)

@@ -46,6 +46,21 @@ export interface Row<State> {
 }
 
 /**
+ * How units are sold as a lease: a process may spend them at any moment until it ends, `ttlMs` after the sale at the latest. docs/leases.md says why the limit
+ * holds all the same.
+ */
+export interface LeaseArithmetic<State> {
+  /** How many units may be sold now, and for how long they may be spent. Corrects the state as `consume` does. */
+  room(limit: Limit, state: State, nowMs: number, ttlMs: number): { readonly units: number; readonly lastsMs: number }
+  /** Charges units that there is room for. Records in `note` what a later `giveBack` needs. */
+  buy(limit: Limit, state: State, nowMs: number, units: number, ttlMs: number, note: RefundNote): void
+  /** When the units of a lease count as spent: the `chargedAt` of their receipt. */
+  chargedAt(soldAt: number, ttlMs: number): number
+  /** How many of a lease's unspent units become free if they come back `ageMs` after the sale. */
+  returned(limit: Limit, units: number, ageMs: number): number
+}
+
+/**
  * Everything that depends on the algorithm of a limit. The arithmetic changes the given state in place, which creates
  * no garbage. It reads no clock.
  *
@@ -65,6 +80,8 @@ export interface Algorithm<State> {
   readonly notesResets: boolean
   /** Whether a verdict does not determine when the units of several requests come back, so that `stateFrom` needs a `Retry` for each. */
   readonly needsRetries: boolean
+  /** Absent if its units cannot be leased. */
+  readonly lease?: LeaseArithmetic<State>
 
   /** The state of a key that was never used. */
   fresh(): State

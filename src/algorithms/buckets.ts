@@ -1,6 +1,6 @@
 import { type Verdict, verdictOf } from '../core/decision.js'
 import { type Limit, maxCostOf } from '../core/limit.js'
-import { type Algorithm, ceilDiv, floorDiv, toSmallInteger } from './algorithm.js'
+import { type Algorithm, ceilDiv, floorDiv, type LeaseArithmetic, toSmallInteger } from './algorithm.js'
 import { type Gap, noteRefund, ownLeft, type Receipt, type RefundNote } from './refund-note.js'
 
 /**
@@ -25,7 +25,8 @@ function bucket({
   keySuffix,
   shapes,
   giveBack,
-}: Pick<Algorithm<Bucket>, 'keySuffix' | 'shapes' | 'giveBack'>): Algorithm<Bucket> {
+  lease,
+}: Pick<Algorithm<Bucket>, 'keySuffix' | 'shapes' | 'giveBack' | 'lease'>): Algorithm<Bucket> {
   return {
     row: {
       width: 3,
@@ -68,7 +69,8 @@ function bucket({
     // The newest units. What remains of the older ones goes on draining.
     refund(limit, bucket, nowMs, cost, note) {
       const level = levelAt(limit, bucket, nowMs)
-      setLevel(limit, bucket, nowMs, Math.max(0, level - cost * limit.windowMs))
+      const back = Math.max(0, cost * limit.windowMs - heldByLeases(limit, note, nowMs))
+      setLevel(limit, bucket, nowMs, Math.max(0, level - back))
       if (level === 0) return
       scaleNote(limit, note)
       const left = leftOfCut(limit, note, nowMs)
@@ -77,6 +79,7 @@ function bucket({
     },
 
     giveBack,
+    ...(lease && { lease }),
 
     fitsAfterMs(limit, bucket, nowMs, ahead, cost, waits) {
       const { quota, windowMs, burst } = limit
@@ -117,6 +120,11 @@ function leftOfCut(limit: Limit, note: RefundNote, nowMs: number): number {
   // A bucket that had time to fill has regained all earlier charges.
   if (quota > 0 && quota * (nowMs - note.cutAt) >= burst * windowMs) return Number.POSITIVE_INFINITY
   return Math.max(0, note.left - quota * Math.max(0, nowMs - note.cutAt))
+}
+
+/** While a lease lasts, this much of the level from before its sale belongs to the lease, so a settlement must not give it back. */
+function heldByLeases({ quota }: Limit, { leasedUntil }: RefundNote, nowMs: number): number {
+  return leasedUntil > nowMs ? quota * (leasedUntil - nowMs) : 0
 }
 
 /** The level after so many more units. Capped, because an endless debt would leave the exact integers; 2⁵³ are never regained in practice. */
@@ -177,6 +185,33 @@ function verdict(limit: Limit, level: number, retryAfterMs: number, delayMs: num
   return verdictOf(limit, remaining, toSmallInteger(retryAfterMs), resetAfterMs, toSmallInteger(delayMs))
 }
 
+/** The units of a lease count as spent at its end: the level is first raised by what the bucket regains until then. */
+function levelForLease(limit: Limit, bucket: Bucket, nowMs: number, ttlMs: number): number {
+  return Math.max(levelAt(limit, bucket, nowMs), limit.quota * ttlMs)
+}
+
+const LEASED_BUCKET: LeaseArithmetic<Bucket> = {
+  room(limit, bucket, nowMs, ttlMs) {
+    const left = capacityOf(limit) - levelForLease(limit, bucket, nowMs, ttlMs)
+    if (bucket.at > nowMs) bucket.at = nowMs
+    return { units: left > 0 ? floorDiv(left, limit.windowMs) : 0, lastsMs: ttlMs }
+  },
+
+  buy(limit, bucket, nowMs, units, ttlMs, note) {
+    const level = levelForLease(limit, bucket, nowMs, ttlMs)
+    setLevel(limit, bucket, nowMs, levelBehind(limit, level, units))
+    note.leasedUntil = Math.max(note.leasedUntil, nowMs + ttlMs)
+  },
+
+  chargedAt: soldAt => soldAt,
+
+  // The bucket may have sold the units again that it has regained since the sale.
+  returned({ quota, windowMs }, units, ageMs) {
+    const left = units * windowMs - quota * ageMs
+    return left > 0 ? Math.min(units, floorDiv(left, windowMs)) : 0
+  },
+}
+
 /** More gaps than this are joined, so that they count for more decisions than necessary. */
 const MAX_GAPS = 32
 
@@ -193,12 +228,15 @@ const MAX_GAPS = 32
 export const tokenBucket = bucket({
   keySuffix: 'tb',
   shapes: false,
+  lease: LEASED_BUCKET,
   giveBack(limit, state, nowMs, units, receipt, note) {
     const { chargedAt } = receipt
     const isNewest = chargedAt === state.at
     // The clock stepped back to before the decision.
     if (chargedAt > nowMs && !isNewest) return
-    let back = Math.min(Math.min(units, ownLeft(receipt, note)) * limit.windowMs, levelAt(limit, state, nowMs))
+    const held = receipt.leased ? 0 : heldByLeases(limit, note, nowMs)
+    const own = Math.max(0, Math.min(units, ownLeft(receipt, note)) * limit.windowMs - held)
+    let back = Math.min(own, levelAt(limit, state, nowMs))
     scaleNote(limit, note)
     if (!isNewest) {
       let left = levelThen(limit, receipt) - limit.quota * (nowMs - chargedAt)

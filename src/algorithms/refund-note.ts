@@ -9,6 +9,8 @@ export interface Receipt {
   /** `remaining` and `resetAfterMs` of the verdict that allowed them. */
   readonly remaining: number
   readonly resetAfterMs: number
+  /** Whether the units are those of a lease that comes back, which `returned` has reduced already. */
+  readonly leased?: boolean
 }
 
 /**
@@ -24,6 +26,8 @@ export interface RefundNote {
   left: number
   /** Buckets: the capacity under which `left` and `gaps` are counted, as of a level; 0: they are empty. */
   capacity: number
+  /** Buckets: when the newest lease ends; −Infinity: none was sold. */
+  leasedUntil: number
   /** Token bucket: units × ms that were given back from the middle of the level. */
   readonly gaps: Gap[]
 }
@@ -38,7 +42,7 @@ export interface Gap {
 /** The note of a key that was reset: no earlier charge is left. */
 export function resetNote(nowMs: number): RefundNote {
   // A charge in the same ms counts as made after the reset.
-  return { cutAt: nowMs - 1, refunded: Number.MAX_SAFE_INTEGER, left: 0, capacity: 0, gaps: [] }
+  return { ...newNote(), cutAt: nowMs - 1, refunded: Number.MAX_SAFE_INTEGER }
 }
 
 /** How long after its charge a decision may have something to give back, ms: for so long a note matters. */
@@ -47,12 +51,13 @@ export function settleableMs(limit: Limit): number {
 }
 
 /** Whether the note says nothing. */
-export function isEmptyNote({ cutAt, gaps }: RefundNote): boolean {
-  return cutAt === Number.NEGATIVE_INFINITY && gaps.length === 0
+export function isEmptyNote({ cutAt, leasedUntil, gaps }: RefundNote): boolean {
+  return cutAt === Number.NEGATIVE_INFINITY && leasedUntil === Number.NEGATIVE_INFINITY && gaps.length === 0
 }
 
 export function newNote(): RefundNote {
-  return { cutAt: Number.NEGATIVE_INFINITY, refunded: 0, left: 0, capacity: 0, gaps: [] }
+  const never = Number.NEGATIVE_INFINITY
+  return { cutAt: never, refunded: 0, left: 0, capacity: 0, leasedUntil: never, gaps: [] }
 }
 
 /** How many of a decision's own units certainly still count after refunds. */

@@ -1,11 +1,10 @@
 import { wallOffset } from '../../core/clock.js'
 import type { Verdict } from '../../core/decision.js'
-import type { Limit } from '../../core/limit.js'
 import type { Asker } from '../store.js'
 import type { Account } from './account.js'
 import { Demand } from './demand.js'
 import { Holdings, Lease, type PolicyLeases } from './holdings.js'
-import type { Sale } from './seller.js'
+import { capped, type Sale } from './seller.js'
 
 /** A request that waits for a purchase. */
 interface WaitingRequest {
@@ -299,7 +298,7 @@ export class LeasedKey {
     const lease = this.#spend(cost, now)
     if (lease !== undefined) {
       this.#resolve(asker, lease, this.holdings.held(now), now)
-    } else if (cost === purchase.cost && purchase.need > 0 && sale.limits.some(({ retry }) => retry !== 0)) {
+    } else if (cost === purchase.cost && purchase.need > 0 && sale.limits.some(({ allowed }) => !allowed)) {
       asker.resolve(this.#refusals(sale, now), performance.now(), sale.soldAt)
     } else if (!this.#buy(cost, asker, now)) {
       this.policy.decide(this.key, cost, asker)
@@ -342,31 +341,14 @@ export class LeasedKey {
   }
 
   #refusals(sale: Sale, now: number): readonly Verdict[] {
-    const { limits, ttlMs } = this.policy.terms
+    const { ttlMs } = this.policy.terms
     const held = this.holdings.held(now)
     // What this process holds is too little for this request, and comes back when its lease ends.
     const mostMs = held === 0 ? Number.POSITIVE_INFINITY : ttlMs
-    return limits.map((limit, i) => {
-      const verdict = refusal(limit, this.account.remaining[i] + held, sale.limits[i])
-      return capped(verdict, mostMs)
-    })
+    return sale.limits.map((verdict, i) => capped({ ...verdict, remaining: this.account.remaining[i] + held }, mostMs))
   }
 
   #resolve(asker: Asker, lease: Lease, held: number, now: number): void {
     asker.resolve(this.#verdicts(lease, held, now), performance.now(), lease.facts.soldAt, lease)
   }
-}
-
-/** A refusal that does not last longer than `mostMs`, because units may come back from leases by then. A block, and a cost that never fits, are not affected. */
-export function capped(verdict: Verdict, mostMs: number): Verdict {
-  const { retryAfterMs, blocked } = verdict
-  if (blocked || retryAfterMs <= mostMs || retryAfterMs === Number.POSITIVE_INFINITY) return verdict
-  return { ...verdict, retryAfterMs: mostMs }
-}
-
-function refusal(limit: Limit, remaining: number, { resetAfterMs, retry }: Sale['limits'][number]): Verdict {
-  const verdict = { limit, allowed: retry === 0, remaining, resetAfterMs, delayMs: 0 }
-  if (retry >= 0) return { ...verdict, retryAfterMs: retry }
-  if (retry === -1) return { ...verdict, retryAfterMs: Number.POSITIVE_INFINITY }
-  return { ...verdict, retryAfterMs: -2 - retry, blocked: true }
 }

@@ -7,8 +7,8 @@ import type { Asker, Charge } from '../store.js'
 import { Account } from './account.js'
 import { BusyKeys } from './demand.js'
 import type { Lease, PolicyLeases } from './holdings.js'
-import { capped, LeasedKey } from './leased-key.js'
-import type { LeaseSeller } from './seller.js'
+import { LeasedKey } from './leased-key.js'
+import { capped, type LeaseSeller } from './seller.js'
 import { type LeaseSettings, type LeaseTerms, leaseTerms, returnable } from './terms.js'
 
 /** Above this number of busy keys, Redis decides the others. */

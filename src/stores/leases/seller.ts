@@ -1,3 +1,4 @@
+import type { Verdict } from '../../core/decision.js'
 import type { LimitAnswer } from './account.js'
 
 /** The order of a process that buys units of a key. */
@@ -43,13 +44,13 @@ export interface Sale {
   readonly soldAt: number
   /** How long the units may be spent, counted from the moment of the order. */
   readonly lastsMs: number
-  /** Under each limit, directly after the sale. `retry`: when one request fits, as the consume script returns it; 0: now. */
-  readonly limits: readonly (LimitAnswer & { readonly retry: number })[]
+  /** Under each limit, directly after the sale: what is left, and, if fewer units were sold than are needed, when one request fits. Empty if no lease can be sold. */
+  readonly limits: readonly Verdict[]
 }
 
 /** Sells leases. */
 export interface LeaseSeller {
-  /** Calls back once, in the order in which Redis answers all calls: see `Account`. */
+  /** Calls back once, in the order in which the store answers all calls: see `Account`. */
   buy(order: LeaseOrder, sold: (sale: Sale) => void, failed: (error: unknown) => void): void
   /** Takes back unspent units, once for each lease. */
   returnLease(unspent: UnspentUnits): Promise<void>
@@ -59,4 +60,11 @@ export interface LeaseSeller {
   unitsOut(key: string, owner: string, endsAt: number | undefined): Promise<readonly number[]>
   /** False while the seller cannot be asked. */
   isReady(): boolean
+}
+
+/** A refusal that does not last longer than `mostMs`, because units may come back from leases by then. A block, and a cost that never fits, are not affected. */
+export function capped(verdict: Verdict, mostMs: number): Verdict {
+  const { retryAfterMs, blocked } = verdict
+  if (blocked || retryAfterMs <= mostMs || retryAfterMs === Number.POSITIVE_INFINITY) return verdict
+  return { ...verdict, retryAfterMs: mostMs }
 }

@@ -1,3 +1,4 @@
+import { algorithmOf } from '../../algorithms/registry.js'
 import { type Duration, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import type { Limit } from '../../core/limit.js'
@@ -62,11 +63,11 @@ export function leaseTerms(
   limits: readonly Limit[],
   { ttlMs: given, strict, store }: LeaseSettings,
 ): LeaseTerms | undefined {
-  const leaky = limits.find(({ algorithm }) => algorithm === 'leaky-bucket')
-  if (leaky !== undefined) {
+  const unleased = limits.find(({ algorithm }) => algorithmOf(algorithm).lease === undefined)
+  if (unleased !== undefined) {
     if (!strict) return undefined
     throw new PolicyError(
-      `${store}: leases with limit ${shown(leaky.name)}: a leaky bucket can not be leased, because each request waits for the one before; ` +
+      `${store}: leases with limit ${shown(unleased.name)}: a leaky bucket can not be leased, because each request waits for the one before; ` +
         'expected another algorithm, or leases: true, which leaves this limit to the store',
     )
   }
@@ -89,9 +90,5 @@ function defaultTtl({ algorithm, windowMs }: Limit): number {
 
 /** Units of a lease that may still be given back `ageMs` after the order: a bucket may have sold again what it has regained since. */
 export function returnable({ limits }: LeaseTerms, units: number, ageMs: number): number {
-  let most = units
-  for (const { algorithm, quota, windowMs } of limits) {
-    if (algorithm === 'token-bucket') most = Math.min(most, Math.floor((units * windowMs - quota * ageMs) / windowMs))
-  }
-  return Math.max(0, most)
+  return Math.min(...limits.map(limit => algorithmOf(limit.algorithm).lease!.returned(limit, units, ageMs)))
 }

@@ -1,5 +1,8 @@
+import { blockedVerdict, verdictOf } from '../../core/decision.js'
 import { StoreError } from '../../core/errors.js'
+import type { Limit } from '../../core/limit.js'
 import { leaseBuy, leaseOut } from '../../redis/scripts.js'
+import { receiptOf } from '../leases/sale.js'
 import type { LeaseFacts, LeaseOrder, LeaseSeller, Sale, UnspentUnits } from '../leases/seller.js'
 import type { LeaseTerms } from '../leases/terms.js'
 import type { Charge, ChargeReceipt } from '../store.js'
@@ -69,7 +72,7 @@ export class RedisSeller implements LeaseSeller {
         endsAt,
       },
       reply => {
-        const sale = saleOf(reply, limits.length)
+        const sale = saleOf(reply, limits)
         if (sale instanceof StoreError) failed(sale)
         else sold(sale)
       },
@@ -122,15 +125,8 @@ export class RedisSeller implements LeaseSeller {
     return this.terms.limits.map(limit => ({ key, limit, limiter: this.limiter }))
   }
 
-  /** A sliding window logs the units at the end of the lease. */
-  #receipts({ key, sold, soldAt, limits }: LeaseFacts): ChargeReceipt[] {
-    return this.#charges(key).map((charge, i) => ({
-      ...charge,
-      chargedAt: charge.limit.algorithm === 'sliding-window' ? soldAt + this.terms.ttlMs : soldAt,
-      cost: sold,
-      remaining: limits[i].remaining,
-      resetAfterMs: limits[i].resetAfterMs,
-    }))
+  #receipts(facts: LeaseFacts): ChargeReceipt[] {
+    return this.#charges(facts.key).map((charge, i) => ({ ...charge, ...receiptOf(this.terms, facts, i) }))
   }
 }
 
@@ -143,15 +139,18 @@ interface Question {
 }
 
 /** Reads what `lease_buy` returns. */
-function saleOf(reply: unknown, count: number): Sale | StoreError {
+function saleOf(reply: unknown, limits: readonly Limit[]): Sale | StoreError {
   const [soldAt, units, lastsMs, ...rest] = Array.isArray(reply) ? reply.map(Number) : []
   const none = units === -1
-  if (rest.length !== (none ? 0 : 3 * count) || ![soldAt, units, lastsMs, ...rest].every(Number.isFinite)) {
+  if (rest.length !== (none ? 0 : 3 * limits.length) || ![soldAt, units, lastsMs, ...rest].every(Number.isFinite)) {
     return new StoreError('Redis answered a purchase with something else than numbers')
   }
-  const limits = Array.from({ length: rest.length / 3 }, (_, i) => {
+  if (none) return { units: undefined, soldAt, lastsMs, limits: [] }
+  const verdicts = limits.map((limit, i) => {
     const [remaining, resetAfterMs, retry] = rest.slice(3 * i)
-    return { remaining, resetAfterMs, retry }
+    // As the consume script tells it.
+    if (retry >= -1) return verdictOf(limit, remaining, retry < 0 ? Number.POSITIVE_INFINITY : retry, resetAfterMs)
+    return blockedVerdict(verdictOf(limit, remaining, 0, resetAfterMs), -2 - retry)
   })
-  return { units: none ? undefined : units, soldAt, lastsMs, limits }
+  return { units, soldAt, lastsMs, limits: verdicts }
 }

@@ -1,43 +1,18 @@
 import { beforeAll, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { parsePolicy } from '../../../src/core/limit.js'
-import { portOf } from '../../../src/redis/clients.js'
-import type { LeaseFacts, LeaseOrder, Sale, UnspentUnits } from '../../../src/stores/leases/seller.js'
-import { type LeaseTerms, leaseTerms } from '../../../src/stores/leases/terms.js'
-import { Changes } from '../../../src/stores/redis/changes.js'
-import { ChargeKeys } from '../../../src/stores/redis/charge-keys.js'
-import { RedisSeller } from '../../../src/stores/redis/lease-seller.js'
+import { leaseTerms } from '../../../src/stores/leases/terms.js'
 import { RedisStore } from '../../../src/stores/redis/redis-store.js'
-import { ResetChannel } from '../../../src/stores/redis/reset-channel.js'
-import { StoreScripts } from '../../../src/stores/redis/store-scripts.js'
 import { ManualClock } from '../../../src/testing.js'
-import { forCases } from '../../support/cases.js'
+import { bought, redisSeller } from '../../support/leases/redis-seller.js'
 import { START } from '../../support/stories.js'
 import { testRedis } from '../../support/test-redis.js'
-import { SimulatedServer } from './simulated-seller.js'
 
 const redis = testRedis()
 let client: Redis
 beforeAll(() => {
   client = redis.client()
 })
-
-function sellerOf(prefix: string, clock: ManualClock, terms: LeaseTerms): RedisSeller {
-  const port = portOf(client, 'test')
-  const keys = new ChargeKeys(prefix, port, 1, () => {})
-  const scripts = new StoreScripts(
-    port,
-    keys,
-    () => String(clock.now()),
-    () => {},
-  )
-  const changes = new Changes(scripts, ResetChannel.of(client, port, prefix), false)
-  return new RedisSeller({ scripts, changes, giveBack: async () => {} }, terms, undefined)
-}
-
-function buy(seller: RedisSeller, order: LeaseOrder): Promise<Sale> {
-  return new Promise((resolve, reject) => seller.buy(order, resolve, reject))
-}
 
 const POLICIES = [
   '60/1s',
@@ -60,7 +35,7 @@ test.each(POLICIES)(
     const prefix = `again ${policy}`
     const charges = limits.map(limit => ({ key: 'k', limit }))
     const store = new RedisStore(client, { clock, prefix })
-    const seller = sellerOf(prefix, clock, terms)
+    const seller = redisSeller(client, prefix, clock, terms)
     const remaining = async () => (await store.peek(charges, 0)).map(verdict => verdict.remaining)
     const order = {
       key: 'k',
@@ -72,10 +47,10 @@ test.each(POLICIES)(
       endsAt: Number.MAX_SAFE_INTEGER,
     }
 
-    const { units, ...facts } = await buy(seller, order)
+    const { units, ...facts } = await bought(seller, order)
     expect(units).toBe(10)
     const after = await remaining()
-    expect((await buy(seller, order)).units).toBeUndefined()
+    expect((await bought(seller, order)).units).toBeUndefined()
     expect(await remaining()).toEqual(after)
     const unspent = { facts: { key: 'k', lease: 'l', sold: 10, ...facts }, units: 3 }
     await seller.returnLease(unspent)
@@ -84,7 +59,7 @@ test.each(POLICIES)(
     for (const waitMs of [0, 5]) {
       clock.advance(waitMs)
       const before = await remaining()
-      expect((await buy(seller, order)).units).toBeUndefined()
+      expect((await bought(seller, order)).units).toBeUndefined()
       await seller.returnLease(unspent)
       expect(await remaining()).toEqual(before)
     }
@@ -101,10 +76,10 @@ test.each(POLICIES)(
     const prefix = `batch ${policy}`
     const charges = limits.map(limit => ({ key: 'k', limit }))
     const store = new RedisStore(client, { clock, prefix })
-    const seller = sellerOf(prefix, clock, terms)
+    const seller = redisSeller(client, prefix, clock, terms)
     const remaining = async () => (await store.peek(charges, 0)).map(verdict => verdict.remaining)
     const sale = { key: 'k', lease: 'l', cost: 1, need: 10, want: 10, unspent: undefined }
-    const { units: sold, ...facts } = await buy(seller, { ...sale, endsAt: Number.MAX_SAFE_INTEGER })
+    const { units: sold, ...facts } = await bought(seller, { ...sale, endsAt: Number.MAX_SAFE_INTEGER })
     const least = Math.min(...(await remaining()))
     const batch = await Promise.all([least - 5, 6].map(cost => store.consume(charges, cost)))
     expect(batch.map(verdicts => verdicts.every(({ allowed }) => allowed))).toEqual([true, false])
@@ -119,72 +94,3 @@ test.each(POLICIES)(
     expect(await remaining()).toEqual(before.map((left, i) => left + back[i]))
   },
 )
-
-test.each(POLICIES)('the scripts sell, take back and decide under %s as the simulated server does', async policy => {
-  const limits = parsePolicy(policy)
-  const terms = leaseTerms(limits, { ttlMs: undefined, strict: true, store: 'RedisStore' })
-  if (terms === undefined) throw new Error('these limits are not leased')
-  await forCases(15, `leases ${policy}`, async (random, id) => {
-    const clock = new ManualClock(START + random.integer(0, 1000))
-    const store = new RedisStore(client, { clock, prefix: id })
-    const seller = sellerOf(id, clock, terms)
-    const server = new SimulatedServer(terms)
-    const charges = limits.map(limit => ({ key: 'k', limit }))
-    const sold: LeaseFacts[] = []
-    let newest: LeaseFacts | undefined
-    const takeOne = (): UnspentUnits | undefined => {
-      if (sold.length === 0 || random.integer(0, 2) > 0) return undefined
-      const [facts] = sold.splice(random.integer(0, sold.length - 1), 1)
-      // Of an older lease the script of a bucket gives back a little less: it knows the level then only to the unit.
-      if (policy.includes('burst=') && facts !== newest) return undefined
-      return { facts, units: random.integer(1, facts.sold) }
-    }
-    for (let i = 0; i < 60; i++) {
-      const dice = random.integer(0, 9)
-      if (dice < 4) clock.advance(random.pick([0, 1, 5, 19, 20, 21, 50, 400, 980, 1000]))
-      else if (dice < 8) {
-        const unspent = takeOne()
-        const need = random.integer(0, 10)
-        const lease = `${id} ${i}`
-        const order = {
-          key: 'k',
-          lease,
-          cost: 1,
-          need,
-          want: need + random.integer(0, 80),
-          unspent,
-          endsAt: Number.MAX_SAFE_INTEGER,
-        }
-        const expected = server.buy(clock.now(), order)
-        const { units, lastsMs, limits, soldAt } = await buy(seller, order)
-        const left = (sale: Pick<Sale, 'limits'>) => sale.limits.map(({ remaining }) => remaining)
-        const seen = units === undefined ? { units } : { units, lastsMs, left: left({ limits }), soldAt }
-        expect({ i, ...seen }).toEqual(
-          expected.units === undefined
-            ? { i, units: undefined }
-            : {
-                i,
-                units: expected.units,
-                lastsMs: expected.lastsMs,
-                left: left(expected),
-                soldAt: clock.now(),
-              },
-        )
-        newest = units ? { key: 'k', lease, sold: units, soldAt, limits } : newest
-        if (units && newest) sold.push(newest)
-      } else if (dice < 9) {
-        const unspent = takeOne()
-        if (unspent === undefined) continue
-        server.returnLease(clock.now(), unspent)
-        await seller.returnLease(unspent)
-      } else {
-        newest = undefined
-        const verdicts = await store.consume(charges, 1)
-        expect({ i, allowed: verdicts.every(({ allowed }) => allowed) }).toEqual({
-          i,
-          allowed: server.spend(clock.now()),
-        })
-      }
-    }
-  })
-})
