@@ -175,7 +175,8 @@ function encodeLimit(id: string, kept: KeptLimit): string {
   if (blockedUntil !== undefined) text += `\nb ${blockedUntil}`
   if (note !== undefined) {
     const gaps = note.gaps.flatMap(({ from, to, size }) => [from, to, size])
-    text += `\nn ${[noteUntil, note.cutAt, note.refunded, note.left, note.capacity, ...gaps].join(' ')}`
+    const { cutAt, refunded, left, capacity, leasedUntil } = note
+    text += `\nn ${[noteUntil, cutAt, refunded, left, capacity, leasedUntil, ...gaps].join(' ')}`
   }
   if (denials !== undefined) text += `\nd ${pack(COUNTS, denials).join(' ')}`
   if (blocks !== undefined) text += `\nk ${pack(COUNTS, blocks).join(' ')}`
@@ -203,10 +204,10 @@ function decodeLimit(record: string, algorithm: AlgorithmName): KeptLimit {
     else if (part === 'd') kept.denials = unpack(COUNTS, numbers)
     else if (part === 'k') kept.blocks = unpack(COUNTS, numbers)
     else if (part === 'n') {
-      const [noteUntil, cutAt, refunded, left, capacity, ...rest] = numbers
+      const [noteUntil, cutAt, refunded, left, capacity, leasedUntil, ...rest] = numbers
       const gaps = []
       for (let i = 0; i < rest.length; i += 3) gaps.push({ from: rest[i], to: rest[i + 1], size: rest[i + 2] })
-      kept.note = { cutAt, refunded, left, capacity, gaps }
+      kept.note = { cutAt, refunded, left, capacity, leasedUntil, gaps }
       kept.noteUntil = noteUntil
     }
   }
