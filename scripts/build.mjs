@@ -7,7 +7,7 @@ import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { dirname, join, relative } from 'node:path'
+import { basename, dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { deflateRawSync } from 'node:zlib'
 import { rolldown } from 'rolldown'
@@ -22,6 +22,8 @@ const require = createRequire(import.meta.url)
 const ENTRIES = JSON.parse(readFileSync(join(root, 'scripts/entries.json'), 'utf8'))
 /** Entry points whose `require` gives the default export itself, with all names as its properties, as the package that they replace. */
 const CALLABLE = new Set(['express-rate-limit', 'fastify', 'koa-ratelimit'])
+/** Entry points whose `require` gives the class that is their default export, and has their other names as its own. */
+const CLASSES = new Set(['bottleneck', 'bottleneck/light'])
 const COMMAND = { cli: 'src/cli/main.ts' }
 
 // Not in the tarball: see "files" in package.json.
@@ -78,7 +80,9 @@ function bundle(input, plugins = []) {
 }
 
 /** The file that holds the names of an entry point; for one that is called, its own file holds the function. @param {string} name */
-const moduleOf = name => (CALLABLE.has(name) ? `${name}-names` : name)
+const moduleOf = name => (CALLABLE.has(name) || CLASSES.has(name) ? `${name}-names` : name)
+/** The same, as a file beside it is imported. @param {string} name */
+const besides = name => `./${basename(moduleOf(name))}.js`
 const inputs = Object.fromEntries(Object.entries(ENTRIES).map(([name, file]) => [moduleOf(name), file]))
 
 /**
@@ -151,10 +155,13 @@ async function writeScripts(folder) {
   chmodSync(join(folder, 'cli.js'), 0o755)
   for (const name of Object.keys(ENTRIES)) {
     const names = Object.keys(require(join(folder, `${moduleOf(name)}.js`))).filter(name => name !== 'default')
-    if (CALLABLE.has(name)) names.push(`${nameOfDefault(folder, name)} as default`)
+    if (moduleOf(name) !== name) names.push(`${nameOfDefault(folder, name)} as default`)
     // Named one by one: Node and bundlers agree on what `export { a } from` a CommonJS module means, not on its default.
-    writeFileSync(join(folder, `${name}.mjs`), `export { ${names.join(', ')} } from './${moduleOf(name)}.js'\n`)
-    if (CALLABLE.has(name)) writeFileSync(join(folder, `${name}.js`), callable(`./${moduleOf(name)}.js`))
+    writeFileSync(join(folder, `${name}.mjs`), `export { ${names.join(', ')} } from '${besides(name)}'\n`)
+    if (CALLABLE.has(name)) writeFileSync(join(folder, `${name}.js`), callable(besides(name)))
+    if (CLASSES.has(name)) {
+      writeFileSync(join(folder, `${name}.js`), `'use strict'\nmodule.exports = require('${besides(name)}').default\n`)
+    }
   }
 }
 
@@ -213,11 +220,16 @@ async function writeTypes(folder) {
   const bundled = await bundle(inputs, [dts({ emitDtsOnly: true, tsconfig: 'tsconfig.build.json', cwd: root })])
   await bundled.write({ dir: folder, format: 'es', chunkFileNames: 'chunks/[name].js' })
   for (const name of Object.keys(ENTRIES)) {
-    const face = [`export * from './${moduleOf(name)}.js'`]
+    const face = [`export * from '${besides(name)}'`]
+    if (moduleOf(name) !== name)
+      face.push(`export { ${nameOfDefault(folder, name)} as default } from '${besides(name)}'`)
     if (CALLABLE.has(name)) {
       plainTypeExports(join(folder, `${moduleOf(name)}.d.ts`))
-      face.push(`export { ${nameOfDefault(folder, name)} as default } from './${moduleOf(name)}.js'`)
       writeFileSync(join(folder, `${name}.d.ts`), callableTypes(folder, moduleOf(name)))
+    }
+    if (CLASSES.has(name)) {
+      const main = nameOfDefault(folder, name)
+      writeFileSync(join(folder, `${name}.d.ts`), `import { ${main} } from '${besides(name)}'\nexport = ${main}\n`)
     }
     writeFileSync(join(folder, `${name}.d.mts`), `${face.join('\n')}\n`)
   }

@@ -13,7 +13,7 @@ import ts from 'typescript'
 
 const BLOCK = /^<!-- (spillway\S*) ([\w.]+)(?:: (.+?))? -->$[\s\S]*?^<!-- end -->$/gm
 /** These stand for other packages, whose documents describe them. */
-const DROP_INS = ['express-rate-limit', 'koa-ratelimit', 'rate-limiter-flexible']
+const DROP_INS = ['bottleneck', 'bottleneck/light', 'express-rate-limit', 'koa-ratelimit', 'rate-limiter-flexible']
 
 const root = join(fileURLToPath(import.meta.url), '../..')
 const page = join(root, 'docs/reference.md')

@@ -8,11 +8,13 @@ import { dashboardCommand } from './dashboard/dashboard-command.js'
 import { demoCommand } from './demo.js'
 import { doctorCommand } from './doctor/doctor-command.js'
 import { replayCommand } from './replay/replay-command.js'
+import { sqlCommand } from './sql-command.js'
 
 const COMMANDS: Readonly<Record<string, Command>> = {
   replay: replayCommand,
   doctor: doctorCommand,
   dashboard: dashboardCommand,
+  sql: sqlCommand,
   demo: demoCommand,
 }
 

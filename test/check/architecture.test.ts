@@ -83,10 +83,10 @@ describe('the house', () => {
     expect(long).toEqual([])
   })
 
-  test('src has at most 20 folders, on at most 9 floors, and two files', () => {
+  test('src has at most 21 folders, on at most 9 floors, and two files', () => {
     const top = [...new Set(files.map(file => file.split('/')[1]))]
     expect(top.filter(name => name.endsWith('.ts')).sort()).toEqual(['index.ts', 'testing.ts'])
-    expect(top.length - 2).toBeLessThanOrEqual(20)
+    expect(top.length - 2).toBeLessThanOrEqual(21)
     expect(new Set(FLOORS.map(([floor]) => floor)).size).toBeLessThanOrEqual(9)
   })
 

@@ -33,6 +33,7 @@ const WHOLE: Readonly<Record<string, number>> = {
   fetch: 140,
   hono: 287,
   koa: 285,
+  'bottleneck/light': 26,
   'koa-ratelimit': 24,
   live: 58,
   nest: 146,

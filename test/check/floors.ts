@@ -13,7 +13,7 @@ export const FLOORS: readonly (readonly [floor: number, ...rooms: string[]])[] =
   [4, 'observing/', 'live/', 'adaptive/'],
   [5, 'http/'],
   [6, 'adapters/'],
-  [6, 'express-rate-limit/', 'koa-ratelimit/', 'rate-limiter-flexible/', 'outgoing/'],
+  [6, 'express-rate-limit/', 'koa-ratelimit/', 'rate-limiter-flexible/', 'bottleneck/', 'outgoing/'],
   [6, 'dashboard/'],
   [7, 'cli/'],
   [8, 'index.ts'],

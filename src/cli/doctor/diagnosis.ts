@@ -35,8 +35,9 @@ export const unseen = (subject: string, text: string, remedy: string): Finding =
 })
 
 export interface Diagnosis {
+  readonly kind: 'redis' | 'postgres'
   /** The URL without the password. */
-  readonly redis: string
+  readonly server: string
   readonly findings: readonly Finding[]
   readonly tookMs: number
 }
@@ -58,12 +59,12 @@ export function diagnosisAsText(diagnosis: Diagnosis, columns: number): string {
       ...(remedy ? folded(' '.repeat(head.length), `→ ${remedy}`, columns) : []),
     ]
   })
-  return `${printable(diagnosis.redis)}\n\n${lines.join('\n')}\n\n${sum(diagnosis)}\n`
+  return `${printable(diagnosis.server)}\n\n${lines.join('\n')}\n\n${sum(diagnosis)}\n`
 }
 
 export function diagnosisAsJson(diagnosis: Diagnosis): string {
-  const { redis, findings, tookMs } = diagnosis
-  return `${printableJson({ redis, ok: !hasProblem(diagnosis), findings, tookMs: Math.round(tookMs) })}\n`
+  const { kind, server, findings, tookMs } = diagnosis
+  return `${printableJson({ [kind]: server, ok: !hasProblem(diagnosis), findings, tookMs: Math.round(tookMs) })}\n`
 }
 
 function sum({ findings, tookMs }: Diagnosis): string {

@@ -1,4 +1,13 @@
-import { type Command, columnsOf, EXIT, type Option, write } from '../arguments.js'
+import {
+  type Arguments,
+  type Command,
+  columnsOf,
+  EXIT,
+  type Option,
+  type Terminal,
+  UsageError,
+  write,
+} from '../arguments.js'
 import {
   hostAndPort,
   REDIS_HELP,
@@ -8,8 +17,10 @@ import {
   shownAddress,
 } from '../redis-address.js'
 import { Connection, fieldsOf, type Reply, type ReplyLimits, troubleOf, WaitNotice } from '../redis-connection.js'
+import { TABLE_OPTION } from '../sql-command.js'
 import { type Diagnosis, diagnosisAsJson, diagnosisAsText, type Finding, hasProblem, problem } from './diagnosis.js'
 import { channelFinding, scriptFinding } from './permissions.js'
+import { examinePostgres, POSTGRES_OPTION, readPostgresUrl } from './postgres.js'
 import {
   clockFinding,
   clusterFinding,
@@ -19,6 +30,7 @@ import {
   memoryFinding,
   persistenceFinding,
   readServerInfo,
+  redisClock,
   roleFinding,
   slownessFinding,
   versionFinding,
@@ -70,7 +82,8 @@ async function examineNode(
     const cluster = clusterFinding(server, clusterInfo)
     if (cluster) findings.push(cluster)
     findings.push(memoryFinding(server), persistenceFinding(server), ...connectionFindings(server))
-    findings.push(await latencyFinding(connection), await slownessFinding(connection), await clockFinding(connection))
+    findings.push(await latencyFinding('PING', () => connection.ask('PING')), await slownessFinding(connection))
+    findings.push(await clockFinding(() => redisClock(connection)))
     if (server.info('role') !== 'slave') findings.push(await scriptFinding(connection, prefix, isCluster))
     findings.push(await channelFinding(address, prefix, connection.limits), await lifetimeFinding(connection, prefix))
     return isCluster ? otherPrimaries(await connection.ask('CLUSTER', 'SLOTS'), address, server.info('tcp_port')) : []
@@ -102,17 +115,22 @@ const ANSWER_MS = 2000
 const LONGEST_MS = 15_000
 
 const HELP = `Usage: spillway doctor --redis URL [options]
+       spillway doctor --postgres URL [options]
 
-Finds Redis misconfigurations that affect limiters, and explains the fix: eviction, persistence, version, role, cluster slots,
-latency, clocks, permissions, closed connections, keys without a lifetime. Changes nothing: it runs every script of a
-limiter on its own key, which expires within seconds.
+Finds misconfigurations of Redis or PostgreSQL that affect limiters, and explains the fix. Of Redis: eviction, persistence, version,
+role, cluster slots, latency, clocks, permissions, closed connections, keys without a lifetime. Of PostgreSQL: the table and its
+format, rights, fill factor, how it is written, old snapshots, isolation, version, role, latency, clocks. Changes nothing: it does
+what a limiter does on its own key, which expires within seconds.
 
   spillway doctor --redis redis://127.0.0.1:6379
   REDIS_URL=rediss://user:password@redis.example:6380/2 spillway doctor --json
+  PGPASSWORD=... spillway doctor --postgres postgres://user@db.example/app
 
 ${REDIS_HELP}
-  --prefix TEXT    the prefix of your RedisStore, default spillway
-  --json           { redis, ok, findings: [{ subject, state, text, remedy, node }], tookMs }
+  --postgres URL   examines this PostgreSQL instead, by the package pg or postgres of this folder
+  --table NAME     of your PostgresStore, default spillway
+  --prefix TEXT    of your store, default spillway
+  --json           { redis or postgres, ok, findings: [{ subject, state, text, remedy, node }], tookMs }
   -h, --help
 
 A state is ok, warning, problem, or unseen if the user has no permission for the check. In a cluster every primary is examined.
@@ -122,23 +140,23 @@ Exit codes: 0 no problem, 1 a problem, 2 invalid arguments, 130 Ctrl-C.
 
 const OPTIONS: Record<string, Option> = {
   ...REDIS_OPTIONS,
+  postgres: POSTGRES_OPTION,
+  table: TABLE_OPTION,
   json: { example: '--json' },
 }
 
 export const doctorCommand: Command = {
-  summary: 'finds Redis misconfigurations and explains the fix',
+  summary: 'finds misconfigurations of Redis or PostgreSQL and explains the fix',
   help: HELP,
   options: OPTIONS,
 
   async run(given, terminal, interrupted) {
-    const { address, prefix } = readRedis('doctor', given, terminal)
-
     const startedAt = performance.now()
-    const redis = shownAddress(address)
-    const notice = new WaitNotice(terminal, address)
-    const end = AbortSignal.any([interrupted, AbortSignal.timeout(LONGEST_MS)])
-    const findings = await examine(address, prefix, { answerMs: ANSWER_MS, interrupted: end }, () => notice.stop())
-    const diagnosis: Diagnosis = { redis, findings, tookMs: performance.now() - startedAt }
+    const limits = { answerMs: ANSWER_MS, interrupted: AbortSignal.any([interrupted, AbortSignal.timeout(LONGEST_MS)]) }
+    const found = given.has('postgres')
+      ? await lookAtPostgres(given, limits)
+      : await lookAtRedis(given, terminal, limits)
+    const diagnosis: Diagnosis = { ...found, tookMs: performance.now() - startedAt }
     const json = given.has('json')
     await write(
       terminal.stdout,
@@ -147,4 +165,26 @@ export const doctorCommand: Command = {
     if (interrupted.aborted) return EXIT.interrupted
     return hasProblem(diagnosis) ? EXIT.fault : EXIT.ok
   },
+}
+
+async function lookAtRedis(given: Arguments, terminal: Terminal, limits: ReplyLimits) {
+  if (given.has('table')) throw new UsageError(`--table: expected it with --postgres, like ${POSTGRES_OPTION.example}`)
+  const { address, prefix } = readRedis('doctor', given, terminal)
+  const notice = new WaitNotice(terminal, address)
+  const findings = await examine(address, prefix, limits, () => notice.stop())
+  return { kind: 'redis', server: shownAddress(address), findings } as const
+}
+
+async function lookAtPostgres(given: Arguments, limits: ReplyLimits) {
+  const other =
+    given.positionals.length > 0 ? 'a word' : ['redis', 'cacert', 'cert', 'key'].find(name => given.has(name))
+  if (other !== undefined) {
+    throw new UsageError(
+      `given ${other} beside --postgres, expected --table, --prefix or --json, like ${POSTGRES_OPTION.example}`,
+    )
+  }
+  const { url, shown } = readPostgresUrl(given.values('postgres')[0])
+  const [table = 'spillway'] = given.values('table')
+  const [prefix = 'spillway'] = given.values('prefix')
+  return { kind: 'postgres', server: shown, findings: await examinePostgres(url, { table, prefix }, limits) } as const
 }

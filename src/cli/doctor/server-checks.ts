@@ -267,32 +267,37 @@ const DEADLINE_MS = 50
 const CLOCK_MS = 1000
 
 /** The duration of a round trip, from many samples. */
-export async function latencyFinding(connection: Connection): Promise<Finding> {
+export async function latencyFinding(name: 'PING' | 'SELECT 1', ask: () => Promise<unknown>): Promise<Finding> {
   const rounds: number[] = []
   const end = performance.now() + PINGING_MS
   while (rounds.length < MOST_PINGS && performance.now() < end) {
     const askedAt = performance.now()
     // An error answer counts too: it takes as long.
-    await connection.ask('PING')
+    await ask()
     rounds.push(performance.now() - askedAt)
   }
   rounds.sort((a, b) => a - b)
   const [p50, p99] = [rounds[Math.floor(rounds.length * 0.5)], rounds[Math.floor(rounds.length * 0.99)]]
-  const text = `PING takes ${p50.toFixed(1)} ms (p50), ${p99.toFixed(1)} ms (p99) of the ${DEADLINE_MS} ms that a decision may`
-  const remedy = 'bring the processes closer to Redis, or give the limiter a longer deadline'
+  const text = `${name} takes ${p50.toFixed(1)} ms (p50), ${p99.toFixed(1)} ms (p99) of the ${DEADLINE_MS} ms that a decision may`
+  const remedy = 'bring the processes closer to the server, or give the limiter a longer deadline'
   if (p50 >= DEADLINE_MS) return problem('latency', `${text}: onStoreFailure answers most decisions`, remedy)
   if (p99 >= DEADLINE_MS) return warning('latency', `${text}: onStoreFailure answers some decisions`, remedy)
   if (p99 >= DEADLINE_MS / 2) return warning('latency', `${text}: little margin is left`, remedy)
   return ok('latency', text)
 }
 
-/** Compares the server's clock, which all decisions use, with the clock of this process. */
-export async function clockFinding(connection: Connection): Promise<Finding> {
-  const askedAt = Date.now()
+/** The clock of Redis, ms; its words where it does not tell. */
+export async function redisClock(connection: Connection): Promise<number | string> {
   const reply = await connection.ask('TIME')
+  return Array.isArray(reply) ? Number(reply[0]) * 1000 + Number(reply[1]) / 1000 : refusal(reply)
+}
+
+/** Compares the server's clock, which all decisions use, with the clock of this process. `ask`: the server's, ms, or why it is not told. */
+export async function clockFinding(ask: () => Promise<number | string>): Promise<Finding> {
+  const askedAt = Date.now()
+  const there = await ask()
   const answeredAt = Date.now()
-  if (!Array.isArray(reply)) return unseen('clock', refusal(reply), 'allow TIME: every script asks it')
-  const there = Number(reply[0]) * 1000 + Number(reply[1]) / 1000
+  if (typeof there === 'string') return unseen('clock', there, 'allow TIME: every script asks it')
   const apart = there < askedAt ? there - askedAt : Math.max(0, there - answeredAt)
   const text = `${Math.abs(apart) < 1 ? 'agrees with' : `${Math.abs(apart).toFixed(0)} ms ${apart < 0 ? 'behind' : 'ahead of'}`} this machine's`
   if (Math.abs(apart) <= CLOCK_MS) return ok('clock', text)
