@@ -147,13 +147,13 @@ function verdictAfter(
 
 /** Adds a lease, and forgets those whose units are back or come too late. */
 function noted({ ttlMs }: LeaseTerms, sold: SoldLeases, name: string, lease: SoldLease): SoldLeases {
-  const since = lease.soldAt - ttlMs - KEPT_LONGER_MS
+  const since = lease.soldAt - ttlMs - LEASES_KEPT_MS
   const kept = [...sold].filter(([, { soldAt, units }]) => soldAt > lease.soldAt || (units > 0 && soldAt > since))
   return new Map(kept).set(name, lease)
 }
 
 /** A sold lease is kept for a ttl and so much longer: until its units have come back, or will not any more. */
-export const KEPT_LONGER_MS = 10_000
+export const LEASES_KEPT_MS = 10_000
 
 function arithmeticOf({ algorithm }: Limit): LeaseArithmetic<State> {
   return algorithmOf(algorithm).lease!

@@ -31,6 +31,14 @@ export interface Change {
   reject(error: unknown): void
 }
 
+/** When a change is to be made. */
+export interface ChangeOptions {
+  /** By `performance.now()`; default: a second from now. */
+  readonly endsAt?: number | undefined
+  /** Whether the rows are read after this call in any case: the moment is then that of the read. */
+  readonly reads?: boolean
+}
+
 /** Carries out changes, in one of the two ways that databases allow. */
 export interface ChangeRunner {
   run(change: Change): void
@@ -100,7 +108,7 @@ function measureIn(draft: RowDraft, limit: Limit, nowMs: number, cost: number): 
   return measure(limit, kept?.state, nowMs, cost, blockedMs(kept, nowMs))
 }
 
-function blockedMs(kept: Readonly<KeptLimit> | undefined, nowMs: number): number {
+export function blockedMs(kept: Readonly<KeptLimit> | undefined, nowMs: number): number {
   return kept?.blockedUntil === undefined ? 0 : Math.max(0, kept.blockedUntil - nowMs)
 }
 
@@ -123,11 +131,11 @@ function isSame({ algorithm }: Limit, a: State, b: State): boolean {
   return String(pack(algorithmOf(algorithm), a)) === String(pack(algorithmOf(algorithm), b))
 }
 
-function lasts(kept: KeptLimit, until: number): void {
+export function lasts(kept: KeptLimit, until: number): void {
   if (until > kept.until) kept.until = until
 }
 
-function keepState(draft: RowDraft, limit: Limit, state: State, nowMs: number): void {
+export function keepState(draft: RowDraft, limit: Limit, state: State, nowMs: number): void {
   const kept = draft.change(limit)
   kept.state = state
   // At quota 0 a bucket keeps its level for the limit after it, at least for a window.
@@ -136,12 +144,12 @@ function keepState(draft: RowDraft, limit: Limit, state: State, nowMs: number): 
 }
 
 /** The settlement note of a limit, to write to. */
-function noteOf(kept: Readonly<KeptLimit> | undefined, nowMs: number): RefundNote {
+export function noteOf(kept: Readonly<KeptLimit> | undefined, nowMs: number): RefundNote {
   const { note, noteUntil = 0 } = kept ?? {}
   return note === undefined || noteUntil <= nowMs ? newNote() : { ...note, gaps: [...note.gaps] }
 }
 
-function keepNote(draft: RowDraft, limit: Limit, note: RefundNote, nowMs: number): void {
+export function keepNote(draft: RowDraft, limit: Limit, note: RefundNote, nowMs: number): void {
   if (isEmptyNote(note)) return
   const kept = draft.change(limit)
   kept.note = note
@@ -195,7 +203,10 @@ export function resetIn(draft: RowDraft, { limit }: Charge, nowMs: number): void
   const kept = draft.of(limit)
   if (kept?.state === undefined) return
   const isUsed = limit.quota === 0 || measure(limit, kept.state, nowMs, 0).verdict.resetAfterMs > 0
-  draft.change(limit).state = undefined
+  const after = draft.change(limit)
+  after.state = undefined
+  // Unspent units of a lease do not come back after this.
+  after.sold = undefined
   if (isUsed && algorithmOf(limit.algorithm).notesResets) keepNote(draft, limit, resetNote(nowMs), nowMs)
 }
 

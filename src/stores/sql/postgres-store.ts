@@ -107,8 +107,9 @@ export class PostgresStore extends SqlStore {
     return `${postgresSchema(checkTable('PostgresStore.schema', table), logged).join(';\n')};\n`
   }
 
-  /** Stops its timers; the client stays open. */
-  async close(): Promise<void> {
+  /** Gives back unspent units of leases, and stops its timers; the client stays open. */
+  override async close(): Promise<void> {
+    await super.close()
     this.#sweeper.stop()
   }
 }
