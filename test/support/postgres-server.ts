@@ -31,6 +31,8 @@ export class PostgresServer {
   #port = 0
   #dir = ''
   #process!: ServerProcess
+  /** After `kill`. */
+  #isDown = false
 
   constructor(options: PostgresServerOptions = {}) {
     this.#options = options
@@ -96,6 +98,8 @@ export class PostgresServer {
 
   /** SIGKILL to all its processes, as a crash would be: connections are reset, later ones refused. The port and the folder stay ours. */
   async kill(): Promise<void> {
+    if (this.#isDown) return
+    this.#isDown = true
     this.#process.signal('SIGSTOP')
     this.#signalBackends('SIGKILL')
     await this.#process.kill()
@@ -106,12 +110,15 @@ export class PostgresServer {
   async restart({ clean = false } = {}): Promise<void> {
     await (clean ? this.#process.kill('SIGINT') : this.kill())
     this.#process = await this.#launch()
+    this.#isDown = false
   }
 
   /** Ends every pool and the server, and removes its folder. */
   async stop(): Promise<void> {
-    this.unpause()
-    await this.#process.kill('SIGQUIT')
+    if (!this.#isDown) {
+      this.unpause()
+      await this.#process.kill('SIGQUIT')
+    }
     // The server is gone first: a connection that is closed already makes no pool wait.
     await Promise.all([...this.#pools].filter(pool => !pool.ending).map(pool => pool.end()))
     await rm(this.#dir, { recursive: true, force: true })
