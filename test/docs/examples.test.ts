@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { afterAll, describe, expect, test } from '@jest/globals'
 import { compileExamples } from '../support/compiled-examples.js'
+import { PostgresServer } from '../support/postgres-server.js'
 import { RedisServer } from '../support/redis-server.js'
 import { RestFront } from '../support/rest-front.js'
 import { settles } from '../support/settles.js'
@@ -131,6 +132,18 @@ describe('every example runs', () => {
     const { code, output } = await run('many-processes.ts', { REDIS_URL: 'redis://127.0.0.1:1' })
     expect(output.trim()).toBe('No Redis at redis://127.0.0.1:1: start one, or set REDIS_URL')
     expect(code).toBe(1)
+  }, 60_000)
+
+  test.concurrent('postgres.ts admits one quota in two processes, or says in one line that there is no PostgreSQL', async () => {
+    const server = await PostgresServer.start()
+    const { code, output } = await run('postgres.ts', { DATABASE_URL: server.url() })
+    await server.stop()
+    expect(output).toContain('20 together.')
+    expect(code).toBe(0)
+    expect(await run('postgres.ts', { DATABASE_URL: 'postgres://u@127.0.0.1:1/none' })).toEqual({
+      code: 1,
+      output: 'No PostgreSQL at 127.0.0.1:1: start one, or set DATABASE_URL\n',
+    })
   }, 60_000)
 
   test.concurrent('settle.ts charges an estimate, settles what was used, and waits for a debt as long as it is told', async () => {
@@ -262,6 +275,7 @@ describe('every example runs', () => {
       'per-route.ts',
       'per-user.ts',
       'polite-fetch.ts',
+      'postgres.ts',
       'settle.ts',
       'shared-rate.ts',
       'ws.ts',

@@ -18,8 +18,10 @@ import * as opentelemetry from '../../src/observing/opentelemetry.js'
 import * as prometheus from '../../src/observing/prometheus.js'
 import * as outgoing from '../../src/outgoing/index.js'
 import * as flexible from '../../src/rate-limiter-flexible/index.js'
+import * as postgres from '../../src/stores/sql/postgres-store.js'
 import * as testing from '../../src/testing.js'
 import { runSample } from '../support/sample.js'
+import { testPostgres } from '../support/test-postgres.js'
 import { testRedis } from '../support/test-redis.js'
 import { PAGES, SNIPPETS, type Snippet } from './pages.js'
 import { prelude } from './prelude.js'
@@ -53,6 +55,7 @@ const OURS: Record<string, unknown> = {
   'spillway/opentelemetry': opentelemetry,
   'spillway/prometheus': prometheus,
   'spillway/outgoing': outgoing,
+  'spillway/postgres': postgres,
   'spillway/live': live,
   'spillway/testing': testing,
 }
@@ -73,6 +76,12 @@ const ENDING = ['clearTimeout', 'clearInterval', 'clearImmediate'] as const
 /** Programs that listen on a port of their own choice: programs.test.ts runs them in processes. */
 const isProgram = ({ code }: Snippet) => /\.listen\(\d{4}\)|port: 3000\b/.test(code)
 
+const database = testPostgres()
+/** Of pg, which connects to the database of the tests. */
+function TestPool() {
+  return database.pool({ max: 2 })
+}
+
 describe.each(PAGES.filter(page => SNIPPETS.some(snippet => snippet.page === page)))('the snippets of %s', page => {
   const redis = testRedis()
   beforeEach(() => {
@@ -90,6 +99,7 @@ describe.each(PAGES.filter(page => SNIPPETS.some(snippet => snippet.page === pag
       const modules: Record<string, unknown> = {
         ...OURS,
         ioredis: clients,
+        pg: { Pool: TestPool },
         '@valkey/valkey-glide': glide,
         '@upstash/redis': upstash,
       }
