@@ -122,17 +122,6 @@ local function rate_capacity(rate, now)
     state.charge(cost)
     capacity.granted = true
   end
-  -- A change of the shared rate: calls were answered. `grants` lists them: the moment of the grant in ms and its number of units.
-  -- From now on they count for only `interval` ms.
-  capacity.change = function(_, grants, interval)
-    local moves = {}
-    for at, units in string.gmatch(grants, '(%d+) (%d+)') do
-      moves[tonumber(at)] = (moves[tonumber(at)] or 0) + tonumber(units)
-    end
-    log_move(rate.log, log_open(rate.log, limit.window, now, true), limit.window, now, moves, now - limit.window + tonumber(interval))
-    state = log_state(limit, rate.log, now, rate.expires_at)
-    return 1
-  end
   capacity.give_back = function(cost, _, granted_at) state.settle(cost, { charged_at = granted_at }) end
   return capacity
 end

@@ -1,5 +1,5 @@
 export { CostError, PolicyError, SpillwayError, StoreError, TimeoutError } from '../core/errors.js'
 export type { HeaderFields } from './fields.js'
 export { parseRateLimit, parseRetryAfter, type QuotaInfo } from './fields.js'
-export type { PartnerLimits, PoliteOptions } from './options.js'
+export type { Budget, PartnerLimits, PoliteOptions } from './options.js'
 export { type PoliteFetch, politeFetch } from './polite-fetch.js'

@@ -1,19 +1,40 @@
 import { type Duration, parseDurationOrZero, parseOption } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { type Observer, parseObserver } from '../core/observer.js'
-import { checkOptions, type OptionNames } from '../core/options.js'
+import { checkOptions, checkText, type OptionNames } from '../core/options.js'
 import type { RedisClient } from '../redis/client.js'
 import { portOf } from '../redis/clients.js'
-import type { RateLimit } from './rate.js'
+import { type CheckedBudget, nameOfRate } from './account.js'
+import { MOST_PRIORITY } from './line.js'
 
-/** The user's own limits for calls to one partner. At least one of `rate`, `concurrency` and `longestPause`. */
+/** Units that calls to a partner may cost in any interval: calls, tokens, whatever the partner counts. */
+export interface Budget {
+  /** Units in any `interval`; integer ≥ 1. */
+  rate: number
+  /** Length of the interval, at most ten years. */
+  interval: Duration
+  /** Names the budget in errors, for the observer and the dashboard; unique for a partner. Default: rate and interval, like '500-per-1m'. */
+  name?: string
+  /** What a call costs before it is sent: an integer from 0 to `rate`, else the call rejects with `CostError`. If it throws, the call rejects with that. Default: 1. */
+  cost?: (url: URL, init?: RequestInit) => number | Promise<number>
+  /**
+   * What the call has really cost, as its response tells: an integer ≥ 0; undefined: as estimated. Units that were not needed come back at once. More than estimated is
+   * charged even if it does not fit: later calls wait longer. To read the body, read that of `response.clone()`, which `settle` has to make before it awaits anything: the call's response does not wait for `settle`.
+   * Called once for each response, also of calls that are repeated. If it throws or rejects, or returns something else, the estimate stays, and a process warning (SPILLWAY_SETTLE) says so once.
+   */
+  settle?: (response: Response, estimated: number) => number | undefined | Promise<number | undefined>
+}
+
+/** The user's own limits for calls to one partner. At least one of `rate`, `concurrency`, `budgets` and `longestPause`. */
 export interface PartnerLimits {
-  /** Calls per interval; integer ≥ 1. Together with `interval`. Default: no limit. */
+  /** Calls per interval; integer ≥ 1. Together with `interval`: a budget of calls. Default: no limit. */
   rate?: number
   /** Length of the interval, at most ten years. Together with `rate`. */
   interval?: Duration
   /** The most calls in flight; integer ≥ 1. Default: no limit. */
   concurrency?: number
+  /** Budgets beside `rate`: a call takes from all of them at once, or waits. At most 8, with that of `rate`. Default: none. */
+  budgets?: readonly Budget[]
   /** Default '1h'; at most ten years. A longer pause that the partner asks for is cut to it, with a process warning (SPILLWAY_PAUSE). */
   longestPause?: Duration
 }
@@ -33,8 +54,11 @@ export interface PoliteOptions {
    * is gone, calls are sent as without it, after at most three seconds. The client is never closed here.
    */
   client?: RedisClient
-  /** The partner's name. Default: the origin of the URL, like 'https://api.example.com'. */
-  partner?: (url: URL, init?: RequestInit) => string
+  /**
+   * The partner's name, or several, from the widest to the narrowest, like ['https://api.example.com', 'search']: the limits and pauses of all of them hold. Names without limits only
+   * share pauses. Default: the origin of the URL, like 'https://api.example.com'.
+   */
+  partner?: (url: URL, init?: RequestInit) => string | readonly string[]
   /**
    * How often a call is repeated after 429 and 503, as Retry-After asks, else with backoff. Integer ≥ 0; default 2. Only calls whose body can
    * be sent again: none, text, bytes, a form or a Blob, not a stream and not the body of a Request.
@@ -50,9 +74,17 @@ export interface PoliteOptions {
    * `TimeoutError`, whose `retryAfterMs` tells when the call could have left; after an answer, that answer is returned.
    */
   maxWait?: Duration | 0
+  /**
+   * The priority of a call that waits: an integer from −8 to 8. Calls of a higher one go first, within this process; among equals the first that came. A call that later ones of a
+   * higher priority have passed for as long as `maxWait` goes next. Default: 0.
+   */
+  priority?: (url: URL, init?: RequestInit) => number
   /** The function that sends the calls. Default: the global `fetch`. */
   fetch?: typeof fetch
-  /** Default: none. Receives `waited` and `level` of each partner's rate ('rate') and places ('semaphore'), and the failures of Redis. */
+  /**
+   * Default: none. Receives `waited` and `level` of each partner's budgets ('rate'; the name is that of the partner, and for those of `budgets` a space and their own) and places ('semaphore'), and the
+   * failures of Redis.
+   */
   observer?: Observer
 }
 
@@ -63,6 +95,7 @@ const OPTIONS: OptionNames<PoliteOptions> = {
   retries: true,
   retryMethods: true,
   maxWait: true,
+  priority: true,
   fetch: true,
   observer: true,
 }
@@ -70,8 +103,12 @@ const LIMIT_OPTIONS: OptionNames<PartnerLimits> = {
   rate: true,
   interval: true,
   concurrency: true,
+  budgets: true,
   longestPause: true,
 }
+const BUDGET_OPTIONS: OptionNames<Budget> = { rate: true, interval: true, name: true, cost: true, settle: true }
+const BUDGET_EXAMPLE = "{ rate: 200_000, interval: '1m', name: 'tokens' }"
+const MOST_BUDGETS = 8
 const EXAMPLE = "{ limits: { 'https://api.example.com': { rate: 100, interval: '1s' } } }"
 const LONGEST_MS = 10 * 365 * 86_400_000
 const METHOD = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
@@ -80,8 +117,9 @@ const IDEMPOTENT = ['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE']
 
 /** A partner's limits, checked. */
 export interface CheckedLimits {
-  /** Undefined: no limit. */
-  readonly rate: RateLimit | undefined
+  readonly budgets: readonly CheckedBudget[]
+  /** The name of the budget of `rate` and `interval`. */
+  readonly shorthand: string | undefined
   /** Infinity: any number. */
   readonly concurrency: number
   readonly longestPauseMs: number
@@ -89,7 +127,8 @@ export interface CheckedLimits {
 
 /** Of a partner that `limits` does not name. */
 export const NO_LIMITS: CheckedLimits = {
-  rate: undefined,
+  budgets: [],
+  shorthand: undefined,
   concurrency: Number.POSITIVE_INFINITY,
   longestPauseMs: 3_600_000,
 }
@@ -98,6 +137,8 @@ export interface CheckedOptions {
   readonly limits: ReadonlyMap<string, CheckedLimits>
   readonly client: RedisClient | undefined
   readonly partnerOf: (url: URL, init?: RequestInit) => unknown
+  /** Throws `PolicyError` for what is no priority. */
+  readonly priorityOf: (url: URL, init?: RequestInit) => number
   /** The partner that somebody has named; throws `PolicyError` for what is none. */
   readonly nameOf: (given: unknown, owner: string) => string
   readonly retries: number
@@ -112,7 +153,9 @@ export interface CheckedOptions {
 export function parseOptions(options: PoliteOptions): CheckedOptions {
   checkOptions('politeFetch', options, OPTIONS, EXAMPLE)
   const { limits = {}, client, partner, retries = 2, retryMethods, maxWait = '30s', fetch: given, observer } = options
+  const { priority } = options
   checkFunction('partner', partner, 'url => url.hostname')
+  checkFunction('priority', priority, "url => (url.pathname === '/pay' ? 1 : 0)")
   checkFunction('fetch', given, 'globalThis.fetch')
   if (!Number.isSafeInteger(retries) || retries < 0) {
     throw new PolicyError(`politeFetch: retries ${shown(retries)}: expected an integer ≥ 0, like 2`)
@@ -126,6 +169,7 @@ export function parseOptions(options: PoliteOptions): CheckedOptions {
     limits: limitsOf(limits, nameOf),
     client,
     partnerOf: partner ?? (url => url.origin),
+    priorityOf: (url, init) => checkedPriority(priority?.(url, init) ?? 0),
     nameOf,
     retries,
     isRepeatable: repeatable(retryMethods),
@@ -158,23 +202,52 @@ function limitsOf(
 
 function parseLimits(owner: string, limits: PartnerLimits): CheckedLimits {
   checkOptions(owner, limits, LIMIT_OPTIONS, "{ rate: 100, interval: '1s' }")
-  const { rate, interval, concurrency, longestPause } = limits
-  if (rate === undefined && interval === undefined && concurrency === undefined && longestPause === undefined) {
+  const { rate, interval, concurrency, budgets = [], longestPause } = limits
+  if (!Array.isArray(budgets)) {
+    throw new PolicyError(`${owner}: budgets ${shown(budgets)}: expected a list, like [${BUDGET_EXAMPLE}]`)
+  }
+  const hasRate = rate !== undefined || interval !== undefined
+  if (!hasRate && concurrency === undefined && budgets.length === 0 && longestPause === undefined) {
     throw new PolicyError(`${owner}: no limit: expected at least one, like { rate: 100, interval: '1s' }`)
   }
   if (concurrency !== undefined) checkCount(`${owner}: concurrency`, concurrency, 10)
+  const checked = budgets.map((budget, index) => budgetOf(`${owner}: budgets[${index}]`, budget, `#${index}`))
+  if (hasRate) checked.unshift(rateOf(owner, { rate, interval } as Budget, 'rate'))
+  if (checked.length > MOST_BUDGETS) {
+    throw new PolicyError(`${owner}: ${checked.length} budgets: expected at most ${MOST_BUDGETS}`)
+  }
+  for (const [index, { name }] of checked.entries()) {
+    if (checked.findIndex(other => other.name === name) === index) continue
+    throw new PolicyError(`${owner}: two budgets are called ${shown(name)}: give one another \`name\``)
+  }
   return {
-    rate: rate === undefined && interval === undefined ? undefined : rateOf(owner, rate, interval),
+    budgets: checked,
+    shorthand: hasRate ? checked[0].name : undefined,
     concurrency: concurrency ?? NO_LIMITS.concurrency,
     longestPauseMs:
       longestPause === undefined ? NO_LIMITS.longestPauseMs : lengthOf(longestPause, `${owner}: longestPause`),
   }
 }
 
-function rateOf(owner: string, rate: number | undefined, interval: Duration | undefined): RateLimit {
+function budgetOf(owner: string, budget: Budget, place: string): CheckedBudget {
+  checkOptions(owner, budget, BUDGET_OPTIONS, BUDGET_EXAMPLE)
+  const { name, cost, settle } = budget
+  if (name !== undefined) checkText(name, `${owner}: name`, 'tokens')
+  checkFunction('cost', cost, 'async (url, init) => countTokens(init.body)', owner)
+  checkFunction('settle', settle, "response => Number(response.headers.get('x-tokens'))", owner)
+  return rateOf(owner, budget, name === undefined ? place : `=${name}`)
+}
+
+function rateOf(owner: string, { rate, interval, name, cost, settle }: Budget, id: string): CheckedBudget {
   checkCount(`${owner}: rate`, rate, 100)
   if (interval === undefined) throw new PolicyError(`${owner}: interval undefined: expected a duration, like '1s'`)
-  return { rate: rate as number, intervalMs: lengthOf(interval, `${owner}: interval`) }
+  const intervalMs = lengthOf(interval, `${owner}: interval`)
+  return { rate, intervalMs, name: name ?? nameOfRate(rate, intervalMs), id, cost, settle }
+}
+
+function checkedPriority(priority: number): number {
+  if (Number.isInteger(priority) && Math.abs(priority) <= MOST_PRIORITY) return priority
+  throw new PolicyError(`politeFetch: priority returned ${shown(priority)}: expected an integer from -8 to 8`)
 }
 
 function lengthOf(given: Duration, what: string): number {
@@ -194,6 +267,14 @@ function originOf(given: unknown, owner: string): string {
   throw new PolicyError(
     `${owner}: ${shown(text)}: expected ${told}. For other names than origins give the option partner`,
   )
+}
+
+/** The names of a call's partners, each once; throws `PolicyError` for anything else. */
+export function partnerNames(given: unknown): readonly string[] {
+  const owner = 'politeFetch: partner returned'
+  if (typeof given === 'string') return [partnerName(given, owner)]
+  if (!Array.isArray(given) || given.length === 0) return [partnerName(given, owner)]
+  return [...new Set(given.map(name => partnerName(name, owner)))]
 }
 
 /** Throws `PolicyError` for what is no text; `owner` says where it came from. */
@@ -224,7 +305,7 @@ function checkCount(what: string, value: unknown, example: number): void {
   throw new PolicyError(`${what} ${shown(value)}: expected an integer ≥ 1, like ${example}`)
 }
 
-function checkFunction(name: string, value: unknown, example: string): void {
+function checkFunction(name: string, value: unknown, example: string, owner = 'politeFetch'): void {
   if (value === undefined || typeof value === 'function') return
-  throw new PolicyError(`politeFetch: ${name} ${shown(value)}: expected a function, like ${example}`)
+  throw new PolicyError(`${owner}: ${name} ${shown(value)}: expected a function, like ${example}`)
 }

@@ -10,7 +10,7 @@ import { Wait } from '../waiting/wait.js'
 /** The greatest age of an answer from Redis: a pause reported by another process is known within this time. */
 const FRESH_MS = 200
 /** How often to look while calls wait for the end of a pause: another process may have ended it. */
-const LOOK_EVERY_MS = 1000
+export const LOOK_EVERY_MS = 1000
 /** After a resume, calls that waited leave at random within this time, so that they do not all leave at one moment. */
 const RESUME_JITTER_MS = 250
 

@@ -1,8 +1,11 @@
 import { TimeoutError } from '../core/errors.js'
 import { guardRedis } from '../limiter/guarded-redis.js'
 import { parseRateLimit, parseRetryAfter } from './fields.js'
-import { type PoliteOptions, parseOptions, partnerName, webUrlOf } from './options.js'
+import { CallLine } from './line.js'
+import { type PoliteOptions, parseOptions, partnerNames, webUrlOf } from './options.js'
 import { Partner, Partners } from './partner.js'
+import { Route } from './route.js'
+import { SharedLine } from './shared-line.js'
 
 /** The backoff if a refusal has no Retry-After; doubled each time. */
 const BACKOFF_MS = 500
@@ -33,16 +36,18 @@ export interface PoliteFetch {
  * ends every wait. A redirect belongs to the call: the partner is that of the first URL.
  */
 export function politeFetch(options: PoliteOptions = {}): PoliteFetch {
-  const { limits, client, partnerOf, nameOf, retries, isRepeatable, maxWaitMs, send, observer } = parseOptions(options)
+  const { limits, client, partnerOf, priorityOf, nameOf, retries, isRepeatable, maxWaitMs, send, observer } =
+    parseOptions(options)
   const redis = client && { client, guarded: guardRedis(client, DEADLINE_MS, observer, OVER_REDIS) }
-  const partners = new Partners(name => new Partner({ name, limits: limits.get(name), redis, observer }))
+  const partners = new Partners(name => new Partner(name, limits.get(name), redis, observer))
+  const line = redis === undefined ? new CallLine() : new SharedLine(redis.client, redis.guarded)
 
   const polite = async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {
     const request = requestOf(input)
     const url = webUrlOf(request?.url ?? String(input))
     if (url === undefined) return send(input, init)
-    const name = partnerName(partnerOf(url, init), 'politeFetch: partner returned')
-    const partner = partners.of(name)
+    const called = partnerNames(partnerOf(url, init)).map(name => partners.of(name))
+    const priority = priorityOf(url, init)
     // As for fetch, null takes the signal of the request away.
     const signal = (init?.signal === undefined ? request?.signal : init.signal) ?? undefined
     const most = canSendAgain(request, init) ? retries : 0
@@ -50,25 +55,34 @@ export function politeFetch(options: PoliteOptions = {}): PoliteFetch {
       init?.method ?? request?.method ?? 'GET',
       new Headers(init?.headers ?? request?.headers),
     )
-    let answer: Response | undefined
-    for (let attempt = 0; ; attempt++) {
-      const pass = await partner.enter(maxWaitMs, signal, attempt > 0).catch(error => {
-        if (answer !== undefined && error instanceof TimeoutError) return undefined
+    const route = new Route(called, line)
+    try {
+      await route.estimate(url, init)
+      let answer: Response | undefined
+      for (let attempt = 0; ; attempt++) {
+        const departure = await route.enter(maxWaitMs, priority, signal, attempt > 0).catch(error => {
+          if (answer !== undefined && error instanceof TimeoutError) return undefined
+          discard(answer)
+          throw error
+        })
+        if (departure === undefined) return answer as Response
         discard(answer)
-        throw error
-      })
-      if (pass === undefined) return answer as Response
-      discard(answer)
-      try {
-        answer = await send(input, init)
-      } finally {
-        pass.end()
+        try {
+          answer = await send(input, init)
+        } catch (error) {
+          departure.answered()
+          throw error
+        }
+        departure.answered(true)
+        route.settle(answer, departure)
+        const waitMs = waitAskedBy(answer, route.isLimited, attempt)
+        if (waitMs === undefined) return answer
+        route.asksFor(waitMs)
+        const mayRepeat = answer.status === 429 || (answer.status === 503 && isSafe)
+        if (!mayRepeat || attempt >= most) return answer
       }
-      const waitMs = waitAskedBy(answer, partner.isLimited, attempt)
-      if (waitMs === undefined) return answer
-      partner.pause(waitMs)
-      const mayRepeat = answer.status === 429 || (answer.status === 503 && isSafe)
-      if (!mayRepeat || attempt >= most) return answer
+    } finally {
+      route.leave()
     }
   }
   return Object.assign(polite, {

@@ -59,14 +59,6 @@ export class RateLine extends SharedObjectLine implements LineUser<number> {
     return this.#line.wait(permits, '', patience)
   }
 
-  /**
-   * Makes permits count for only `intervalMs` from now on. `grants`: the moments and sizes of their grants, like
-   * "1700000000000 2 1700000000005 1".
-   */
-  async shorten(grants: string, intervalMs: number): Promise<void> {
-    await this.#line.change('m', [grants, String(intervalMs), ''])
-  }
-
   /** Sends pending changes before any other command, so that commands arrive in the order of the calls. */
   flush(): void {
     this.#line.flush()

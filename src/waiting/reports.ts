@@ -8,7 +8,7 @@ const EVERY_MS = 1000
 /** A shorter wait does not count: a level is reported only if it lasts this long. */
 const STANDS_MS = 20
 
-type Level = 'inUse' | 'waiting' | 'depth' | 'overdueMs'
+type Level = 'inUse' | 'waiting' | 'depth' | 'overdueMs' | 'used' | 'debt'
 type Levels = Partial<Record<Level, number>>
 
 const METERS = new WeakMap<Observer, Map<string, LevelMeter>>()
@@ -54,12 +54,13 @@ export class LevelMeter {
   #report(): void {
     this.#ringsAt = Number.POSITIVE_INFINITY
     this.#alarm.clear()
-    const { inUse, waiting, depth } = this.#now
+    const { inUse, waiting, depth, used } = this.#now
     const reported = this.#reported
     // What was asked for is told each time: it is not of this process, and grows old.
-    if (depth === undefined && reported.inUse === inUse && reported.waiting === waiting) return
+    const isTold = reported.inUse === inUse && reported.waiting === waiting && reported.used === used
+    if (depth === undefined && isTold) return
     // The first reported level is never 0 waiters.
-    if (this.#reportedAt < 0 && !inUse && !waiting && depth === undefined) return
+    if (this.#reportedAt < 0 && !inUse && !waiting && !used && depth === undefined) return
     this.#reportedAt = performance.now()
     Object.assign(reported, this.#now)
     notify(this.observer, 'level', { object: this.object, name: this.name, ...this.#now })

@@ -166,6 +166,12 @@ describe('every example runs', () => {
     expect(code).toBe(0)
   }, 60_000)
 
+  test.concurrent('chat.ts streams all answers within the limits of calls and tokens', async () => {
+    const { code, output } = await run('chat.ts')
+    expect(output).toMatch(/30 answers of 120 words, 0 refused, in \d+\.\d s/)
+    expect(code).toBe(0)
+  }, 60_000)
+
   test.concurrent('polite-fetch.ts keeps two processes within the limit of a partner', async () => {
     const redis = await RedisServer.start()
     const { code, output } = await run('polite-fetch.ts', { REDIS_URL: redis.url })
@@ -258,6 +264,7 @@ describe('every example runs', () => {
 
   test('this file tests every example, but adaptive.ts, which is tested in test/storms', () => {
     const tested = [
+      'chat.ts',
       'concurrency.ts',
       'dashboard.ts',
       'defer.ts',

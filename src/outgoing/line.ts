@@ -1,0 +1,368 @@
+import { TimeoutError } from '../core/errors.js'
+import { getOrMake } from '../core/maps.js'
+import { Alarm } from '../waiting/alarms.js'
+import { type Patience, Wait } from '../waiting/wait.js'
+import { type Account, tooLong } from './account.js'
+import { LOOK_EVERY_MS } from './pause.js'
+
+/** The lowest and the highest priority, by their numbers. */
+export const MOST_PRIORITY = 8
+/** Of a call that later ones of a higher priority have passed for as long as it may wait: it goes next. */
+const OVERDUE = 2 * MOST_PRIORITY + 1
+
+/** How many calls to a partner are under way in this process. */
+export class Places {
+  inUse = 0
+
+  constructor(
+    readonly partner: string,
+    readonly permits: number,
+  ) {}
+
+  fits(): boolean {
+    return this.inUse < this.permits
+  }
+}
+
+/** What a call costs of one budget. */
+export interface Charge {
+  readonly account: Account
+  readonly units: number
+}
+
+/** A call that wants to leave: it takes from all budgets, and a place of all partners, or waits. */
+export interface Call {
+  /** Calls of one kind take from the same budgets and places: they leave in order. */
+  readonly kind: string
+  /** The widest of its partners that has limits; '' if none has. */
+  readonly root: string
+  readonly charges: readonly Charge[]
+  readonly places: readonly Places[]
+  readonly priority: number
+  /** Its place among all calls, which it keeps when it waits again: it rises with each call. */
+  readonly order: number
+  /** When the call came, by `performance.now()`. */
+  readonly cameAt: number
+  /** In how many ms the pause ends that one of its partners has asked for; 0: there is none. Looks, from time to time, whether another process has ended it. */
+  pauseMs(): number
+}
+
+/** What counts of a call that has left. */
+export interface CountedCharge {
+  readonly account: Account
+  units: number
+  end: number
+}
+
+/** A call that has left, or may leave now. */
+export class Departure {
+  protected readonly charges: readonly CountedCharge[]
+  readonly #places: readonly Places[]
+  readonly #changed: () => void
+  #leaving: (() => void)[] | undefined = []
+
+  /** `changed`: units or places may be free that were not. */
+  constructor({ charges, places }: Call, now: number, changed: () => void) {
+    this.charges = charges.map(({ account, units }) => ({ account, units, end: account.lastEnd(now) }))
+    this.#places = places
+    this.#changed = changed
+    for (const { account, units, end } of this.charges) account.add(end, units)
+    for (const one of places) one.inUse++
+  }
+
+  /**
+   * The answer has come, or the call has failed: its units end an interval from now, unless they end before. `settles`: for budgets with `settle` that is so when `settle` is called, because
+   * the partner may count what it has sent only at the end.
+   */
+  answered(settles = false): void {
+    for (const charge of this.charges) {
+      if (!settles || charge.account.budget.settle === undefined) this.#answer(charge)
+    }
+    this.#end()
+  }
+
+  /** Called when the places are free again. */
+  onLeave(listener: () => void): void {
+    this.#leaving?.push(listener)
+  }
+
+  /** The call does not leave after all. */
+  unused(): void {
+    for (const charge of this.charges) {
+      charge.account.giveBack(charge.end, charge.units)
+      charge.units = 0
+    }
+    this.#end()
+  }
+
+  /** What the call has really cost of the budget of this index; undefined: as estimated. What it cost more counts from now on. */
+  settle(index: number, units: number | undefined): void {
+    const charge = this.charges[index]
+    this.#answer(charge)
+    const more = (units ?? charge.units) - charge.units
+    if (more > 0) charge.account.add(charge.account.endAfter(performance.now()), more)
+    else charge.account.giveBack(charge.end, -more)
+    charge.units = Math.min(units ?? charge.units, charge.units)
+    this.#changed()
+  }
+
+  #answer(charge: CountedCharge): void {
+    const end = charge.account.endAfter(performance.now())
+    if (end >= charge.end) return
+    charge.account.add(end, charge.account.giveBack(charge.end, charge.units))
+    charge.end = end
+  }
+
+  #end(): void {
+    for (const leave of this.#leaving ?? []) leave()
+    if (this.#leaving !== undefined) for (const one of this.#places) one.inUse--
+    this.#leaving = undefined
+    this.#changed()
+  }
+}
+
+/** A call that waits. */
+export interface Waiter {
+  readonly call: Call
+  /** By `performance.now()`. */
+  readonly joinedAt: number
+  readonly timeoutMs: number
+  /** The calls of the highest urgency go first, among them the first that came. */
+  urgency: number
+  readonly wait: Wait<Departure>
+  /** Rings at the end of its timeout. */
+  readonly alarm: Alarm
+  /** Over Redis: it has been told how long it would wait. */
+  isJudged: boolean
+  /** Over Redis: it was allowed to leave, but the answer came too late. */
+  wasLate: boolean
+}
+
+/** The calls of one kind that wait, by their urgency, in the order in which they came. */
+export class Kind {
+  readonly #waiters: Set<Waiter>[] = []
+  /** The greatest order of each urgency. */
+  readonly #newest: number[] = []
+  size = 0
+
+  add(waiter: Waiter): void {
+    const { urgency } = waiter
+    const { order } = waiter.call
+    this.#waiters[urgency] ??= new Set()
+    this.#waiters[urgency].add(waiter)
+    // A call that waits again goes back to its place.
+    if (order < (this.#newest[urgency] ?? -1)) {
+      this.#waiters[urgency] = new Set([...this.#waiters[urgency]].sort((a, b) => a.call.order - b.call.order))
+    } else this.#newest[urgency] = order
+    this.size++
+    for (const { account, units } of waiter.call.charges) account.wait(waiter.urgency, units)
+  }
+
+  /** False: it does not wait here any more. */
+  delete(waiter: Waiter): boolean {
+    if (!this.#waiters[waiter.urgency]?.delete(waiter)) return false
+    this.size--
+    for (const { account, units } of waiter.call.charges) account.wait(waiter.urgency, -units)
+    return true
+  }
+
+  /** In the order in which they leave. */
+  *[Symbol.iterator](): Iterator<Waiter> {
+    for (let urgency = this.#waiters.length - 1; urgency >= 0; urgency--) yield* this.#waiters[urgency] ?? []
+  }
+
+  get first(): Waiter | undefined {
+    for (let urgency = this.#waiters.length - 1; urgency >= 0; urgency--) {
+      for (const waiter of this.#waiters[urgency] ?? []) return waiter
+    }
+    return undefined
+  }
+}
+
+/**
+ * The calls of this process that wait to leave. A call leaves if all of its budgets and places have room, and no call that goes before it waits for one of them: calls
+ * pass those that wait for something else.
+ */
+export class CallLine {
+  protected readonly kinds = new Map<string, Kind>()
+  readonly #alarm = new Alarm(() => this.look())
+  /** By urgency: the latest of the calls that have left. */
+  readonly #latest: number[] = []
+  #orders = 0
+
+  /** The place of a call that has just come. */
+  nextOrder(): number {
+    return this.#orders++
+  }
+
+  /** Waits until the call may leave. Rejects with `TimeoutError` at once if that would be after the timeout, and with the signal's reason. */
+  async take(call: Call, { timeoutMs, signal }: Patience): Promise<Departure> {
+    const now = performance.now()
+    if (call.root === '') return new Departure(call, now, () => {})
+    const urgency = call.priority + MOST_PRIORITY
+    for (const { account } of call.charges) account.update(now)
+    const longest = longestWait(call, now, account => account.waiting(urgency))
+    const alarm = new Alarm(() => this.#timedOut(waiter))
+    // Its timeout may end later than it was told, so it has an alarm of its own.
+    const endless = { timeoutMs: Number.POSITIVE_INFINITY, signal }
+    const wait = new Wait<Departure>(
+      endless,
+      () => undefined,
+      () => queueMicrotask(() => this.#leave(waiter)),
+    )
+    const waiter: Waiter = {
+      call,
+      urgency,
+      wait,
+      alarm,
+      joinedAt: now,
+      timeoutMs,
+      isJudged: false,
+      wasLate: false,
+    }
+    getOrMake(this.kinds, call.kind, () => new Kind()).add(waiter)
+    this.look()
+    if (!wait.ended) {
+      alarm.set(timeoutMs === 0 ? Number.POSITIVE_INFINITY : now + timeoutMs)
+      this.judge(waiter, longest)
+    }
+    return wait.promise
+  }
+
+  close(): void {
+    this.#alarm.clear()
+  }
+
+  /** The call has begun to wait, and would wait so long: refuses it if that is longer than its timeout. */
+  protected judge(waiter: Waiter, longest: LongestWait): void {
+    waiter.isJudged = true
+    const leftMs = waiter.joinedAt + waiter.timeoutMs - performance.now()
+    if (longest.waitMs > leftMs || waiter.timeoutMs === 0) this.#reject(waiter, longest)
+  }
+
+  /** How long the call would wait by what this process knows. */
+  protected longestWait({ call, urgency }: Waiter, now: number): LongestWait {
+    return longestWait(call, now, account => account.waiting(urgency + 1))
+  }
+
+  /** The call may leave. False: it does not wait any more. */
+  protected depart(waiter: Waiter, departure: () => Departure): boolean {
+    const waits = !waiter.wait.ended
+    this.#remove(waiter)
+    if (!waits) return false
+    this.#latest[waiter.urgency] = Math.max(this.#latest[waiter.urgency] ?? -1, waiter.call.order)
+    waiter.wait.resolve(departure())
+    return true
+  }
+
+  /** Lets calls leave that fit, and sets the alarm for the next ones. */
+  look(): void {
+    const now = performance.now()
+    const open = new Set(this.kinds.values())
+    const awaited = new Set<Account | Places>()
+    let nextMs = Number.POSITIVE_INFINITY
+    for (let waiter = firstOf(open); waiter !== undefined; waiter = firstOf(open)) {
+      if (waiter.wait.ended) {
+        this.#remove(waiter)
+        continue
+      }
+      const { charges, places, kind } = waiter.call
+      const pauseMs = waiter.call.pauseMs()
+      if (pauseMs > 0) {
+        open.delete(this.kinds.get(kind) as Kind)
+        nextMs = Math.min(nextMs, pauseMs, LOOK_EVERY_MS)
+        continue
+      }
+      for (const { account } of charges) account.update(now)
+      const lacking: (Account | Places)[] = places.filter(one => !one.fits())
+      for (const { account, units } of charges) {
+        if (account.fits(units)) continue
+        lacking.push(account)
+        // As soon as this budget has room, others may pass this call if it still waits for another one.
+        nextMs = Math.min(nextMs, account.waitMs(now, 0, units))
+      }
+      const resources = [...charges.filter(({ units }) => units > 0).map(({ account }) => account), ...places]
+      if (lacking.length === 0 && !resources.some(one => awaited.has(one))) {
+        const { call } = waiter
+        this.depart(waiter, () => this.departureOf(call, now))
+        continue
+      }
+      open.delete(this.kinds.get(kind) as Kind)
+      for (const one of lacking) awaited.add(one)
+    }
+    this.#alarm.set(now + nextMs)
+  }
+
+  protected departureOf(call: Call, now: number): Departure {
+    return new Departure(call, now, () => this.look())
+  }
+
+  #timedOut(waiter: Waiter): void {
+    const { urgency, call } = waiter
+    if (!this.#latest.some((latest, passing) => passing > urgency && latest > call.order)) {
+      const now = performance.now()
+      this.#reject(
+        waiter,
+        longestWait(waiter.call, now, () => 0),
+      )
+      return
+    }
+    const kind = this.kinds.get(waiter.call.kind)
+    if (!kind?.delete(waiter)) return
+    waiter.urgency = OVERDUE
+    kind.add(waiter)
+    this.look()
+  }
+
+  #reject(waiter: Waiter, { account, waitMs }: LongestWait): void {
+    const [place] = waiter.call.places
+    waiter.wait.reject(
+      account === undefined || waitMs === 0
+        ? new TimeoutError(`politeFetch: ${place?.partner ?? account?.partner}: no place was free within maxWait`)
+        : tooLong(account.subject, waitMs),
+    )
+    this.#leave(waiter)
+  }
+
+  #leave(waiter: Waiter): void {
+    if (this.#remove(waiter)) this.look()
+  }
+
+  #remove(waiter: Waiter): boolean {
+    waiter.alarm.clear()
+    const { kind: name } = waiter.call
+    const kind = this.kinds.get(name)
+    if (!kind?.delete(waiter)) return false
+    if (kind.size === 0) this.kinds.delete(name)
+    return true
+  }
+}
+
+/** The budget that a call waits for the longest. */
+export interface LongestWait {
+  readonly account: Account | undefined
+  readonly waitMs: number
+}
+
+function longestWait({ charges }: Call, now: number, ahead: (account: Account) => number): LongestWait {
+  let longest: LongestWait = { account: undefined, waitMs: 0 }
+  for (const { account, units } of charges) {
+    const waitMs = account.waitMs(now, ahead(account), units)
+    if (longest.account === undefined || waitMs > longest.waitMs) longest = { account, waitMs }
+  }
+  return longest
+}
+
+/** The waiter that goes first. */
+function firstOf(kinds: Iterable<Kind>): Waiter | undefined {
+  let first: Waiter | undefined
+  for (const { first: waiter } of kinds) {
+    if (waiter === undefined) continue
+    const isFirst =
+      first === undefined ||
+      waiter.urgency > first.urgency ||
+      (waiter.urgency === first.urgency && waiter.call.order < first.call.order)
+    if (isFirst) first = waiter
+  }
+  return first
+}

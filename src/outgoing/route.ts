@@ -1,0 +1,169 @@
+import { CostError, shown } from '../core/errors.js'
+import { emitWarning } from '../core/warnings.js'
+import { watched } from '../waiting/reports.js'
+import type { Patience } from '../waiting/wait.js'
+import { type Account, type CheckedBudget, tooLong } from './account.js'
+import type { Call, CallLine, Departure } from './line.js'
+import type { Partner } from './partner.js'
+
+/** A wait is extended at random by at most this share of it, or this many ms, whichever is more, so that waiting calls do not all leave at one moment. */
+const JITTER_SHARE = 0.2
+const JITTER_MS = 250
+
+/** The way of one call out: the partners whose limits and pauses hold for it, from the widest to the narrowest. They are not forgotten before `leave`. */
+export class Route {
+  readonly #partners: readonly Partner[]
+  readonly #line: CallLine
+  readonly #accounts: readonly Account[]
+  readonly #order: number
+  readonly #cameAt = performance.now()
+  #costs: readonly number[]
+
+  constructor(partners: readonly Partner[], line: CallLine) {
+    this.#partners = partners
+    this.#line = line
+    this.#order = line.nextOrder()
+    this.#accounts = partners.length === 1 ? partners[0].accounts : partners.flatMap(({ accounts }) => accounts)
+    this.#costs = this.#accounts.map(() => 1)
+    this.#hold()
+  }
+
+  /** True if this process knows how much the partners allow in a time. */
+  get isLimited(): boolean {
+    return this.#accounts.length > 0
+  }
+
+  /** Finds what the call costs. Rejects with `CostError` if that is no cost, or can never fit. */
+  async estimate(url: URL, init: RequestInit | undefined): Promise<void> {
+    if (this.#accounts.every(({ budget }) => budget.cost === undefined)) return
+    this.#costs = await Promise.all(this.#accounts.map(account => costOf(account, url, init)))
+  }
+
+  /** Waits until the call may leave. `retries`: it was refused before. Rejects with `TimeoutError` at once if the wait is longer than `maxWaitMs`. */
+  async enter(
+    maxWaitMs: number,
+    priority: number,
+    signal: AbortSignal | undefined,
+    retries: boolean,
+  ): Promise<Departure> {
+    const endsAt = performance.now() + maxWaitMs
+    const left = (): Patience => ({ timeoutMs: Math.max(0, Math.ceil(endsAt - performance.now())), signal })
+    const call = this.#callOf(priority)
+    for (let again = retries; ; again = false) {
+      signal?.throwIfAborted()
+      await this.#waitForPause(left(), again)
+      const departure = await this.#take(call, left())
+      // Meanwhile the partner may have asked for a pause, or the caller may have gone.
+      await this.#look()
+      if (this.#mostPaused.pause.leftMs === 0 && !signal?.aborted) return departure
+      departure.unused()
+    }
+  }
+
+  /** What the call has really cost, as its answer tells. The budgets' functions have begun to read it when this returns. */
+  settle(answer: Response, departure: Departure): void {
+    for (const [index, { budget }] of this.#accounts.entries()) {
+      if (budget.settle === undefined) continue
+      this.#hold()
+      void settle(budget, answer, this.#costs[index]).then(units => {
+        departure.settle(index, units)
+        this.leave()
+      })
+    }
+  }
+
+  /** The answer asks for a pause. Only the narrowest partner takes it: whether the others are to pause, too, their own calls will tell. */
+  asksFor(pauseMs: number): void {
+    this.#partners[this.#partners.length - 1].asksFor(pauseMs)
+  }
+
+  leave(): void {
+    for (const partner of this.#partners) partner.calls--
+  }
+
+  #hold(): void {
+    for (const partner of this.#partners) partner.calls++
+  }
+
+  get #mostPaused(): Partner {
+    return this.#partners.reduce((most, one) => (one.pause.leftMs > most.pause.leftMs ? one : most))
+  }
+
+  async #look(): Promise<void> {
+    if (this.#partners.length === 1) return this.#partners[0].pause.look()
+    await Promise.all(this.#partners.map(({ pause }) => pause.look()))
+  }
+
+  async #waitForPause({ timeoutMs, signal }: Patience, again: boolean): Promise<void> {
+    await this.#look()
+    const { name, pause } = this.#mostPaused
+    const pauseMs = pause.leftMs
+    if (pauseMs > timeoutMs) throw tooLong(name, pauseMs)
+    // With limits of our own, calls do not all leave at one moment.
+    if (this.isLimited && pauseMs > 0) await pause.sleep(Math.min(timeoutMs, pauseMs), signal)
+    if (this.isLimited || (pauseMs === 0 && !again)) return
+    const jitterMs = Math.random() * Math.max(JITTER_SHARE * pauseMs, JITTER_MS)
+    await pause.sleep(Math.min(timeoutMs, pauseMs + jitterMs), signal)
+  }
+
+  #callOf(priority: number): Call {
+    const limited = this.#partners.filter(({ accounts, places }) => accounts.length > 0 || places !== undefined)
+    return {
+      kind: JSON.stringify(limited.map(({ name }) => name)),
+      root: limited[0]?.name ?? '',
+      charges: this.#accounts.map((account, index) => ({ account, units: this.#costs[index] })),
+      places: limited.flatMap(({ places }) => places ?? []),
+      priority,
+      order: this.#order,
+      cameAt: this.#cameAt,
+      pauseMs: () => {
+        const { pause } = this.#mostPaused
+        if (pause.leftMs > 0) void pause.look()
+        return pause.leftMs
+      },
+    }
+  }
+
+  async #take(call: Call, patience: Patience): Promise<Departure> {
+    let take = () => this.#line.take(call, patience)
+    for (const { watches } of this.#partners) {
+      for (const watch of watches) {
+        const inner = take
+        take = () => watched(watch, patience.signal, inner)
+      }
+    }
+    const departure = await take()
+    for (const partner of this.#partners) {
+      partner.report()
+      const released = partner.holds?.hold(1)
+      if (released !== undefined) departure.onLeave(() => released(false))
+    }
+    return departure
+  }
+}
+
+async function costOf({ subject, budget }: Account, url: URL, init: RequestInit | undefined): Promise<number> {
+  const cost = await (budget.cost?.(url, init) ?? 1)
+  if (Number.isSafeInteger(cost) && cost >= 0 && cost <= budget.rate) return cost
+  throw new CostError(`politeFetch: ${subject}: cost ${shown(cost)}: expected an integer from 0 to ${budget.rate}`)
+}
+
+/** Budgets whose `settle` has failed. */
+const WARNED = new WeakSet<CheckedBudget>()
+
+/** What the call has really cost; undefined: as estimated. Never rejects. */
+async function settle(budget: CheckedBudget, answer: Response, estimated: number): Promise<number | undefined> {
+  try {
+    const units = await budget.settle?.(answer, estimated)
+    if (units === undefined || (Number.isSafeInteger(units) && units >= 0)) return units
+    throw new TypeError(`${shown(units)} is no integer ≥ 0`)
+  } catch (error) {
+    if (WARNED.has(budget)) return undefined
+    WARNED.add(budget)
+    emitWarning(
+      'SPILLWAY_SETTLE',
+      `politeFetch: settle of budget ${shown(budget.name)} failed, so the estimated cost stays: ${(error as Error)?.message ?? error}`,
+    )
+    return undefined
+  }
+}

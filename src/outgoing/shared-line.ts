@@ -1,0 +1,406 @@
+import type { Guarded } from '../limiter/guarded.js'
+import type { ClientPort, RedisClient } from '../redis/client.js'
+import { portOf } from '../redis/clients.js'
+import { keyRoot, keySegment } from '../redis/keys.js'
+import { budgetAsk } from '../redis/scripts.js'
+import { TimelyScripts } from '../redis/timely-scripts.js'
+import { Alarm } from '../waiting/alarms.js'
+import { Mailbox } from '../waiting/mailbox.js'
+import { Account } from './account.js'
+import { type Call, CallLine, type Departure, type LongestWait, type Places, type Waiter } from './line.js'
+import { LOOK_EVERY_MS } from './pause.js'
+import { type DepartureUser, type SharedCharge, SharedDeparture } from './shared-departure.js'
+
+/** A place of a dead process is free after this time. */
+const LEASE_MS = 30_000
+/** How many calls of one kind an ask tells the server of. It lets as many leave at once. */
+const WINDOW = 64
+/** How many calls of an ask are told how long they would wait, and how many changes it carries: so that the server works for about 1 ms. */
+const MOST_QUESTIONS = 64
+const MOST_CHANGES = 100
+/** How many budgets and places an ask names so that the calls of other processes which wait for them keep their turns. */
+const MOST_NAMED = 24
+/** How long to wait after a failure before the server is asked again. */
+const REST_MS = 200
+
+type Resource = Account | Places
+
+/** What an ask has sent, for the reading of its answer. */
+interface Sent {
+  readonly at: number
+  readonly resources: readonly Resource[]
+  readonly waiters: ReadonlyMap<number, Waiter>
+  readonly questions: readonly Waiter[]
+  readonly answered: readonly SharedCharge[]
+  readonly hasMore: boolean
+}
+
+/** Asks Redis for the calls of this process to one partner and those that are narrower: one script at a time. */
+class Asker implements DepartureUser {
+  readonly #line: SharedLine
+  readonly #root: string
+  readonly #keys: readonly [string, string, string]
+  readonly #mailbox: Mailbox
+  readonly #alarm = new Alarm(() => this.schedule())
+  readonly #renewal = new Alarm(() => this.#renew(), false)
+  readonly #seen = new Set<Resource>()
+  readonly #changed = new Set<SharedCharge>()
+  /** Holders whose places end, or are to last: with the lease in ms. */
+  readonly #leases = new Map<string, { readonly places: readonly Places[]; leaseMs: number }>()
+  readonly #held = new Map<string, readonly Places[]>()
+  #number = 0
+  #isScheduled = false
+  #inFlight = false
+  #again = false
+  #listens = false
+  #restsUntil = 0
+  /** When the alarm rings. */
+  #comesAt = Number.POSITIVE_INFINITY
+
+  constructor(line: SharedLine, root: string) {
+    this.#line = line
+    this.#root = root
+    const base = keyRoot('politeFetch', 'line', 'outgoing')
+    this.#mailbox = new Mailbox(line.client, 'spillway', {
+      hear: text => this.#comeIn(Number(text) || 0),
+      live: () => this.#comeIn(0),
+    })
+    const own = `${base}:${keySegment(root)}`
+    this.#keys = [own, `${own}:asks`, `${own}:sent:${this.#mailbox.address}`]
+  }
+
+  holderOf(order: number): string {
+    return `${this.#mailbox.address}.${order}`
+  }
+
+  change(charge: SharedCharge): void {
+    this.#changed.add(charge)
+    this.schedule()
+  }
+
+  hold(holder: string, places: readonly Places[]): void {
+    this.#held.set(holder, places)
+    if (this.#held.size === 1) this.#renewal.set(performance.now() + LEASE_MS / 3)
+  }
+
+  leave(holder: string, places: readonly Places[]): void {
+    this.#held.delete(holder)
+    this.#leases.set(holder, { places, leaseMs: 0 })
+    this.schedule()
+  }
+
+  /** Calls may have begun or ended to wait. */
+  look(): void {
+    if (this.#listens || this.#line.hasWaiters(this.#root)) this.schedule()
+  }
+
+  /** Asks at the end of this turn of the event loop. */
+  schedule(): void {
+    if (this.#inFlight) this.#again = true
+    else if (performance.now() < this.#restsUntil) this.#comeIn(this.#restsUntil - performance.now())
+    else if (!this.#isScheduled) {
+      this.#isScheduled = true
+      setImmediate(() => {
+        this.#isScheduled = false
+        this.#ask()
+      })
+    }
+  }
+
+  #comeIn(ms: number): void {
+    if (ms <= 0) {
+      this.schedule()
+      return
+    }
+    const at = performance.now() + ms
+    if (at >= this.#comesAt) return
+    this.#comesAt = at
+    this.#alarm.set(at)
+  }
+
+  #renew(): void {
+    for (const [holder, places] of this.#held) this.#leases.set(holder, { places, leaseMs: LEASE_MS })
+    if (this.#held.size === 0) return
+    this.#renewal.set(performance.now() + LEASE_MS / 3)
+    this.schedule()
+  }
+
+  async #ask(): Promise<void> {
+    if (this.#inFlight) return
+    const { guarded, port } = this.#line
+    this.#alarm.clear()
+    this.#comesAt = Number.POSITIVE_INFINITY
+    const kinds = this.#kinds()
+    const isIdle = kinds.length === 0 && this.#changed.size === 0 && this.#leases.size === 0
+    if (isIdle && !this.#listens) return
+    if (!guarded.mayAsk()) {
+      this.#rest()
+      return
+    }
+    this.#inFlight = true
+    this.#again = false
+    const { keys, words, sent } = this.#next(kinds)
+    const call = TimelyScripts.of(port).run({
+      script: budgetAsk,
+      does: 'ask for the calls to a partner',
+      keys,
+      args: until => [...words, until],
+      endsAt: sent.at + guarded.deadline.ms,
+      server: port.serverOf(port.slotOf(keys[0])),
+      byServerClock: true,
+    })
+    try {
+      const reply = await guarded.hold(call)
+      this.#inFlight = false
+      this.#read(String(reply), sent)
+    } catch {
+      this.#inFlight = false
+      // What was given back or answered may be known or not.
+      for (const charge of sent.answered) charge.end = undefined
+      this.#rest()
+    }
+  }
+
+  /** The calls that wait for budgets and places, and not for the end of a pause. */
+  #kinds(): Waiter[][] {
+    return this.#line.kindsOf(this.#root).filter(([first]) => {
+      const pauseMs = first.call.pauseMs()
+      if (pauseMs > 0) this.#comeIn(Math.min(pauseMs, LOOK_EVERY_MS))
+      return pauseMs === 0
+    })
+  }
+
+  /** Redis does not answer: calls leave by what this process knows, until it does. */
+  #rest(): void {
+    this.#restsUntil = performance.now() + REST_MS
+    this.#line.goAlone()
+    if (this.#line.kindsOf(this.#root).length > 0 || this.#held.size > 0) this.#comeIn(REST_MS)
+    this.#listen(false)
+  }
+
+  #next(kinds: readonly (readonly Waiter[])[]): { keys: string[]; words: string[]; sent: Sent } {
+    const at = performance.now()
+    const resources = new Set<Resource>()
+    for (const [first] of kinds) for (const one of resourcesOf(first.call)) resources.add(one)
+    const changes = [...this.#changed].slice(0, MOST_CHANGES)
+    for (const charge of changes) {
+      this.#changed.delete(charge)
+      resources.add(charge.account)
+    }
+    for (const { places } of this.#leases.values()) for (const one of places) resources.add(one)
+    for (const one of this.#seen) if (resources.size < MOST_NAMED) resources.add(one)
+    const list = [...resources]
+    for (const one of list) this.#seen.add(one)
+    const numberOf = new Map(list.map((one, index) => [one, index + 1]))
+
+    const waiters = new Map<number, Waiter>()
+    const questions: Waiter[] = []
+    let calls = ''
+    let questionText = ''
+    let hasMore = this.#changed.size > 0
+    for (const kind of kinds) {
+      const window = kind.slice(0, WINDOW)
+      if (kind.length > WINDOW) hasMore = true
+      calls += `${resourcesOf(kind[0].call)
+        .map(one => numberOf.get(one))
+        .join(' ')}\t`
+      // Calls of a higher priority take the turns of those that they pass, so that no process gains by priorities.
+      const turns = window.map(({ call }) => call.cameAt).sort((a, b) => a - b)
+      for (const [index, waiter] of window.entries()) {
+        waiters.set(waiter.call.order, waiter)
+        const { charges, places } = waiter.call
+        const units = [...charges.map(charge => charge.units), ...places.map(() => 1)]
+        calls += `${Math.floor(at - turns[index])} ${waiter.call.order} ${waiter.timeoutMs > 0 ? '+' : '-'} ${units.join(' ')};`
+      }
+      calls += '\n'
+      for (const waiter of kind) {
+        if (waiter.isJudged) continue
+        if (questions.length === MOST_QUESTIONS) {
+          hasMore = true
+          break
+        }
+        questions.push(waiter)
+        for (const { account, units } of waiter.call.charges) {
+          questionText += `${numberOf.get(account)} ${units} ${this.#line.aheadOf(waiter, account, units)},`
+        }
+        questionText += ';'
+      }
+    }
+
+    let changeText = ''
+    const answered: SharedCharge[] = []
+    for (const charge of changes) {
+      const number = numberOf.get(charge.account)
+      const { end, back, more, units } = charge
+      if (back > 0 && end !== undefined) changeText += `b ${number} ${end} ${back};`
+      if (charge.answered && end !== undefined && units > 0) changeText += `a ${number} ${end} ${units};`
+      if (more > 0) changeText += `c ${number} 0 ${more};`
+      if (charge.answered) answered.push(charge)
+      charge.back = charge.more = 0
+      charge.answered = false
+    }
+    for (const [holder, { places, leaseMs }] of this.#leases) {
+      for (const one of places) changeText += `p ${numberOf.get(one)} ${holder} ${leaseMs};`
+    }
+    this.#leases.clear()
+
+    const given = list.map(one =>
+      one instanceof Account ? `${one.budget.rate} ${one.budget.intervalMs},` : `${one.permits} 0,`,
+    )
+    const totals = list.map(one => (one instanceof Account ? one.waiting(0) : 0))
+    const words = [
+      '',
+      this.#mailbox.address,
+      String(++this.#number),
+      this.#mailbox.channel,
+      given.join(''),
+      changeText,
+      calls,
+      totals.join(' '),
+      questionText,
+      String(LEASE_MS),
+    ]
+    const keys = [...this.#keys, ...list.flatMap(keysOf)]
+    return { keys, words, sent: { at, resources: list, waiters, questions, answered, hasMore } }
+  }
+
+  #read(reply: string, { at, resources, waiters, questions, answered, hasMore }: Sent): void {
+    const [head, granted = '', waits = '', used = ''] = reply.split(',')
+    const [code, serverNow, nextMs] = head.split(' ').map(Number)
+    if (code !== 1) {
+      this.schedule()
+      return
+    }
+    const now = performance.now()
+    for (const charge of answered) {
+      if (charge.end !== undefined) charge.end = Math.min(charge.end, charge.account.endAfter(serverNow))
+    }
+    const usedUnits = numbersOf(used)
+    for (const [index, one] of resources.entries()) if (one instanceof Account) one.heard(usedUnits[index], now)
+    const left = numbersOf(granted)
+    for (const order of left) this.#letLeave(waiters.get(order) as Waiter, serverNow, now - at)
+    const told = numbersOf(waits)
+    for (const [index, waiter] of questions.entries()) {
+      const cause = resources[told[2 * index + 1] - 1]
+      const account = cause instanceof Account ? cause : undefined
+      if (!waiter.wait.ended) this.#line.judgeShared(waiter, { account, waitMs: told[2 * index] })
+    }
+    const stillWait = this.#kinds().length > 0
+    this.#listen(stillWait)
+    if (this.#again || (hasMore && (left.length > 0 || questions.length > 0 || this.#changed.size > 0))) this.schedule()
+    else if (stillWait) this.#comeIn(Math.max(1, at + nextMs - now))
+  }
+
+  #letLeave(waiter: Waiter, serverNow: number, ageMs: number): void {
+    const departure = () =>
+      new SharedDeparture(waiter.call, performance.now(), () => this.#line.look(), this, serverNow)
+    const shortest = Math.min(...waiter.call.charges.map(({ account }) => account.budget.intervalMs), 2500)
+    const isLate = ageMs > Math.max(50, shortest / 10) && !waiter.wasLate
+    if (isLate && !waiter.wait.ended) {
+      // The partner would get the call later than it is counted: the call waits again, in its place.
+      waiter.wasLate = true
+      departure().unused()
+    } else if (!this.#line.leaves(waiter, departure)) departure().unused()
+  }
+
+  #listen(listens: boolean): void {
+    if (listens === this.#listens) return
+    this.#listens = listens
+    if (listens) this.#mailbox.hold()
+    else this.#mailbox.release()
+  }
+}
+
+/**
+ * The calls of this process that wait, in one line with those of all processes that share a Redis: first come, first served. While Redis does not answer, calls leave by what this process has
+ * counted, which includes all that it took over Redis.
+ */
+export class SharedLine extends CallLine {
+  readonly port: ClientPort
+  readonly #askers = new Map<string, Asker>()
+
+  constructor(
+    readonly client: RedisClient,
+    readonly guarded: Guarded,
+  ) {
+    super()
+    this.port = portOf(client, 'politeFetch')
+  }
+
+  override look(): void {
+    for (const { first } of this.kinds.values()) if (first !== undefined) this.#askerOf(first.call.root)
+    for (const asker of this.#askers.values()) asker.look()
+    if (this.guarded.failing) super.look()
+  }
+
+  /** Redis has failed. */
+  goAlone(): void {
+    this.look()
+    const now = performance.now()
+    for (const kind of [...this.kinds.values()]) {
+      for (const waiter of [...kind]) if (!waiter.isJudged) this.judge(waiter, this.longestWait(waiter, now))
+    }
+  }
+
+  hasWaiters(root: string): boolean {
+    for (const { first } of this.kinds.values()) if (first?.call.root === root) return true
+    return false
+  }
+
+  /** The calls that wait and whose widest partner is this one: for each kind in the order in which they leave. */
+  kindsOf(root: string): Waiter[][] {
+    const kinds: Waiter[][] = []
+    for (const kind of this.kinds.values()) {
+      if (kind.first?.call.root === root) kinds.push([...kind].filter(({ wait }) => !wait.ended))
+    }
+    return kinds.filter(({ length }) => length > 0)
+  }
+
+  /** How many units of this process go before the call. */
+  aheadOf({ urgency }: Waiter, account: Account, units: number): number {
+    return Math.max(0, account.waiting(urgency) - units)
+  }
+
+  judgeShared(waiter: Waiter, longest: LongestWait): void {
+    super.judge(waiter, longest)
+  }
+
+  leaves(waiter: Waiter, departure: () => Departure): boolean {
+    return this.depart(waiter, departure)
+  }
+
+  /** Redis tells how long the call would wait. */
+  protected override judge(waiter: Waiter, longest: LongestWait): void {
+    if (this.guarded.failing) super.judge(waiter, longest)
+  }
+
+  protected override departureOf(call: Call, now: number): Departure {
+    return new SharedDeparture(call, now, () => this.look(), this.#askerOf(call.root), undefined)
+  }
+
+  #askerOf(root: string): Asker {
+    let asker = this.#askers.get(root)
+    if (asker === undefined) {
+      asker = new Asker(this, root)
+      this.#askers.set(root, asker)
+    }
+    return asker
+  }
+}
+
+function resourcesOf({ charges, places }: Call): Resource[] {
+  return [...charges.map(({ account }) => account), ...places]
+}
+
+function keysOf(one: Resource): string[] {
+  if (one instanceof Account) {
+    const key = `${keyRoot('politeFetch', 'budget', 'outgoing')}:${keySegment(one.partner)}:${keySegment(one.budget.id)}`
+    return [key, `${key}:units`]
+  }
+  const key = `${keyRoot('politeFetch', 'places', 'outgoing')}:${keySegment(one.partner)}`
+  return [key, key]
+}
+
+function numbersOf(list: string): number[] {
+  return list === '' ? [] : list.split(' ').map(Number)
+}

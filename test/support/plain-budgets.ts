@@ -1,0 +1,130 @@
+import { grainMs, longestAnswerMs } from '../../src/outgoing/account.js'
+
+export interface PlainBudget {
+  readonly rate: number
+  readonly intervalMs: number
+}
+
+export interface PlainCall {
+  readonly id: number
+  /** The budgets that it takes from, by index, with its units. */
+  readonly costs: ReadonlyMap<number, number>
+  readonly priority: number
+  /** Whether it takes a place of the one partner that has some. */
+  readonly hasPlace: boolean
+}
+
+interface Entry {
+  readonly id: number
+  readonly budget: number
+  end: number
+  units: number
+}
+
+/** What a line of calls promises, in the plainest way: every unit in one list, all waiters in another, both searched whenever somebody asks. */
+export class PlainBudgets {
+  readonly waiting: PlainCall[] = []
+  readonly granted: number[] = []
+  readonly inside = new Set<number>()
+  #entries: Entry[] = []
+
+  constructor(
+    readonly budgets: readonly PlainBudget[],
+    readonly places: number,
+    readonly now: () => number,
+  ) {}
+
+  join(call: PlainCall): void {
+    this.waiting.push(call)
+    this.pass()
+  }
+
+  leave(id: number): void {
+    this.waiting.splice(
+      this.waiting.findIndex(call => call.id === id),
+      1,
+    )
+    this.pass()
+  }
+
+  answer(id: number): void {
+    for (const entry of this.#entries) {
+      if (entry.id === id) entry.end = Math.min(entry.end, this.#rounded(entry.budget, this.now()))
+    }
+    this.inside.delete(id)
+    this.pass()
+  }
+
+  drop(id: number): void {
+    this.#entries = this.#entries.filter(entry => entry.id !== id)
+    this.inside.delete(id)
+    this.pass()
+  }
+
+  settle(id: number, budget: number, estimated: number, units: number): void {
+    const entry = this.#entries.find(one => one.id === id && one.budget === budget)
+    if (units > estimated)
+      this.#entries.push({ id: -1, budget, end: this.#rounded(budget, this.now()), units: units - estimated })
+    else if (entry !== undefined) entry.units -= estimated - units
+    this.pass()
+  }
+
+  used(budget: number): number {
+    let sum = 0
+    for (const entry of this.#entries) if (entry.budget === budget && entry.end > this.now()) sum += entry.units
+    return sum
+  }
+
+  pass(): void {
+    const now = this.now()
+    this.#entries = this.#entries.filter(({ end }) => end > now)
+    const blocked = new Set<string>()
+    const awaited = new Set<number | 'places'>()
+    const inOrder = [...this.waiting].sort((a, b) => b.priority - a.priority || a.id - b.id)
+    for (const call of inOrder) {
+      const kind = `${[...call.costs.keys()]} ${call.hasPlace}`
+      if (blocked.has(kind)) continue
+      const lacking: (number | 'places')[] = [...call.costs]
+        .filter(([budget, units]) => units > 0 && this.used(budget) + units > this.budgets[budget].rate)
+        .map(([budget]) => budget)
+      if (call.hasPlace && this.inside.size >= this.places) lacking.push('places')
+      const wanted = [...call.costs].filter(([, units]) => units > 0).map(([budget]) => budget)
+      const mayPass = !wanted.some(one => awaited.has(one)) && !(call.hasPlace && awaited.has('places'))
+      if (lacking.length === 0 && mayPass) {
+        this.waiting.splice(this.waiting.indexOf(call), 1)
+        this.granted.push(call.id)
+        for (const [budget, units] of call.costs) {
+          const end = this.#rounded(budget, now + longestAnswerMs(this.budgets[budget].intervalMs))
+          this.#entries.push({ id: call.id, budget, end, units })
+        }
+        if (call.hasPlace) this.inside.add(call.id)
+        continue
+      }
+      blocked.add(kind)
+      for (const one of lacking) awaited.add(one)
+    }
+  }
+
+  /** How long a call that came now, and took from one budget only, would wait. */
+  waitMs(budget: number, units: number): number {
+    const { rate, intervalMs } = this.budgets[budget]
+    const ends: number[] = []
+    for (const entry of this.#entries) {
+      if (entry.budget === budget) for (let unit = 0; unit < entry.units; unit++) ends.push(entry.end)
+    }
+    ends.sort((a, b) => a - b)
+    const ahead = this.waiting.reduce((sum, { costs }) => sum + (costs.get(budget) ?? 0), 0)
+    // Whoever goes first takes what ends first, and keeps it for an interval.
+    for (let taken = 1; taken <= ahead + units; taken++) {
+      const before = ends.length - rate
+      ends.push((before < 0 ? this.now() : Math.max(this.now(), ends[before])) + intervalMs)
+    }
+    const last = ends.length - 1
+    return Math.max(0, ends[last] - intervalMs - this.now())
+  }
+
+  #rounded(budget: number, at: number): number {
+    const { intervalMs } = this.budgets[budget]
+    return Math.ceil((at + intervalMs) / grainMs(intervalMs)) * grainMs(intervalMs)
+  }
+}
