@@ -79,11 +79,18 @@ export class LeaseBook implements PolicyLeases {
   /** As `Account.charge`. */
   charge(key: string, units: number): () => void {
     const account = this.accountOf(key) ?? new Account(this.terms.ttlMs)
+    // A client that never settles its calls must not fill the memory.
+    if (this.#charging.size >= MOST_KEYS) {
+      for (const oldest of this.#charging.keys()) {
+        this.#charging.delete(oldest)
+        break
+      }
+    }
     this.#charging.set(key, account)
     const answered = account.charge(units)
     return () => {
       answered()
-      if (!account.isCharging) this.#charging.delete(key)
+      if (!account.isCharging && this.#charging.get(key) === account) this.#charging.delete(key)
     }
   }
 

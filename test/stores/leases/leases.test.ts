@@ -296,6 +296,27 @@ test('a purchase in flight while its key is reset serves the requests that wait 
   await book.close()
 })
 
+test('charges that a client never answers take a bounded place', async () => {
+  const terms = leaseTerms(parsePolicy('1000/1s'), { ttlMs: undefined, strict: true, store: 'RedisStore' })!
+  const seller = new SimulatedSeller(new SimulatedServer(terms), () => START)
+  const book = new LeaseBook({
+    terms,
+    seller,
+    now: () => START,
+    defer: () => {},
+    decide: () => {},
+    busy: new Set(),
+  })
+  const first = book.charge('key 0', 1)
+  for (let i = 1; i <= 10_000; i++) book.charge(`key ${i}`, 1)
+  expect(book.accountOf('key 0')).toBeUndefined()
+  expect(book.accountOf('key 10000')).toBeDefined()
+  // Its answer comes after all, beside a newer charge of the same key.
+  book.charge('key 0', 1)
+  first()
+  expect(book.accountOf('key 0')?.isCharging).toBe(true)
+})
+
 test('several limits are leased together or not at all', async () => {
   const together = await warm('1000/1s; 5000/1m name=long token-bucket')
   const all = await decisions(together.limiter, 20)

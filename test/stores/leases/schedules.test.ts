@@ -2,12 +2,14 @@ import { expect, test } from '@jest/globals'
 import type { Verdict } from '../../../src/core/decision.js'
 import { type Limit, parsePolicy } from '../../../src/core/limit.js'
 import { LeaseBook } from '../../../src/stores/leases/leases.js'
+import type { LeaseSeller } from '../../../src/stores/leases/seller.js'
 import { type LeaseTerms, leaseTerms } from '../../../src/stores/leases/terms.js'
 import type { Asker } from '../../../src/stores/store.js'
 import { ofCases } from '../../support/cases.js'
 import { type Breach, Spending } from '../../support/leases/spending.js'
 import { type Random, randomFrom } from '../../support/random.js'
-import { SimulatedSeller, SimulatedServer } from './simulated-seller.js'
+import { type Message, SimulatedSeller, SimulatedServer } from './simulated-seller.js'
+import { SimulatedTable } from './simulated-table.js'
 
 const SCHEDULES = Number(process.env.SPILLWAY_LEASE_SCHEDULES ?? ofCases(10_000))
 /** The number of the first one: a long run may be split. */
@@ -29,8 +31,9 @@ const POLICIES = [
 class Schedule {
   readonly spending = new Spending()
   readonly terms: LeaseTerms
-  readonly server: SimulatedServer
-  readonly seller: SimulatedSeller
+  readonly server: Pick<SimulatedServer, 'starts' | 'spend'>
+  readonly seller: LeaseSeller
+  readonly messages: Message[]
   now = 1_000_000
   granted = 0
   #books: { book: LeaseBook; offset: number }[]
@@ -40,12 +43,24 @@ class Schedule {
   constructor(
     readonly random: Random,
     readonly limits: readonly Limit[],
+    kind: 'scripts' | 'sql',
   ) {
     const terms = leaseTerms(limits, { ttlMs: undefined, strict: true, store: 'RedisStore' })
     if (terms === undefined) throw new Error('these limits are not leased')
     this.terms = terms
-    this.server = new SimulatedServer(terms)
-    this.seller = new SimulatedSeller(this.server, () => Math.floor(this.now))
+    const now = () => Math.floor(this.now)
+    if (kind === 'sql') {
+      const table = new SimulatedTable(terms, now)
+      this.server = table
+      this.seller = table.seller
+      this.messages = table.messages
+    } else {
+      const server = new SimulatedServer(terms)
+      const seller = new SimulatedSeller(server, now)
+      this.server = server
+      this.seller = seller
+      this.messages = seller.messages
+    }
     const processes = 2 + random.integer(0, MOST_PROCESSES - 2)
     this.#books = Array.from({ length: processes }, () => this.#process())
   }
@@ -108,7 +123,7 @@ class Schedule {
   }
 
   #deliver(): void {
-    const { messages } = this.seller
+    const { messages } = this
     if (messages.length === 0) return
     const place = this.random.integer(0, messages.length - 1)
     const message = messages[place]
@@ -163,17 +178,21 @@ class Schedule {
   }
 }
 
-test('under every schedule of delays, losses, repeats, crashes and pauses, up to 32 processes never exceed a limit', async () => {
-  let granted = 0
-  for (let i = FIRST; i < FIRST + SCHEDULES; i++) {
-    const random = randomFrom(String(i))
-    const policy = POLICIES[i % POLICIES.length]
-    const schedule = new Schedule(random, parsePolicy(policy))
-    await schedule.run(random.integer(20, 80))
-    schedule.end()
-    const { excess, at } = schedule.breach()
-    if (excess > 0) throw new Error(`schedule ${i}, ${policy}: ${excess} too many at ${at}`)
-    granted += schedule.granted
-  }
-  expect(granted).toBeGreaterThan(SCHEDULES)
-}, 3_600_000)
+test.each(['scripts', 'sql'] as const)(
+  'over %s: under every schedule of delays, losses, repeats, crashes and pauses, up to 32 processes never exceed a limit',
+  async kind => {
+    let granted = 0
+    for (let i = FIRST; i < FIRST + SCHEDULES; i++) {
+      const random = randomFrom(String(i))
+      const policy = POLICIES[i % POLICIES.length]
+      const schedule = new Schedule(random, parsePolicy(policy), kind)
+      await schedule.run(random.integer(20, 80))
+      schedule.end()
+      const { excess, at } = schedule.breach()
+      if (excess > 0) throw new Error(`schedule ${i}, ${policy}: ${excess} too many at ${at}`)
+      granted += schedule.granted
+    }
+    expect(granted).toBeGreaterThan(SCHEDULES)
+  },
+  3_600_000,
+)
