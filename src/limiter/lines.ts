@@ -1,16 +1,17 @@
 import type { Decision } from '../core/decision.js'
 import { StoreError } from '../core/errors.js'
 import type { StoreLines } from '../stores/lines.js'
+import { MemoryLines } from '../stores/memory/memory-lines.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
 import { offersOf } from '../stores/offers.js'
 import type { Charge, Store } from '../stores/store.js'
 import type { Outage } from '../waiting/line-user.js'
 import type { Patience } from '../waiting/wait.js'
+import { AskAgainLines } from './ask-again-lines.js'
 import type { Decider } from './decider.js'
 import type { StoreFailure } from './fallback.js'
 import type { GuardedStore } from './guarded-store.js'
 import type { LimiterKey } from './key.js'
-import { AskAgainLines, MemoryLines } from './process-lines.js'
 
 /** The waiting lines of a limiter over a store; undefined if the store has none. */
 function storeLinesOf(store: Store, guarded: GuardedStore): StoreLines | undefined {
