@@ -1,0 +1,245 @@
+import { describe, expect, test } from '@jest/globals'
+import { check, textOf } from './checker.js'
+import type { Changed, Decided, Held, History, Limit, Message, Operation, Subject } from './history.js'
+import { honest, SUBJECTS, withFaults } from './honest.js'
+
+type Facts = Partial<Omit<Decided, 'op'> & Omit<Changed, 'op'> & Omit<Held, 'op'> & Omit<Message, 'op'>> & {
+  readonly op?: Operation['op']
+  readonly limits?: readonly Limit[]
+}
+
+let last = 1_000_000
+/** An operation beside those of a history. */
+const operation = (subject: string, askedAt: number, facts: Facts): Operation => {
+  const common = { id: ++last, process: 'p1', subject, key: 'planted', askedAt, answeredAt: askedAt + 2 }
+  const cost = facts.op === undefined ? { op: 'consume', cost: 1, allowed: true, source: 'store' } : {}
+  return { ...common, ...cost, ...facts } as Operation
+}
+const adding =
+  (...planted: Operation[]) =>
+  (history: History): History => ({ ...history, operations: [...history.operations, ...planted] })
+const grants = (subject: string, count: number, everyMs: number, facts: Facts = {}): Operation[] =>
+  Array.from({ length: count }, (_, i) => operation(subject, 100 + i * everyMs, facts))
+const refusal = { allowed: false, retryAfterMs: 500 }
+const request = { op: 'request', cost: 1, source: 'store' } as const
+const turn = { op: 'acquire', cost: 1, allowed: true, source: 'store', timeoutMs: 60_000 } as const
+const hold = { op: 'hold', permits: 1, granted: true, timeoutMs: 60_000 } as const
+
+/** Each violation by itself: [the rule that must name it, what is planted]. */
+const PLANTED: ReadonlyArray<[rule: string, kind: string, plant: (history: History) => History]> = [
+  ['over the limit', 'eleven in a sliding window', adding(...grants('sliding', 11, 20))],
+  ['over the limit', 'eleven over the boundary of two seconds', adding(...grants('sliding', 11, 90))],
+  ['over the limit', 'one request of all units and one', adding(...grants('sliding', 2, 10, { cost: 6 }))],
+  ['over the limit', 'out of leases', adding(...grants('sliding', 11, 20, { source: 'lease' }))],
+  [
+    'over the limit',
+    'by several processes',
+    adding(...grants('sliding', 11, 20).map((one, i) => ({ ...one, process: `p${i % 3}` }))),
+  ],
+  ['over the limit', 'eleven in a fixed window', adding(...grants('fixed', 11, 20))],
+  ['over the limit', 'three windows in the time of one', adding(...grants('fixed', 21, 40))],
+  ['over the limit', 'more than two windows of a counter', adding(...grants('counter', 21, 30))],
+  ['over the limit', 'more than the burst of a bucket', adding(...grants('bucket', 23, 5))],
+  ['over the limit', 'more than the rate of a bucket', adding(...grants('bucket', 36, 40))],
+  ['over the limit', 'more than fits a leaky bucket', adding(...grants('leaky', 8, 5))],
+  ['over the limit', 'the second of two limits', adding(...grants('both', 21, 150))],
+  [
+    'over the limit',
+    'a shared rate',
+    adding(...grants('rate', 11, 20, { op: 'acquire', cost: 1, allowed: true, source: 'store', timeoutMs: 9e4 })),
+  ],
+  [
+    'over the limit',
+    'after a settlement to more',
+    adding(...grants('sliding', 11, 20), operation('sliding', 400, { op: 'settle', of: 1, units: 1 })),
+  ],
+  [
+    'over the limit',
+    'after limits that became smaller',
+    history => {
+      const five = [{ algorithm: 'sliding-window', quota: 5, windowMs: 1000, burst: 5 }] as const
+      return adding(
+        operation('sliding', 24_000, { op: 'limits', key: '', limits: five }),
+        ...grants('sliding', 8, 20).map(one => later(one, 26_000)),
+      )(history)
+    },
+  ],
+  [
+    'over the limit',
+    'although a server that lost its keys allows ten more',
+    history => withFaults(adding(...grants('sliding', 21, 20))(history), { what: 'lost', from: 150, until: 160 }),
+  ],
+  ['refused in vain', 'a key that nobody has used', adding(operation('sliding', 100, refusal))],
+  [
+    'refused in vain',
+    'what was refused before was spent',
+    adding(...grants('sliding', 9, 5), operation('sliding', 150, refusal)),
+  ],
+  [
+    'refused in vain',
+    'a bucket that is half full',
+    adding(...grants('bucket', 10, 5), operation('bucket', 150, refusal)),
+  ],
+  ['refused in vain', 'one of two limits', adding(...grants('both', 4, 5), operation('both', 150, refusal))],
+  [
+    'granted sooner than said',
+    'half of the time later',
+    adding(
+      ...grants('sliding', 10, 1),
+      operation('sliding', 200, { ...refusal, retryAfterMs: 5000 }),
+      operation('sliding', 2000, {}),
+    ),
+  ],
+  [
+    'remaining too high',
+    'all of them, after five',
+    adding(...grants('sliding', 5, 5), operation('sliding', 200, { remaining: 9 })),
+  ],
+  [
+    'granted while blocked',
+    'five seconds after a block of a minute',
+    adding(operation('sliding', 100, { op: 'block', blockMs: 60_000 }), operation('sliding', 5000, {})),
+  ],
+  [
+    'a refused request was handled',
+    'status 429',
+    adding(
+      ...grants('sliding', 10, 1),
+      operation('sliding', 200, { ...request, ...refusal, status: 429, retryAfter: '1', handled: true }),
+    ),
+  ],
+  [
+    'no Retry-After',
+    'status 429',
+    adding(
+      ...grants('sliding', 10, 1),
+      operation('sliding', 200, { ...request, ...refusal, status: 429, handled: false }),
+    ),
+  ],
+  [
+    'an answer without a handler',
+    'status 200',
+    adding(operation('sliding', 200, { ...request, allowed: true, status: 200, handled: false })),
+  ],
+  ['the store does not decide', 'without a fault', adding(operation('sliding', 9000, { source: 'fallback' }))],
+  [
+    'the store does not decide',
+    'six seconds after a fault',
+    history =>
+      withFaults(adding(operation('sliding', 9000, { source: 'open' }))(history), {
+        what: 'hang',
+        from: 1000,
+        until: 3000,
+      }),
+  ],
+  [
+    'over the local share',
+    'a process alone',
+    history =>
+      withFaults(adding(...grants('sliding', 6, 10, { source: 'fallback' }))(history), {
+        what: 'hang',
+        from: 0,
+        until: 3000,
+      }),
+  ],
+  ['answered too late', 'a decision', adding({ ...operation('sliding', 100, {}), answeredAt: 500 })],
+  [
+    'answered too late',
+    'acquire',
+    adding({ ...operation('rate', 100, { ...turn, timeoutMs: 1000 }), answeredAt: 1500 }),
+  ],
+  ['never answered', 'a decision', adding({ ...operation('sliding', 100, {}), answeredAt: undefined })],
+  [
+    'overtaken',
+    'a later turn',
+    adding(
+      { ...operation('rate', 100, turn), answeredAt: 9000 },
+      { ...operation('rate', 3000, turn), answeredAt: 4000 },
+    ),
+  ],
+  [
+    'overtaken',
+    'a waiter that is never served',
+    adding(
+      { ...operation('permits', 100, hold), answeredAt: undefined },
+      operation('permits', 3000, { ...hold, token: 9001 }),
+    ),
+  ],
+  [
+    'over the permits',
+    'four at once',
+    adding(...Array.from({ length: 4 }, (_, i) => operation('permits', 100 + i, { ...hold, token: 9001 + i }))),
+  ],
+  [
+    'a token twice',
+    'to two holders',
+    adding(operation('permits', 100, { ...hold, token: 9001 }), operation('permits', 200, { ...hold, token: 9001 })),
+  ],
+  [
+    'a token that is lower',
+    'of a later holder',
+    adding(operation('permits', 100, { ...hold, token: 9002 }), operation('permits', 200, { ...hold, token: 9001 })),
+  ],
+  ['a lost message', 'never delivered', adding(operation('queue', 100, { op: 'send' }))],
+  ['a message that nobody sent', 'delivered', adding(operation('queue', 100, { op: 'handle', attempt: 1 }))],
+  [
+    'a message too early',
+    'half of its delay',
+    adding(
+      operation('queue', 100, { op: 'send', delayMs: 1000 }),
+      operation('queue', 600, { op: 'handle', attempt: 1 }),
+    ),
+  ],
+  [
+    'delivered after its acknowledgement',
+    'again',
+    adding(
+      operation('queue', 100, { op: 'send' }),
+      operation('queue', 200, { op: 'handle', attempt: 1 }),
+      operation('queue', 210, { op: 'acknowledge' }),
+      operation('queue', 400, { op: 'handle', attempt: 2 }),
+    ),
+  ],
+  [
+    'two handlers at once',
+    'of one delivery',
+    adding(
+      operation('queue', 100, { op: 'send' }),
+      { ...operation('queue', 200, { op: 'handle', attempt: 1 }), answeredAt: 600 },
+      operation('queue', 400, { op: 'handle', attempt: 2 }),
+    ),
+  ],
+  [
+    'attempts not counted',
+    'the first twice',
+    adding(
+      operation('queue', 100, { op: 'send' }),
+      ...grants('queue', 2, 100, { op: 'handle', attempt: 1 }).map(one => later(one, 5000)),
+    ),
+  ],
+  ['a key is left', 'without a lifetime', history => ({ ...history, leftKeys: ['spillway:{1}:k'] })],
+]
+
+function later(one: Operation, ms: number): Operation {
+  return { ...one, askedAt: one.askedAt + ms, answeredAt: (one.answeredAt ?? one.askedAt) + ms }
+}
+
+describe('the checker', () => {
+  test('finds nothing in histories of servers that keep every promise', () => {
+    for (let seed = 0; seed < 10; seed++) {
+      expect([seed, check(honest(`honest ${seed}`)).map(textOf)]).toEqual([seed, []])
+    }
+  })
+
+  test.each(PLANTED)('finds %s: %s', (rule, _, plant) => {
+    const found = check(plant(honest('planted')))
+    expect([...new Set(found.map(violation => violation.rule))]).toEqual([rule])
+    expect(textOf(found[0])).toContain(rule)
+  })
+
+  test('has at least 25 kinds of violations planted, one for each of its rules', () => {
+    expect(PLANTED.length).toBeGreaterThanOrEqual(25)
+    const subjects: readonly Subject[] = SUBJECTS
+    expect(new Set(subjects.map(({ kind }) => kind)).size).toBe(4)
+  })
+})

@@ -1,0 +1,141 @@
+// What a run leaves: every operation with when it was asked for and answered, and every fault. Times are ms of a clock that all processes of the machine share.
+
+/** A limit as it is promised; the checker knows of no class of ours. */
+export interface Limit {
+  readonly algorithm: 'fixed-window' | 'sliding-window' | 'sliding-counter' | 'token-bucket' | 'leaky-bucket'
+  readonly quota: number
+  readonly windowMs: number
+  /** Of a bucket; else the quota. */
+  readonly burst: number
+}
+
+/** What an object promises; operations name it. */
+export interface Subject {
+  readonly name: string
+  readonly kind: 'limiter' | 'rate' | 'semaphore' | 'queue'
+  /** Of a limiter or a rate: all hold at once. */
+  readonly limits?: readonly Limit[]
+  readonly leased?: boolean
+  readonly permits?: number
+  readonly deadlineMs: number
+  /** Of the quota, what each process may grant alone in one fault. */
+  readonly localShare?: number
+  /** How long a permit or a delivery is held by a process that says nothing. */
+  readonly holdMs?: number
+}
+
+interface Asked {
+  readonly id: number
+  readonly process: string
+  readonly subject: string
+  readonly key: string
+  readonly askedAt: number
+  /** Absent: the process has died, or the run has ended, before. */
+  readonly answeredAt?: number
+  /** The outcome is not known: it may have happened. */
+  readonly error?: string
+}
+
+/** `consume`, `acquire`, or a request over HTTP. */
+export interface Decided extends Asked {
+  readonly op: 'consume' | 'acquire' | 'request'
+  readonly cost: number
+  readonly allowed?: boolean
+  /** Decided by the store, out of a lease of this process, remembered by it, or by the failure policy. */
+  readonly source?: 'store' | 'lease' | 'memory' | 'fallback' | 'open' | 'closed'
+  readonly remaining?: number
+  readonly retryAfterMs?: number
+  /** Of `acquire`. */
+  readonly timeoutMs?: number
+  /** Of a request: its status, its Retry-After, and whether its handler ran. */
+  readonly status?: number
+  readonly retryAfter?: string
+  readonly handled?: boolean
+}
+
+/** A change of what a key has spent. `of` and `units`: a settlement of that decision to so many units; a refund of `units`. */
+export interface Changed extends Asked {
+  readonly op: 'settle' | 'refund' | 'charge' | 'block' | 'unblock' | 'reset'
+  readonly of?: number
+  readonly units?: number
+  readonly blockMs?: number
+}
+
+/** New limits of a subject, in force in all processes a second after the answer. */
+export interface Replaced extends Asked {
+  readonly op: 'limits'
+  readonly limits: readonly Limit[]
+}
+
+/** A permit of a semaphore. `acquire`d with a token, held until it is `release`d. */
+export interface Held extends Asked {
+  readonly op: 'hold' | 'release'
+  readonly permits: number
+  readonly granted?: boolean
+  readonly token?: number
+  readonly timeoutMs?: number
+  /** Of a release: the hold. */
+  readonly of?: number
+}
+
+/** A message: sent, handled (from `askedAt` until `answeredAt`), acknowledged. The key is its id. */
+export interface Message extends Asked {
+  readonly op: 'send' | 'handle' | 'acknowledge'
+  readonly delayMs?: number
+  readonly attempt?: number
+}
+
+export type Operation = Decided | Changed | Replaced | Held | Message
+
+/**
+ * `hang`: the server answers nobody. `lost`: it lost what it knew (FLUSHALL, an empty restart). `failover`: a replica took over, which may lack the last
+ * writes. `moved`: keys went to a server with another clock. `cut`: connections broke. `stopped`: the process stood still.
+ */
+export interface Fault {
+  readonly what: 'hang' | 'lost' | 'failover' | 'moved' | 'cut' | 'stopped' | 'killed'
+  readonly from: number
+  readonly until: number
+  /** Of `stopped` and `killed`. */
+  readonly process?: string
+}
+
+export interface History {
+  readonly subjects: readonly Subject[]
+  readonly operations: readonly Operation[]
+  readonly faults: readonly Fault[]
+  /** Names of keys that were found in Redis when all lifetimes had passed. */
+  readonly leftKeys: readonly string[]
+  /** All processes have ended in order, and queues were drained. */
+  readonly endedAt: number
+}
+
+/** A promise that was broken, with the operations that show it. */
+export interface Violation {
+  readonly rule: string
+  readonly subject: string
+  readonly key: string
+  readonly from: number
+  readonly until: number
+  readonly said: string
+  readonly operations: readonly Operation[]
+}
+
+/** After the end of a fault the store decides again within so long. */
+export const RECOVERY_MS = 5_000
+/** What the machine may add to a promised time: processes stand in line for the processor. */
+export const SLACK_MS = 250
+
+/** When an operation was over, or by when an unknown one had its effect: scripts do nothing after their deadline. */
+export function endOf(operation: Operation): number {
+  return operation.answeredAt ?? operation.askedAt + 1_000
+}
+
+/** Whether an operation was answered without an error. */
+export function isAnswered(operation: Operation): boolean {
+  return operation.answeredAt !== undefined && operation.error === undefined
+}
+
+/** The faults of these kinds that fell into a span. */
+export function faultsIn(history: History, what: ReadonlyArray<Fault['what']>, from: number, until: number): Fault[] {
+  return history.faults.filter(fault => what.includes(fault.what) && fault.from < until && fault.until > from)
+}
