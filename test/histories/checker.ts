@@ -8,7 +8,7 @@ export function check(history: History): Violation[] {
   const found = [...checkLimits(history), ...checkTurns(history)]
   for (const key of history.leftKeys) {
     const place = { subject: 'redis', key, from: history.endedAt, until: history.endedAt, operations: [] }
-    found.push({ rule: 'a key is left', ...place, said: 'it has no lifetime, or outlived it' })
+    found.push({ rule: 'a key is left', ...place, said: 'it has no lifetime' })
   }
   return found.sort((one, two) => one.until - one.from - (two.until - two.from))
 }

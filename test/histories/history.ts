@@ -103,7 +103,7 @@ export interface History {
   readonly subjects: readonly Subject[]
   readonly operations: readonly Operation[]
   readonly faults: readonly Fault[]
-  /** Names of keys that were found in Redis when all lifetimes had passed. */
+  /** Names of keys in Redis that have no lifetime when everything has ended. */
   readonly leftKeys: readonly string[]
   /** All processes have ended in order, and queues were drained. */
   readonly endedAt: number
@@ -124,6 +124,9 @@ export interface Violation {
 export const RECOVERY_MS = 5_000
 /** What the machine may add to a promised time: processes stand in line for the processor. */
 export const SLACK_MS = 250
+
+/** Servers count in whole ms: what they call a second may be a ms shorter. */
+export const WHOLE_MS = 1
 
 /** When an operation was over, or by when an unknown one had its effect: scripts do nothing after their deadline. */
 export function endOf(operation: Operation): number {

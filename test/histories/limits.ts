@@ -12,6 +12,7 @@ import {
   SLACK_MS,
   type Subject,
   type Violation,
+  WHOLE_MS,
 } from './history.js'
 
 const EXACT = new Set(['store', 'lease'])
@@ -121,7 +122,7 @@ export function checkLimits(history: History): Violation[] {
       found.push(...duringBlocks(of), ...ofRequests(of))
     }
     const decisions = all.filter((operation): operation is Decided => 'cost' in operation)
-    found.push(...ofFailures(history, subject, decisions), ...localShares(subject, decisions))
+    found.push(...ofFailures(history, subject, decisions), ...localShares(subject, all, decisions))
     found.push(...deadlines(history, subject, decisions))
   }
   return found
@@ -163,8 +164,9 @@ function overTheLimit(of: KeyHistory): Violation[] {
 
 function allowedIn(of: KeyHistory, previous: Decided | undefined, from: number, until: number): number {
   const anew = 1 + of.beginningsIn(from, until)
+  const longer = until + WHOLE_MS
   const bounds = of.limitsIn(from, until).map(limits => {
-    return Math.min(...limits.map(limit => boundOf(limit, previous, from, until) + (anew - 1) * limit.burst))
+    return Math.min(...limits.map(limit => boundOf(limit, previous, from, longer) + (anew - 1) * limit.burst))
   })
   return Math.max(...bounds) + of.returnedIn(from, until)
 }
@@ -219,13 +221,15 @@ function mayBeSpent(of: KeyHistory, { algorithm, quota, windowMs, burst }: Limit
 /** `retryAfterMs` is true: nothing of that cost is granted sooner, unless something was given back. */
 function tooSoon(of: KeyHistory): Violation[] {
   const found: Violation[] = []
+  // Leases give back what they have not spent, whenever they end.
+  if (of.subject.leased) return []
   const exact = of.decisions.filter(one => isAnswered(one) && EXACT.has(one.source ?? ''))
   for (const refused of exact) {
     const { retryAfterMs = 0, cost } = refused
     if (refused.allowed !== false || refused.source !== 'store' || retryAfterMs === 0) continue
     const granted = exact.find(next => {
       const later = next.askedAt >= endOf(refused) && next.source === 'store' && next.allowed && next.cost >= cost
-      return later && endOf(next) < refused.askedAt + retryAfterMs
+      return later && endOf(next) + WHOLE_MS < refused.askedAt + retryAfterMs
     })
     if (granted === undefined) continue
     const [from, until] = [refused.askedAt, endOf(granted)]
@@ -246,7 +250,7 @@ function tooMuchLeft(of: KeyHistory): Violation[] {
     const lists = of.limitsIn(told.askedAt, endOf(told))
     const limits = lists.flat().filter(({ algorithm }) => algorithm === 'sliding-window')
     if (lists.length !== 1 || limits.length !== lists[0].length || of.changes.length > 0) continue
-    const from = endOf(told) - Math.min(...limits.map(({ windowMs }) => windowMs))
+    const from = endOf(told) + WHOLE_MS - Math.min(...limits.map(({ windowMs }) => windowMs))
     if (of.beginningsIn(from, endOf(told)) > 0) continue
     const spent = grants.filter(grant => grant.askedAt > from && endOf(grant) < told.askedAt)
     const units = told.cost + spent.reduce((sum, { cost }) => sum + cost, 0)
@@ -313,12 +317,16 @@ function ofFailures(history: History, subject: Subject, decisions: readonly Deci
 }
 
 /** In a fault a process grants at most its share of each window. */
-function localShares(subject: Subject, decisions: readonly Decided[]): Violation[] {
+function localShares(subject: Subject, all: readonly Operation[], decisions: readonly Decided[]): Violation[] {
   const found: Violation[] = []
+  const settled = new Map(all.flatMap(one => (one.op === 'settle' ? [[one.of, one.units ?? 0] as const] : [])))
+  const kept = ({ id, cost }: Decided) => Math.min(cost, settled.get(id) ?? cost)
+  const changed = new Set(all.flatMap(one => (one.op === 'refund' || one.op === 'reset' ? [one.key] : [])))
   const share = subject.localShare ?? 1
   const groups = new Map<string, Decided[]>()
   for (const decision of decisions) {
-    if (decision.source !== 'fallback' || !decision.allowed || !isAnswered(decision)) continue
+    if (decision.source !== 'fallback' || !decision.allowed || !isAnswered(decision) || changed.has(decision.key))
+      continue
     const group = `${decision.process} ${decision.key}`
     groups.set(group, [...(groups.get(group) ?? []), decision])
   }
@@ -326,8 +334,8 @@ function localShares(subject: Subject, decisions: readonly Decided[]): Violation
     grants.sort((one, two) => one.askedAt - two.askedAt)
     for (const [i, first] of grants.entries()) {
       for (const limit of subject.limits ?? []) {
-        const inside = grants.slice(i).filter(grant => endOf(grant) < first.askedAt + limit.windowMs)
-        const units = inside.reduce((sum, { cost }) => sum + cost, 0)
+        const inside = grants.slice(i).filter(grant => endOf(grant) + WHOLE_MS < first.askedAt + limit.windowMs)
+        const units = inside.reduce((sum, grant) => sum + kept(grant), 0)
         const allowed = Math.max(1, Math.floor(most(limit, limit.windowMs) * share))
         if (units <= allowed) continue
         const { key } = first
