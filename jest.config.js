@@ -47,6 +47,9 @@ const STORMS = ['/test/storms/']
 /** What breaks servers on purpose and measures how long it took. */
 const FAULTS = ['/test/faults/']
 
+/** What needs SQLite, which Node has from 22.13 on: `npm run test:sqlite` runs them on such a Node. */
+const SQLITE = ['/test/sqlite/']
+
 /** What the documents and the examples say. */
 const DOCUMENTS = ['/test/check/', '/test/docs/']
 
@@ -75,6 +78,7 @@ export default {
         ...STORMS,
         ...CLIENTS,
         ...VERSIONS,
+        ...SQLITE,
       ],
     },
     // In a run of its own: two versions of GLIDE in one process mix up their messages.
@@ -83,6 +87,7 @@ export default {
     { ...shared, displayName: 'storms', testMatch: STORMS.map(path => `<rootDir>${path}**/*.test.ts`) },
     // By the clock on the wall, with several processes: for a machine that does nothing else.
     { ...shared, displayName: 'faults', testMatch: FAULTS.map(path => `<rootDir>${path}**/*.test.ts`) },
+    { ...shared, displayName: 'sqlite', testMatch: SQLITE.map(path => `<rootDir>${path}**/*.test.ts`) },
     { ...shared, displayName: 'browser', testMatch: BROWSER.map(path => `<rootDir>${path}**/*.test.ts`) },
     { ...shared, displayName: 'check', testMatch: DOCUMENTS.map(path => `<rootDir>${path}**/*.test.ts`) },
   ],

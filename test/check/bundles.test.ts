@@ -43,6 +43,7 @@ const WHOLE: Readonly<Record<string, number>> = {
   postgres: 60,
   prometheus: 16,
   'rate-limiter-flexible': 38,
+  sqlite: 40,
   testing: 2,
   ws: 90,
 }

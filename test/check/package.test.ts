@@ -80,6 +80,13 @@ const USE = {
     // @ts-expect-error: typed, not any
     new PostgresStore(new Pool(), { prepare: 5n })
   `,
+  sqlite: `
+    import { RateLimiter } from 'spillway'
+    import { SqliteStore } from 'spillway/sqlite'
+    export const limiter = (path: string): RateLimiter => new RateLimiter({ policy: '100/1m', store: new SqliteStore(path, { busy: '5ms' }) })
+    // @ts-expect-error: typed, not any
+    new SqliteStore(5n)
+  `,
   'koa-ratelimit': `
     import Koa from 'koa'
     import ratelimit, { type MiddlewareOptions } from 'spillway/koa-ratelimit'

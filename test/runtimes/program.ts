@@ -6,8 +6,9 @@ import { expressCases } from './cases/express.js'
 import { fetchCases } from './cases/fetch.js'
 import { processLoads } from './cases/process-load.js'
 import { sharedObjects } from './cases/shared-objects.js'
+import { sqlite } from './cases/sqlite.js'
 
-const CASES = [...entries, ...exact, ...expressCases, ...fetchCases, ...sharedObjects, ...processLoads]
+const CASES = [...entries, ...exact, ...sqlite, ...expressCases, ...fetchCases, ...sharedObjects, ...processLoads]
 
 async function main(): Promise<void> {
   for (const { name, run } of CASES) {

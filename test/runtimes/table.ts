@@ -7,6 +7,7 @@ const SHARED = ['SharedRateLimiter', 'Semaphore', 'DelayQueue']
 const ROWS: readonly (readonly [title: string, tells: (name: string) => boolean, inWords?: true])[] = [
   ['every algorithm, exact in memory', name => name === 'exact in memory'],
   ['exact on Redis: ioredis, node-redis', name => name.startsWith('exact on Redis')],
+  ['exact on SQLite: its library', name => name === 'exact on SQLite', true],
   ['Express', name => name === 'Express'],
   ['`spillway/fetch`, served by', name => name === 'fetch', true],
   ['requests that end early', name => name.endsWith('requests that end early')],

@@ -3,7 +3,7 @@ import { StoreError } from '../../core/errors.js'
 import { getOrMake } from '../../core/maps.js'
 import type { ClockSteps } from '../store.js'
 import type { Change, ChangeRunner } from './changes.js'
-import { type KeyRow, NO_VERSION, RowDraft } from './key-row.js'
+import { type KeyRow, NO_VERSION, RowDraft, Versions } from './key-row.js'
 import { KnownRows } from './known-rows.js'
 
 /** A row as the database has it. */
@@ -159,8 +159,7 @@ export class Flights implements ChangeRunner {
   #waiting: Change[] = []
   #isFlying = false
   #isScheduled = false
-  /** Never used before by anyone, so that a row that was removed and added again is not taken for the one before. */
-  #version = randomVersion()
+  readonly #versions = new Versions()
   isFirst = true
 
   constructor(options: FlightsOptions) {
@@ -287,7 +286,7 @@ export class Flights implements ChangeRunner {
     unread: Set<string>,
     how: 'write' | 'writeGroups',
   ): Promise<number | undefined> {
-    const version = String(this.#version++)
+    const version = this.#versions.next()
     const rows: RowWrite[] = []
     const written: Array<readonly [key: string, row: KeyRow]> = []
     let endsAt = Number.POSITIVE_INFINITY
@@ -378,12 +377,6 @@ export class Flights implements ChangeRunner {
 }
 
 const NO_ROW: StoredRow = { version: NO_VERSION, state: '' }
-
-/** A random number from 2^61 to 2^62: it stays within a bigint, however many batches follow. */
-function randomVersion(): bigint {
-  const [random] = crypto.getRandomValues(new BigUint64Array(1))
-  return (1n << 61n) + (random >> 3n)
-}
 
 /** Settles as the answer does, or rejects after some time: a client may wait for longer for a connection, or for a server that hangs. */
 function within<T>(ms: number, answer: Promise<T>): Promise<T> {

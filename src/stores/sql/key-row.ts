@@ -13,6 +13,14 @@ export const FORMAT = '1'
 /** A row or a record that no longer matters is kept for this much longer, so that a clock that steps back a little still finds it. */
 export const KEPT_LONGER_MS = 60_000
 
+/** The name of a table in SQL: with quotes, so that it may be any word. */
+export function quoted(table: string): string {
+  return table
+    .split('.')
+    .map(part => `"${part}"`)
+    .join('.')
+}
+
 /** What is kept of one limit under one key. Its parts are replaced, never changed. */
 export interface KeptLimit {
   readonly algorithm: AlgorithmName
@@ -131,6 +139,17 @@ export class KeyRow {
       text += `\n=${typeof kept === 'string' ? kept : encodeLimit(id, kept)}`
     }
     return { row: new KeyRow(version, at, limits, text.length), text, until }
+  }
+}
+
+/** Versions of rows. None was ever used by another process, so a row that was removed and added again is not taken for the one before. */
+export class Versions {
+  #next: bigint | undefined
+
+  next(): string {
+    // Not while a program loads: some runtimes have no randomness then. From 2^61 to 2^62: they stay within a bigint, however many follow.
+    this.#next ??= (1n << 61n) + (crypto.getRandomValues(new BigUint64Array(1))[0] >> 3n)
+    return String(this.#next++)
   }
 }
 

@@ -1,6 +1,6 @@
 import { hashOf } from '../../core/short-key.js'
 import type { StoredRow, VersionedTable, WriteAnswer, WriteBatch } from './flights.js'
-import { FORMAT, NO_VERSION } from './key-row.js'
+import { FORMAT, NO_VERSION, quoted } from './key-row.js'
 import { isConflict, isUnknownStatement, type PostgresPort, postgresError, type SqlValue } from './postgres-client.js'
 
 /** The server's clock in ms, at the moment when it is read: now() would be the start of the transaction. */
@@ -54,14 +54,6 @@ SELECT r.key FROM ${table} AS r WHERE r.key IN (SELECT key FROM page WHERE expir
 AND r.expires_at < coalesce($4::float8, ${CLOCK} - $5::float8) FOR UPDATE SKIP LOCKED))
 SELECT max(key) AS last, count(*)::int AS rows FROM page`,
   }
-}
-
-/** The name of a table in SQL: with quotes, so that it may be any word. */
-export function quoted(table: string): string {
-  return table
-    .split('.')
-    .map(part => `"${part}"`)
-    .join('.')
 }
 
 /**

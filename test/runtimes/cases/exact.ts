@@ -28,7 +28,7 @@ export const exact: Case[] = [
 ]
 
 /** The stories that every store tells, row by row: verdict, remaining, and both waits. */
-async function tell(make: (clock: ManualClock) => Store): Promise<string> {
+export async function tell(make: (clock: ManualClock) => Store): Promise<string> {
   let decisions = 0
   for (const [policy, rows] of STORIES) {
     const clock = new ManualClock(START)
@@ -51,7 +51,7 @@ async function tell(make: (clock: ManualClock) => Store): Promise<string> {
 }
 
 /** Two processes ask for more than there is, under two limits; and the promised moment holds by the real clock. */
-async function shareQuota(stores: readonly Store[]): Promise<void> {
+export async function shareQuota(stores: readonly Store[]): Promise<void> {
   const name = freshName()
   const limiters = stores.map(store => new RateLimiter({ policy: '50/1m; 80/1h', name, store, deadline: '5s' }))
   const decisions = await Promise.all(Array.from({ length: 200 }, (_, i) => limiters[i % 2].consume('crowd')))

@@ -1,0 +1,22 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, test } from '@jest/globals'
+import { SqliteStore } from '../../src/stores/sql/sqlite-store.js'
+import type { ManualClock } from '../../src/testing.js'
+import { expectAgreement, KINDS } from '../support/agreement.js'
+import { ofCases } from '../support/cases.js'
+import { describeStore } from '../support/store-contract.js'
+
+const OPERATIONS = ofCases(100_000)
+const folder = mkdtempSync(join(tmpdir(), 'spillway-sqlite-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+let stores = 0
+const storeOf = (clock: ManualClock) =>
+  new SqliteStore(join(folder, 'limits.db'), { clock, prefix: `store ${stores++}` })
+
+describeStore('SqliteStore', { make: storeOf, whole: true, promises: 3000, properties: 200 })
+
+describe('memory and SQLite agree on every field of every verdict', () => {
+  test.each(KINDS)('%s (%p)', (_, algorithms, part) => expectAgreement(storeOf, algorithms, OPERATIONS * part), 60_000)
+})
