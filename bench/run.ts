@@ -32,11 +32,13 @@ import { pipelined } from './pipelined.js'
 import { redis } from './redis.js'
 import { refusals } from './refusals.js'
 import { semaphore } from './semaphore.js'
+import { sql } from './sql.js'
 
 /** By the name of their file, as they are asked for. */
 const MEASURES: Readonly<Record<string, Measure>> = {
   memory,
   redis,
+  sql,
   refusals,
   http,
   'drop-in': dropIn,

@@ -4,6 +4,7 @@ import { RedisStore as PeerStore } from 'rate-limit-redis'
 import { RateLimiterRedis } from 'rate-limiter-flexible'
 import { RateLimiter, RedisStore } from '../../dist/index.mjs'
 import { answer, setup } from './answering.mjs'
+import { inFlightOf } from './in-flight.mjs'
 import { passedOf30, passes } from './passing.mjs'
 import { policyOf } from './policy.mjs'
 import { clients, PLENTY, WINDOW_MS } from './traffic.mjs'
@@ -53,32 +54,7 @@ const { contender, algorithm, port, inFlight, keys: keyCount } = setup
 const client = new Redis({ port, enableAutoPipelining: false })
 const keys = clients(keyCount)
 const decide = await contenders[contender](client, PLENTY, algorithm)
-
-/** One in so many decisions is timed when many are in flight: reading the clock twice for each would slow down the fastest most. */
-const TIMED_ONE_IN = inFlight === 1 ? 1 : 16
-const latencies = new Float64Array(1 << 18)
-let timed = 0
-let decisions = 0
-let passed = 0
-let running = false
-let at = 0
-
-async function work() {
-  let until = TIMED_ONE_IN
-  while (running) {
-    const key = keys[at]
-    at = at + 1 === keys.length ? 0 : at + 1
-    if (--until > 0) {
-      if (await decide(key)) passed++
-    } else {
-      until = TIMED_ONE_IN
-      const askedAt = performance.now()
-      if (await decide(key)) passed++
-      latencies[timed++ & (latencies.length - 1)] = performance.now() - askedAt
-    }
-    decisions++
-  }
-}
+const run = inFlightOf(decide, keys, inFlight)
 
 answer({
   /** How many of 30 pass at quota 10, for each of two keys. */
@@ -92,19 +68,5 @@ answer({
     for (let from = 0; from < keys.length; from += 512) await Promise.all(keys.slice(from, from + 512).map(decide))
   },
 
-  async run({ ms }) {
-    timed = decisions = passed = 0
-    running = true
-    const cpu = process.cpuUsage()
-    const startedAt = performance.now()
-    setTimeout(() => {
-      running = false
-    }, ms)
-    await Promise.all(Array.from({ length: inFlight }, work))
-    const tookMs = performance.now() - startedAt
-    const { user, system } = process.cpuUsage(cpu)
-    const sorted = latencies.slice(0, Math.min(timed, latencies.length)).sort()
-    const percentile = (/** @type {number} */ share) => sorted[Math.floor((sorted.length - 1) * share)]
-    return { decisions, passed, ms: tookMs, p50: percentile(0.5), p99: percentile(0.99), cpuUs: user + system }
-  },
+  run: ({ ms }) => run(ms),
 })

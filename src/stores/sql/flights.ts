@@ -89,7 +89,7 @@ class ServerClock {
 
 /** Changes of the same rows, which are written together or not at all. */
 interface Group {
-  readonly drafts: Set<RowDraft>
+  readonly drafts: RowDraft[]
   readonly changes: Change[]
 }
 
@@ -223,11 +223,11 @@ export class Flights implements ChangeRunner {
       const joint: Group[] = []
       for (const group of this.#decide(flight, nowMs)) {
         const { drafts, changes } = group
-        const stale = [...drafts].filter(({ isDirty, key }) => !isDirty && !flight.fresh.has(key))
+        const stale = drafts.filter(({ isDirty, key }) => !isDirty && !flight.fresh.has(key))
         const [draft] = drafts
         if (stale.length > 0) for (const { key } of stale) unread.add(key)
-        else if (![...drafts].some(({ isDirty }) => isDirty)) flight.done(changes, nowMs)
-        else if (drafts.size === 1 && (tries === 0 || draft.base.version === NO_VERSION)) single.push(group)
+        else if (!drafts.some(({ isDirty }) => isDirty)) flight.done(changes, nowMs)
+        else if (drafts.length === 1 && (tries === 0 || draft.base.version === NO_VERSION)) single.push(group)
         else joint.push(group)
       }
       const at = nowMs
@@ -259,7 +259,7 @@ export class Flights implements ChangeRunner {
         flight.reject([change], error)
         continue
       }
-      const group = groupOf.get(own[0]) ?? { drafts: new Set<RowDraft>(), changes: [] }
+      const group = groupOf.get(own[0]) ?? { drafts: [], changes: [] }
       groups.add(group)
       for (const draft of own) join(group, draft)
       group.changes.push(change)
@@ -269,7 +269,7 @@ export class Flights implements ChangeRunner {
     function join(group: Group, draft: RowDraft): void {
       const other = groupOf.get(draft)
       if (other === group) return
-      group.drafts.add(draft)
+      group.drafts.push(draft)
       groupOf.set(draft, group)
       if (other === undefined) return
       groups.delete(other)
@@ -319,7 +319,7 @@ export class Flights implements ChangeRunner {
     })
     this.#options.wrote(added)
     for (const { drafts, changes } of groups) {
-      if (![...drafts].some(({ key }) => lost.has(key))) flight.done(changes, nowMs)
+      if (!drafts.some(({ key }) => lost.has(key))) flight.done(changes, nowMs)
     }
     return clock === undefined ? undefined : this.#moment(clock)
   }

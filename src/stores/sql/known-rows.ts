@@ -59,13 +59,12 @@ export class KnownRows {
     this.#rows.delete(key)
   }
 
-  /** As the newest entry: the oldest go when there are too many. */
+  /** The oldest go when there are too many. A row that is written again stays as old as it was: moved to the end each time, it would leave gaps that every look at the oldest walks over. */
   #put(key: string, row: KeyRow, isForeign: boolean): void {
-    this.forget(key)
+    this.#letters += row.size - (this.#rows.get(key)?.row.size ?? 0)
     this.#rows.set(key, { row, isForeign })
-    this.#letters += row.size
-    for (const [oldest] of this.#rows) {
-      if (this.#rows.size <= this.most && this.#letters <= MOST_LETTERS) return
+    while (this.#rows.size > this.most || this.#letters > MOST_LETTERS) {
+      const [oldest] = this.#rows.keys()
       this.forget(oldest)
     }
   }

@@ -77,7 +77,8 @@ export class SqliteStore extends SqlStore {
   }
 
   /** Stops its timers, and closes a database that it opened itself. */
-  async close(): Promise<void> {
+  override async close(): Promise<void> {
+    await super.close()
     this.#sweeper.stop()
     this.#transactions.close()
   }

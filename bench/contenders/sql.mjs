@@ -1,0 +1,66 @@
+// Contenders over PostgreSQL, each with a number of decisions in flight.
+import pg from 'pg'
+import { RateLimiterPostgres } from 'rate-limiter-flexible'
+import { RateLimiter } from '../../dist/index.mjs'
+import { PostgresStore } from '../../dist/postgres.mjs'
+import { answer, setup } from './answering.mjs'
+import { inFlightOf } from './in-flight.mjs'
+import { passedOf30, passes } from './passing.mjs'
+import { clients, PLENTY, WINDOW_MS } from './traffic.mjs'
+
+const { contender, url, inFlight, keys: keyCount } = setup
+
+/** @param {import('../../dist/index.mjs').Store} store @param {number} quota */
+function limiterOver(store, quota) {
+  const policy = { quota, window: WINDOW_MS, algorithm: /** @type {const} */ ('fixed-window') }
+  // Under load of this kind a decision may take longer than the default, and would be answered without the database.
+  const limiter = new RateLimiter({
+    policy,
+    name: `${quota}`,
+    store,
+    deadline: '10s',
+    onStoreFailure: 'closed',
+    denyCache: false,
+  })
+  return async (/** @type {string} */ key) => {
+    const { allowed, source } = await limiter.consume(key)
+    if (source === 'closed') throw new Error('a decision was not made by the database')
+    return allowed
+  }
+}
+
+const pool = () => new pg.Pool({ connectionString: url, max: 10 })
+
+/** @type {Record<string, (quota: number) => Promise<(key: string) => Promise<boolean>>>} */
+const contenders = {
+  'spillway, PostgreSQL': async quota => limiterOver(new PostgresStore(pool()), quota),
+
+  // Not a limiter: the least that a question takes.
+  'SELECT 1': async () => {
+    const client = pool()
+    return async () => (await client.query({ name: 'one', text: 'SELECT 1' })).rows.length === 1
+  },
+
+  'rate-limiter-flexible, PostgreSQL': async quota => {
+    const options = { storeClient: pool(), tableName: 'peer', tableCreated: true, clearExpiredByTimeout: false }
+    return passes(
+      new RateLimiterPostgres({ ...options, keyPrefix: `${quota}`, points: quota, duration: WINDOW_MS / 1000 }),
+    )
+  },
+}
+
+const keys = clients(keyCount)
+const decide = await contenders[contender](PLENTY)
+const run = inFlightOf(decide, keys, inFlight)
+
+answer({
+  /** How many of 30 pass at quota 10, for each of two keys. */
+  check: async () => passedOf30(await contenders[contender](10)),
+
+  /** Every key once. */
+  async fill() {
+    for (let from = 0; from < keys.length; from += 512) await Promise.all(keys.slice(from, from + 512).map(decide))
+  },
+
+  run: ({ ms }) => run(ms),
+})
