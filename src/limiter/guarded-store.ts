@@ -230,7 +230,7 @@ export class GuardedStore implements LineGuard {
     try {
       answer = change(this.store)
     } catch (error) {
-      throw calls.failure(error, breaker)
+      answer = Promise.reject(error)
     }
     if (isPromise(answer)) return calls.hold(answer, breaker)
     calls.succeeded(breaker, performance.now())

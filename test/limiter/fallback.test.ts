@@ -509,3 +509,22 @@ describe('over a Redis', () => {
     expect(await client.get(key)).toBe('something else')
   })
 })
+
+test.each([
+  [
+    'at once',
+    (error: Error) => () => {
+      throw error
+    },
+  ],
+  ['later', (error: Error) => () => Promise.reject(error)],
+])("a store's own error of a call, thrown %s, says nothing of the store and reaches the caller", async (_, failing) => {
+  const store = new StubStore()
+  const failures: Error[] = []
+  const observer = { storeFailed: (error: Error) => failures.push(error) }
+  const limiter = new RateLimiter({ policy: '9/1h', store, observer })
+  const error = new CostError('too much for this store')
+  store.act = failing(error)
+  await expect(limiter.refund('k', 1)).rejects.toBe(error)
+  expect(failures).toEqual([])
+})
