@@ -15,7 +15,7 @@ type Route =
   | { readonly type: 'primarySlotKey'; readonly key: string }
 
 /** The part of a `GlideClient` or `GlideClusterClient` (@valkey/valkey-glide 2) that is used here. */
-export interface GlideLike {
+interface GlideLike {
   customCommand(args: readonly ScriptArgument[], options?: { decoder: number; route?: Route }): Promise<unknown>
   /** Undefined on a wrapper. */
   readonly isClosed?: boolean

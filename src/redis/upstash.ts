@@ -12,7 +12,7 @@ interface Requester {
 }
 
 /** The part of a `Redis` of @upstash/redis that is used here. Its commands would parse texts that look like JSON, and cannot be aborted: the requester below them does neither. */
-export interface UpstashLike {
+interface UpstashLike {
   readonly client: Requester
 }
 

@@ -14,7 +14,7 @@ const PROGRAMS: Readonly<Record<string, readonly [program: string, most: number]
   ],
   'spillway/koa': [`import { rateLimit } from 'spillway/koa'\nconsole.log(rateLimit({ policy: '1/1m' }))`, 136_500],
   'spillway/fetch': [`import { rateLimit } from 'spillway/fetch'\nconsole.log(rateLimit({ policy: '1/1m' }))`, 136_500],
-  RateLimiter: [`import { RateLimiter } from 'spillway'\nconsole.log(new RateLimiter({ policy: '1/1m' }))`, 83_800],
+  RateLimiter: [`import { RateLimiter } from 'spillway'\nconsole.log(new RateLimiter({ policy: '1/1m' }))`, 84_500],
   'RateLimiter, RedisStore': [
     `import { RateLimiter, RedisStore } from 'spillway'\nconsole.log(c => new RateLimiter({ policy: '1/1m', store: new RedisStore(c) }))`,
     185_000,
@@ -28,7 +28,7 @@ const WHOLE: Readonly<Record<string, number>> = {
   alerts: 24,
   dashboard: 415,
   express: 285,
-  'express-rate-limit': 218,
+  'express-rate-limit': 221,
   fastify: 287,
   fetch: 140,
   hono: 287,

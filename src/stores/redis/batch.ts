@@ -64,7 +64,7 @@ export class BatchKind {
 type ChargedLimit = Pick<Charge, 'limit' | 'limiter'>
 
 /** The kinds of batches under one policy of one limiter, by hash tag. */
-export class PolicyKinds {
+class PolicyKinds {
   readonly #byTag: BatchKind[] = []
 
   constructor(

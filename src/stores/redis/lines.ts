@@ -1,7 +1,10 @@
 import type { Verdict } from '../../core/decision.js'
+import type { StoreError } from '../../core/errors.js'
+import type { Limit } from '../../core/limit.js'
 import type { Observer } from '../../core/observer.js'
 import type { RedisClient } from '../../redis/client.js'
-import { isFault } from '../../redis/replies.js'
+import { isFault, notConnected } from '../../redis/replies.js'
+import { acquire } from '../../redis/scripts.js'
 import {
   type GrantFacts,
   isLateOnce,
@@ -15,7 +18,9 @@ import type { Patience } from '../../waiting/wait.js'
 import { WaitingLine } from '../../waiting/waiting-line.js'
 import { type LineGuard, neverFits, type StoreLines, type Turn, tooFar, tooLate, turnVerdict } from '../lines.js'
 import type { Charge } from '../store.js'
-import type { RedisLine } from './changes.js'
+import { waitersChannel } from './changes.js'
+import type { StoreScripts } from './store-scripts.js'
+import { limitArguments } from './wire-format.js'
 
 /** A key that waits again within this time continues as the same member of its line. */
 const IDLE_MS = 10_000
@@ -188,5 +193,84 @@ class LimitLine implements LineUser<Turn> {
 
   failed(cause: unknown): Error {
     return this.guard.lineFailed(this.charges[0], cause ?? new Error(`it did not answer within ${this.deadlineMs} ms`))
+  }
+}
+
+/** The line in Redis in which requests wait for some limits under one name and key. */
+export interface RedisLine {
+  /** Its first key, which no other line has. */
+  readonly name: string
+  /** False while the client cannot be asked. */
+  readonly isReady: boolean
+  /** Why the client cannot be asked; undefined if it can. */
+  readonly failing: StoreError | undefined
+  /** Calls back whenever the client becomes ready; the returned function unsubscribes. */
+  onReady(listener: () => void): () => void
+  /** `endsAt`: by `performance.now()`, the last moment at which the ask may be carried out. Rejects with `StoreError`. */
+  ask(ask: LineAsk, endsAt: number): Promise<unknown>
+}
+
+export class ScriptedLine implements RedisLine {
+  readonly #line: readonly string[]
+  readonly #waitingUnits: string
+  /** For each limit its state, then its block list, then its note. */
+  readonly #states: readonly string[]
+  readonly #limits: readonly Limit[]
+
+  readonly #scripts: StoreScripts
+  readonly #tag: number
+
+  /** `answered` is called when an answer to an ask is read, before its promise is settled. */
+  constructor(
+    scripts: StoreScripts,
+    charges: readonly Charge[],
+    tag: number,
+    readonly answered: () => void,
+  ) {
+    const { keys } = scripts
+    this.#scripts = scripts
+    this.#tag = tag
+    this.#line = keys.lineOf(charges, tag)
+    this.#waitingUnits = keys.waitingUnitsOf(charges, tag)
+    this.#states = [
+      ...charges.map(charge => keys.keyOf(charge, tag)),
+      ...charges.map(charge => keys.blockListOf(charge, tag)),
+      ...charges.map(charge => keys.noteOf(charge, tag)),
+    ]
+    this.#limits = charges.map(({ limit }) => limit)
+  }
+
+  get name(): string {
+    return this.#line[0]
+  }
+
+  get isReady(): boolean {
+    return this.#scripts.port.state() !== 'down'
+  }
+
+  get failing(): StoreError | undefined {
+    return notConnected(this.#scripts.port.state())
+  }
+
+  onReady(listener: () => void): () => void {
+    return this.#scripts.port.onReady(listener)
+  }
+
+  ask({ member, replaces, words }: LineAsk, endsAt: number): Promise<unknown> {
+    const records = [this.#record(member), this.#record(replaces === '' ? member : replaces)]
+    const channel = waitersChannel(this.#scripts.keys.prefix)
+    return this.#scripts.run({
+      script: acquire,
+      tag: this.#tag,
+      keys: [...this.#line, ...records, this.#waitingUnits, ...this.#states],
+      args: nowMs => [channel, ...limitArguments(this.#limits, () => nowMs), ...words],
+      endsAt,
+      isNumbered: true,
+      answered: this.answered,
+    })
+  }
+
+  #record(member: string): string {
+    return `${this.name}:sent:${member}`
   }
 }

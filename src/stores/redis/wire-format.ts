@@ -7,7 +7,7 @@ import type { BlockRule, Strikes } from '../block-rule.js'
 import type { ChargeReceipt } from '../store.js'
 
 /** The name of an algorithm in lua/algorithms. */
-export type ScriptAlgorithm = AlgorithmName | 'calendar-window'
+type ScriptAlgorithm = AlgorithmName | 'calendar-window'
 
 export function scriptAlgorithmOf({ algorithm, calendar }: Limit): ScriptAlgorithm {
   return calendar === undefined ? algorithm : 'calendar-window'
