@@ -73,7 +73,7 @@ export class Limiter extends Emitting<LimiterEvents> {
     if (connection !== undefined) this._store = connection.openStore(this, options)
     else if (this.datastore === 'local') {
       const settings = withDefaults(options, STORE_DEFAULTS)
-      this._store = new LocalStore(settings, options.timeout ?? null, message => this._hear(message))
+      this._store = new LocalStore(settings, options.timeout ?? null, `b_${this.id}`, message => this._hear(message))
     } else if (this.datastore !== 'redis' && this.datastore !== 'ioredis') {
       throw new BottleneckError(`Invalid datastore type: ${this.datastore}`)
     } else if (openStore === undefined) {
@@ -95,7 +95,7 @@ export class Limiter extends Emitting<LimiterEvents> {
 
   /** The channel of Redis on which the limiter listens. */
   channel(): string {
-    return `b_${this.id}`
+    return this._store.channel
   }
 
   /** Sends a text to all limiters of this id, which hear it as the event `message`. */
@@ -184,6 +184,16 @@ export class Limiter extends Emitting<LimiterEvents> {
   /** True if no job is in any state before DONE, and the limiter was not used for so many ms. */
   _isIdle(forMs: number): boolean {
     return !this.#scheduler.isBusy && performance.now() - this.#scheduler.usedAt > forMs
+  }
+
+  /** Asks the store: room for jobs may have come. */
+  _ask(): void {
+    if (this.#scheduler.queue.length > 0) this.#scheduler.ask()
+  }
+
+  /** Tells the store that no jobs wait here any more. */
+  _leave(): Promise<unknown> {
+    return this.#errand({ verb: 'leave' })
   }
 
   /** A message from the limiter's channel. */

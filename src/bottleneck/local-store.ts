@@ -28,6 +28,7 @@ export class LocalStore implements LimiterStore {
   constructor(
     readonly storeOptions: StoreOptions,
     readonly timeout: number | null,
+    readonly channel: string,
     readonly hear: (message: string) => void,
   ) {
     this.#nextAt = this.#refreshedAt = this.#increasedAt = performance.now()
@@ -87,6 +88,8 @@ export class LocalStore implements LimiterStore {
       maxConcurrent: options.maxConcurrent,
       strategy: options.strategy,
       result: errand === undefined || !isWhole ? undefined : this.#carryOut(errand, length, now),
+      renewMs: Number.POSITIVE_INFINITY,
+      dropsQueue: false,
       againMs: Math.min(this.#refreshAt(), this.#increaseAt()) - now,
     }
   }

@@ -37,14 +37,17 @@ export class Scheduler {
   /** Jobs and errands that the store has not seen. */
   #inbox: (Job | Errand)[] = []
   #freed: Freed[] = []
-  /** The weight of all jobs that have a place. */
+  /** The weight of all jobs that have a place; how many of them never expire; and when the last of the others does. */
   #held = 0
+  #endless = 0
+  #expiresAt = 0
   #isAsked = false
   #isAsking = false
   #heads = 1
   /** Most new jobs of the next tick. The first one goes alone: it may have ended before those after it are decided, as with a store that decides one job at a time. */
   #batch = 1
   readonly #again = new Alarm(() => this.ask())
+  readonly #renewal = new Alarm(() => this.ask(), false)
 
   constructor(readonly host: Host) {}
 
@@ -61,6 +64,7 @@ export class Scheduler {
   /** No longer asks the store again by itself. */
   rest(): void {
     this.#again.clear()
+    this.#renewal.clear()
   }
 
   /** Drops the queue, as all processes do when one of them blocks. */
@@ -101,6 +105,7 @@ export class Scheduler {
 
   free(job: Job, settle: () => void): void {
     this.#held -= job.options.weight
+    if (job.options.expiration === null) this.#endless--
     this.#freed.push({ job, settle })
     this.ask()
   }
@@ -132,6 +137,7 @@ export class Scheduler {
       queued: this.queue.length,
       received,
       held: this.#held,
+      longestMs: this.#endless > 0 ? -1 : Math.max(0, this.#expiresAt - performance.now()),
       errand: next instanceof Job ? undefined : next,
     }
     const answer = this.host._store.tick(tick)
@@ -150,6 +156,7 @@ export class Scheduler {
       if (answer.running === 0 && this.isEmpty) this.#tell('idle')
       settle()
     }
+    if (answer.dropsQueue) this.dropQueue()
     // Of the last one that is launched, the reservoir is the answer's; before, it was higher by what came later.
     let reservoir = answer.reservoir
     if (reservoir !== null) {
@@ -179,7 +186,9 @@ export class Scheduler {
       this.#isAsked = false
       this.ask()
     }
-    this.#again.set(this.queue.length > 0 ? performance.now() + answer.againMs : Number.POSITIVE_INFINITY)
+    const now = performance.now()
+    this.#again.set(this.queue.length > 0 ? now + answer.againMs : Number.POSITIVE_INFINITY)
+    this.#renewal.set(this.queue.length > 0 || this.#held > 0 ? now + answer.renewMs : Number.POSITIVE_INFINITY)
   }
 
   /** The store can decide nothing: not because it cannot be reached, but because it refuses. */
@@ -237,7 +246,10 @@ export class Scheduler {
 
   /** A job has got its place. `reservoir`: what is left. */
   #launch(job: Job, wait: number, reservoir: number | null): void {
-    this.#held += job.options.weight
+    const { weight, expiration } = job.options
+    this.#held += weight
+    if (expiration === null) this.#endless++
+    else this.#expiresAt = Math.max(this.#expiresAt, performance.now() + wait + expiration)
     if (job.status === GONE) {
       this.free(job, () => {})
       return
@@ -279,7 +291,9 @@ export class Scheduler {
       job.expiry = new Alarm(() => {
         if (ends()) this.#failed(job, error(), info)
       })
-      job.expiry.set(performance.now() + Math.min(options.expiration, LONGEST_TIMER_MS))
+      const expiresAt = performance.now() + Math.min(options.expiration, LONGEST_TIMER_MS)
+      job.expiry.set(expiresAt)
+      this.#expiresAt = Math.max(this.#expiresAt, expiresAt)
     }
     resultOf(() =>
       this.host.chained === null ? job.task(...args) : this.host.chained.schedule(options, job.task, ...args),

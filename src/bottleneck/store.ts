@@ -3,7 +3,7 @@ import type { StoreOptions } from './options.js'
 
 /** A question or a change that a limiter's user asked for. Carried out after the jobs that were added before it. */
 export interface Errand {
-  readonly verb: 'running' | 'done' | 'queued' | 'reservoir' | 'check' | 'add' | 'set'
+  readonly verb: 'running' | 'done' | 'queued' | 'reservoir' | 'check' | 'add' | 'set' | 'leave'
   /** `check`: a weight; `add`: what the reservoir gains. */
   readonly value?: number
   /** `set`. */
@@ -24,6 +24,8 @@ export interface Tick {
   readonly received: readonly Job[]
   /** The weight of all jobs that hold a place after `freed`. */
   readonly held: number
+  /** The ms until the last of these jobs expires; -1: one of them never does. */
+  readonly longestMs: number
   readonly errand: Errand | undefined
 }
 
@@ -52,6 +54,10 @@ export interface Answer {
   readonly strategy: number
   /** While jobs wait, ask again after so many ms, whatever happens; Infinity: no need to. */
   readonly againMs: number
+  /** While jobs wait or have a place, tell the store after so many ms that this process lives. */
+  readonly renewMs: number
+  /** Another process has blocked the limiter: the queue is to be dropped, before the new jobs. */
+  readonly dropsQueue: boolean
 }
 
 /** Where the state of a limiter is kept. */
@@ -60,6 +66,8 @@ export interface LimiterStore {
   readonly storeOptions: StoreOptions
   readonly timeout: number | null
   readonly ready: Promise<object>
+  /** The channel on which limiters of this id hear each other. */
+  readonly channel: string
   /** The Redis clients. */
   readonly clients: object
   tick(tick: Tick): Answer | Promise<Answer>

@@ -22,27 +22,36 @@ interface NodeRedisKeys extends NodeRedisLike {
   unlink(key: string): Promise<unknown>
 }
 
+type Visit = (key: string) => Promise<unknown>
+
+/** Removes all keys that match a pattern: see `walkKeys`. For requests by people, never for a decision. Keys that are written meanwhile may stay. */
+export function unlinkAll(client: RedisClient, pattern: string): Promise<void> {
+  return walkKeys(client, pattern)
+}
+
 /**
- * Removes all keys that match a pattern, on every server of a cluster: a scan that takes time in proportion to the database, a step at
- * a time. For requests by people, never for a decision. Keys that are written meanwhile may stay.
+ * Visits all keys that match a pattern, on every server of a cluster; without `visit`, removes them. A scan that takes time in proportion to the database, a step at
+ * a time.
  */
-export async function unlinkAll(client: RedisClient, pattern: string): Promise<void> {
-  if (isIoredis(client)) return unlinkByIoredis(client as IoredisKeys, pattern)
-  if (isNodeRedis(client)) return unlinkByNodeRedis(client as NodeRedisKeys, pattern)
+export async function walkKeys(client: RedisClient, pattern: string, visit?: Visit): Promise<void> {
+  if (isIoredis(client)) return walkIoredis(client as IoredisKeys, pattern, visit)
+  if (isNodeRedis(client)) return walkNodeRedis(client as NodeRedisKeys, pattern, visit)
   if (isGlide(client)) {
     for (const route of await glideNodes(client)) {
-      await unlinkByCommands(
+      await walkByCommands(
         (...words) => glideCommand(client, words, words[0] === 'SCAN' ? route : undefined),
         pattern,
+        visit,
       )
     }
     return
   }
-  if (isUpstash(client)) return unlinkByCommands((...words) => upstashCommand(client, words), pattern)
+  if (isUpstash(client)) return walkByCommands((...words) => upstashCommand(client, words), pattern, visit)
   throw new StoreError('the client cannot walk through the keys of its server')
 }
 
-async function unlinkByIoredis(client: IoredisKeys, pattern: string): Promise<void> {
+async function walkIoredis(client: IoredisKeys, pattern: string, visit?: Visit): Promise<void> {
+  const act = visit ?? (key => client.unlink(key))
   // ioredis adds its key prefix to the keys of commands, but not to patterns, and does not strip it from the keys found.
   const ahead = client.options?.keyPrefix ?? ''
   for (const node of client.isCluster ? client.nodes!('master') : [client]) {
@@ -50,36 +59,40 @@ async function unlinkByIoredis(client: IoredisKeys, pattern: string): Promise<vo
       const [next, keys] = await node.scan(cursor, 'MATCH', literal(ahead) + pattern, 'COUNT', A_STEP)
       return { cursor: next, keys }
     }
-    await walk(step, key => client.unlink(key.slice(ahead.length)))
+    await walk(step, key => act(key.slice(ahead.length)))
   }
 }
 
-async function unlinkByNodeRedis(client: NodeRedisKeys, pattern: string): Promise<void> {
+async function walkNodeRedis(client: NodeRedisKeys, pattern: string, visit?: Visit): Promise<void> {
   const nodes = client.masters ? await Promise.all(client.masters.map(master => client.nodeClient!(master))) : [client]
   for (const node of nodes) {
     const step: Step = async cursor => {
       const reply = await node.scan(cursor, { MATCH: pattern, COUNT: A_STEP })
       return { cursor: String(reply.cursor), keys: reply.keys }
     }
-    await walk(step, key => client.unlink(key))
+    await walk(step, visit ?? (key => client.unlink(key)))
   }
 }
 
-async function unlinkByCommands(send: (...words: string[]) => Promise<unknown>, pattern: string): Promise<void> {
+async function walkByCommands(
+  send: (...words: string[]) => Promise<unknown>,
+  pattern: string,
+  visit?: Visit,
+): Promise<void> {
   const step: Step = async cursor => {
     const reply = await send('SCAN', cursor, 'MATCH', pattern, 'COUNT', String(A_STEP))
     const [next, keys] = reply as [string, string[]]
     return { cursor: next, keys }
   }
-  await walk(step, key => send('UNLINK', key))
+  await walk(step, visit ?? (key => send('UNLINK', key)))
 }
 
-async function walk(step: Step, unlink: (key: string) => Promise<unknown>): Promise<void> {
+async function walk(step: Step, visit: Visit): Promise<void> {
   let cursor = '0'
   do {
     const found = await step(cursor)
     cursor = found.cursor
-    await Promise.all(found.keys.map(unlink))
+    await Promise.all(found.keys.map(visit))
   } while (cursor !== '0')
 }
 

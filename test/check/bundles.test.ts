@@ -33,6 +33,7 @@ const WHOLE: Readonly<Record<string, number>> = {
   fetch: 140,
   hono: 287,
   koa: 285,
+  bottleneck: 75,
   'bottleneck/light': 26,
   'koa-ratelimit': 24,
   live: 58,

@@ -8,6 +8,7 @@ import * as koa from '../../src/adapters/koa.js'
 import * as node from '../../src/adapters/node.js'
 import * as ws from '../../src/adapters/ws.js'
 import * as adaptive from '../../src/adaptive/index.js'
+import { Bottleneck } from '../../src/bottleneck/index.js'
 import * as dashboard from '../../src/dashboard/index.js'
 import * as dropIn from '../../src/express-rate-limit/index.js'
 import * as spillway from '../../src/index.js'
@@ -49,6 +50,7 @@ const OURS: Record<string, unknown> = {
   'spillway/express-rate-limit': { __esModule: true, ...dropIn },
   'spillway/rate-limiter-flexible': flexible,
   'spillway/koa-ratelimit': { __esModule: true, ...koaRatelimit },
+  'spillway/bottleneck': Bottleneck,
   'spillway/adaptive': adaptive,
   'spillway/alerts': alerts,
   'spillway/dashboard': dashboard,

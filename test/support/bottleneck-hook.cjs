@@ -11,3 +11,9 @@ Module._resolveFilename = (request, parent, ...rest) => {
   const isEntry = parent?.filename?.endsWith('/bottleneck/test/bottleneck.js') && request.startsWith('../')
   return (isEntry && process.env.SPILLWAY_BOTTLENECK) || resolve(request, parent, ...rest)
 }
+
+// Some of the tests connect to the default port.
+if (process.env.DATASTORE === 'ioredis') {
+  const { DEFAULT_REDIS_OPTIONS } = require('../../node_modules/ioredis/built/redis/RedisOptions.js')
+  DEFAULT_REDIS_OPTIONS.port = Number(process.env.REDIS_PORT)
+}

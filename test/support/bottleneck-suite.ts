@@ -25,6 +25,35 @@ export const LOCAL_SUITE: readonly SuiteFile[] = [
   { file: 'stop.js' },
 ]
 
+const KEYS = 'reads the keys or the locks of the original'
+
+/** What it asks of Redis. `node_redis.js` needs the callbacks of node-redis 2. */
+export const REDIS_SUITE: readonly SuiteFile[] = [
+  { file: 'ioredis.js' },
+  {
+    file: 'cluster.js',
+    without: {
+      'Should not have a key TTL by default for standalone limiters': KEYS,
+      'Should allow timeout setting for standalone limiters': KEYS,
+      'Should compute reservoir increased based on number of missed intervals': KEYS,
+      'Should migrate from 2.8.0': KEYS,
+      "Should keep track of each client's queue length": KEYS,
+      'Should remove track job data and remove lost jobs': KEYS,
+      'Should clear unresponsive clients': KEYS,
+      'Should not clear unresponsive clients with unexpired running jobs': KEYS,
+      'Should clear unresponsive clients after last jobs are expired': KEYS,
+      'Should use the limiter ID to build Redis keys': KEYS,
+      'Should not fail when Redis data is missing': KEYS,
+      'Should drop all jobs in the Cluster when entering blocked mode': KEYS,
+      'Should have a default key TTL when using Groups': KEYS,
+      'Should support Groups and expire Redis keys': KEYS,
+      'Should not recreate a key when running heartbeat': KEYS,
+      'Should delete Redis key when manually deleting a group key': KEYS,
+      'Should delete Redis keys from a group even when the local limiter is not present': KEYS,
+    },
+  },
+]
+
 export interface SuiteResult {
   readonly passed: number
   readonly failures: readonly string[]
