@@ -60,6 +60,7 @@ const OTHERS: Readonly<Record<string, string>> = {
   acquire: 'Waiting, and policies of several limits',
   'shared-rate': 'Shared rate limiter',
   'delay-queue': 'Delay queue',
+  bottleneck: 'Bottleneck',
 }
 
 const startedAt = performance.now()

@@ -1,11 +1,10 @@
 import { processId } from '../core/short-key.js'
-import type { ClientPort } from '../redis/client.js'
+import type { ClientPort, RedisClient } from '../redis/client.js'
 import { isFault } from '../redis/replies.js'
 import { runScript } from '../redis/script.js'
 import { bottleneckDelete, bottleneckTick, publish } from '../redis/scripts.js'
 import { Subscriber, type Subscription } from '../redis/subscriber.js'
 import { RetryDelay } from '../waiting/alarms.js'
-import type { Connection } from './connection.js'
 import type { Job } from './job.js'
 import type { Limiter } from './limiter.js'
 import { BottleneckError, type ConstructorOptions, STORE_DEFAULTS, type StoreOptions, withDefaults } from './options.js'
@@ -34,6 +33,18 @@ type Reply = readonly [
   blocks: number,
   result: string,
 ]
+
+/** The connection that a store uses. */
+interface StoreConnection {
+  readonly client: RedisClient
+  readonly clients: object
+  readonly port: ClientPort
+  readonly limiters: Record<string, Limiter>
+  /** Resolves when the client is connected for the first time. */
+  readonly opened: Promise<void>
+  readonly isClosed: boolean
+  disconnect(flush?: boolean): Promise<void>
+}
 
 /** The keys of a limiter, in one slot of a cluster, and its channel. Different ids have different keys. */
 export function keysOf(id: string): readonly string[] {
@@ -69,7 +80,7 @@ export class RedisStore implements LimiterStore {
   #isClosed = false
 
   constructor(
-    readonly connection: Connection,
+    readonly connection: StoreConnection,
     limiter: Limiter,
     options: ConstructorOptions,
     readonly ownsConnection: boolean,
