@@ -123,6 +123,10 @@ local function budget_lists(lists, member, at, named, text)
   end
 end
 
+local BUDGET_CHECK_MS = 1000
+local BUDGET_GRACE_MS = 900
+local BUDGET_MOST_VISITED = 1000
+
 --[[
   An ask of a process whose calls wait for budgets and places of a partner: carries out its changes, then lets calls leave that fit, in the order in which they began to wait over all processes. A
   call takes from all of its budgets at once, or from none. Calls pass those that wait for something else; nobody passes a call of the same kind.
@@ -150,10 +154,6 @@ end
   Returns a list of now alone if it came too late; '0' if the ask is not new; else as text: 1, now and the ms until the next ask, with spaces between them, then the numbers of the calls that may leave, the wait and the
   budget that causes it for each question, and the used units of each budget, each list after a comma.
 ]]
-local BUDGET_CHECK_MS = 1000
-local BUDGET_GRACE_MS = 900
-local BUDGET_MOST_VISITED = 1000
-
 function budget_ask()
   local clock, member, number, channel = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
   local given, changes, calls, totals, questions = ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
