@@ -168,7 +168,7 @@ describe('on the edge, over HTTP', () => {
     const answers = await runUnder(
       condition,
       "import { rateLimit } from 'spillway/fetch'",
-      `const limit = rateLimit({ policy: '2/1m; 9/1h fixed-window', store: new RedisStore(client, { prefix }), settle: () => 1 })
+      `const limit = rateLimit({ policy: '2/1m; 9/1h fixed-window', deadline: '5s', store: new RedisStore(client, { prefix }), settle: () => 1 })
       const ask = async () => {
         const { refusal, apply } = await limit(new Request('https://service.example/'), { address: '192.0.2.1' })
         const response = refusal ?? apply(new Response('hello'))

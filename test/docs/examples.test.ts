@@ -268,6 +268,7 @@ describe('every example runs', () => {
       'concurrency.ts',
       'dashboard.ts',
       'defer.ts',
+      'edge.ts',
       'express.ts',
       'fastify.ts',
       'fetch.ts',

@@ -77,6 +77,8 @@ const ENDING = ['clearTimeout', 'clearInterval', 'clearImmediate'] as const
 
 /** Programs that listen on a port of their own choice: programs.test.ts runs them in processes. */
 const isProgram = ({ code }: Snippet) => /\.listen\(\d{4}\)|port: 3000\b/.test(code)
+/** Node has SQLite from 22.13 on: test/sqlite runs them. */
+const needsSqlite = ({ code }: Snippet) => code.includes("'spillway/sqlite'")
 
 const database = testPostgres()
 /** Of pg, which connects to the database of the tests. */
@@ -91,7 +93,7 @@ describe.each(PAGES.filter(page => SNIPPETS.some(snippet => snippet.page === pag
   })
   afterEach(() => void jest.useRealTimers())
 
-  const snippets = SNIPPETS.filter(snippet => snippet.page === page && !isProgram(snippet))
+  const snippets = SNIPPETS.filter(snippet => snippet.page === page && !isProgram(snippet) && !needsSqlite(snippet))
   const rows = snippets.map(snippet => [snippet.line, snippet] as const)
   if (rows.length > 0) {
     test.each(rows)('in line %i runs and prints what the page says', async (_, { code, output }) => {
