@@ -151,7 +151,9 @@ describe('the package as users get it', () => {
       'dist/cli.js',
       'dist/esm/package.json',
       'dist/package.json',
-      ...['d.ts', 'js'].flatMap(kind => [...CALLED, 'fastify', 'bottleneck', 'bottleneck/light'].map(name => `dist/${name}-names.${kind}`)),
+      ...['d.ts', 'js'].flatMap(kind =>
+        [...CALLED, 'fastify', 'bottleneck', 'bottleneck/light'].map(name => `dist/${name}-names.${kind}`),
+      ),
     ]
     expect(built.sort()).toEqual([...faces, ...others].sort())
   })
