@@ -79,7 +79,7 @@ export class KeyRow {
 
   private constructor(
     readonly version: string,
-    /** The moment of the write, ms: nothing but leases reaches beyond it. */
+    /** The moment of the write, ms; or a later one, if the clock has run back since a state was written that this write has left as it is. Nothing but leases reaches beyond it. */
     readonly at: number,
     limits: Map<string, KeptLimit | string>,
     /** Letters of its text. */
@@ -127,8 +127,10 @@ export class KeyRow {
   ): { readonly row: KeyRow; readonly text: string; readonly until: number } {
     const limits = new Map(this.#limits)
     for (const [id, kept] of changed) limits.set(id, kept)
+    const isLeft = [...limits].some(([id, kept]) => typeof kept === 'string' || kept.state === this.#stateOf(id))
+    const reaches = isLeft ? Math.max(at, this.at) : at
     let until = at
-    let text = `${FORMAT} ${at}`
+    let text = `${FORMAT} ${reaches}`
     for (const [id, kept] of limits) {
       const keptUntil = typeof kept === 'string' ? Number.parseInt(kept, 10) : kept.until
       if (keptUntil + KEPT_LONGER_MS < at) {
@@ -138,7 +140,12 @@ export class KeyRow {
       until = Math.max(until, keptUntil)
       text += `\n=${typeof kept === 'string' ? kept : encodeLimit(id, kept)}`
     }
-    return { row: new KeyRow(version, at, limits, text.length), text, until }
+    return { row: new KeyRow(version, reaches, limits, text.length), text, until }
+  }
+
+  #stateOf(id: string): State | undefined {
+    const kept = this.#limits.get(id)
+    return typeof kept === 'string' ? undefined : kept?.state
   }
 }
 

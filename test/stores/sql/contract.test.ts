@@ -8,7 +8,7 @@ import { ofCases } from '../../support/cases.js'
 import { describeStore } from '../../support/store-contract.js'
 import { testPostgres } from '../../support/test-postgres.js'
 
-const OPERATIONS = ofCases(100_000)
+const OPERATIONS = ofCases(200_000)
 const database = testPostgres()
 let stores = 0
 
