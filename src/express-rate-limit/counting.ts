@@ -1,6 +1,6 @@
 import type { Request, Response } from 'express'
 import type { Decision } from '../core/decision.js'
-import { parseDuration } from '../core/duration.js'
+import type { Duration } from '../core/duration.js'
 import { PolicyError, StoreError } from '../core/errors.js'
 import type { LimitOptions, PolicyInput } from '../core/limit.js'
 import { after, type SyncOrAsync } from '../http/call-option.js'
@@ -151,22 +151,13 @@ class PolicyCount implements Count {
   }
 }
 
-function isDuration(windowMs: unknown): windowMs is string {
-  if (typeof windowMs !== 'string') return false
-  try {
-    return parseDuration(windowMs) > 0
-  } catch {
-    return false
-  }
-}
-
 function policyOf(
   { algorithm = 'fixed-window', limit, windowMs, policy }: Configuration,
   passed: RateLimitOptions,
 ): Options['policy'] & {} {
   if (policy === undefined) {
-    // '15m' is a window here, as for the Redis store; '900000' is its number, as in a hit store.
-    const window = isDuration(windowMs) ? windowMs : windowLength(windowMs)
+    // '15m' is a window here, as for the Redis store; '900000' is its number, as in a hit store. What is neither is refused by its name.
+    const window = Number.isNaN(Number(windowMs)) ? (windowMs as Duration) : windowLength(windowMs)
     // A text of the environment counts as its number, as in a hit store.
     const quotaOf = (limit: unknown) => (typeof limit === 'string' ? Number(limit) : limit) as number
     if (typeof limit !== 'function') return { quota: quotaOf(limit), window, algorithm }

