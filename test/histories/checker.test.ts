@@ -237,6 +237,17 @@ describe('the checker', () => {
     expect(textOf(found[0])).toContain(rule)
   })
 
+  test('knows that Redis may have charged what the failure policy decided, up to 50 ms after the deadline', () => {
+    const alone = ['fallback', 'open', 'closed'] as const
+    const charged = alone.map((source, i) => ({
+      ...operation('sliding', 100, { cost: 3, allowed: i > 0, source }),
+      answeredAt: 150,
+    }))
+    const refused = operation('sliding', 1190, { ...refusal, cost: 2, retryAfterMs: 10 })
+    const hang = { what: 'hang', from: 90, until: 200 } as const
+    expect(check(withFaults(adding(...charged, refused)(honest('charged')), hang)).map(textOf)).toEqual([])
+  })
+
   test('has at least 25 kinds of violations planted, one for each of its rules', () => {
     expect(PLANTED.length).toBeGreaterThanOrEqual(25)
     const subjects: readonly Subject[] = SUBJECTS

@@ -19,6 +19,16 @@ const EXACT = new Set(['store', 'lease'])
 /** After a change of limits has been answered, processes follow within this time. */
 const FOLLOWED_MS = 1_000
 
+/** After its deadline a decision that the failure policy has taken over may still be charged, for so long. */
+const CHARGED_LATE_MS = 100
+
+/** The store may have charged it, whatever was answered. */
+const isUnsure = (one: Decided): boolean =>
+  !isAnswered(one) || !(EXACT.has(one.source ?? '') || one.source === 'memory')
+
+/** By when the store has charged it. */
+const chargedBy = (one: Decided): number => Math.max(endOf(one), isUnsure(one) ? one.askedAt + CHARGED_LATE_MS : 0)
+
 /** What happened to one key of one limiter or rate, in the order in which it was asked. */
 class KeyHistory {
   readonly decisions: Decided[] = []
@@ -204,16 +214,14 @@ function mayBeSpent(of: KeyHistory, { algorithm, quota, windowMs, burst }: Limit
   const drainMs = (burst * windowMs) / quota
   const lookMs = isBucket ? 5 * drainMs : algorithm === 'sliding-counter' ? 2 * windowMs : windowMs
   const before = of
-    .decisionsIn(refused.askedAt - lookMs, endOf(refused))
-    .filter(({ id, allowed, error, answeredAt }) => {
-      return id !== refused.id && (allowed || error !== undefined || answeredAt === undefined)
-    })
+    .decisionsIn(refused.askedAt - lookMs - CHARGED_LATE_MS, endOf(refused))
+    .filter(one => one.id !== refused.id && (one.allowed || isUnsure(one)) && chargedBy(one) > refused.askedAt - lookMs)
   const units = (some: readonly Decided[]) => some.reduce((sum, { cost }) => sum + cost, 0)
   if (!isBucket) return units(before)
   // The level is highest if the bucket was empty just before one of them; or it was full when the look begins.
   const drained = (ms: number) => (Math.max(0, ms) * quota) / windowMs
   const levels = before.map(first => {
-    return units(before.filter(next => endOf(next) >= first.askedAt)) - drained(refused.askedAt - endOf(first))
+    return units(before.filter(next => chargedBy(next) >= first.askedAt)) - drained(refused.askedAt - chargedBy(first))
   })
   return Math.max(0, burst - drained(lookMs) + units(before), ...levels)
 }
