@@ -1,3 +1,4 @@
+import { BoundedMap } from '../core/maps.js'
 import type { Guarded } from '../limiter/guarded.js'
 import type { ClientPort, RedisClient } from '../redis/client.js'
 import { portOf } from '../redis/clients.js'
@@ -7,33 +8,19 @@ import { TimelyScripts } from '../redis/timely-scripts.js'
 import { Alarm } from '../waiting/alarms.js'
 import { Mailbox } from '../waiting/mailbox.js'
 import { Account } from './account.js'
+import { BudgetAsk, type Resource } from './budget-ask.js'
 import { type Call, CallLine, type Departure, type LongestWait, type Places, type Waiter } from './line.js'
 import { LOOK_EVERY_MS } from './pause.js'
 import { type DepartureUser, type SharedCharge, SharedDeparture } from './shared-departure.js'
 
 /** A place of a dead process is free after this time. */
 const LEASE_MS = 30_000
-/** How many calls of one kind an ask tells the server of. It lets as many leave at once. */
-const WINDOW = 64
-/** How many calls of an ask are told how long they would wait, and how many changes it carries: so that the server works for about 1 ms. */
-const MOST_QUESTIONS = 64
+/** How many changes an ask carries: so that the server works for about 1 ms. */
 const MOST_CHANGES = 100
 /** How many budgets and places an ask names so that the calls of other processes which wait for them keep their turns. */
 const MOST_NAMED = 24
 /** How long to wait after a failure before the server is asked again. */
 const REST_MS = 200
-
-type Resource = Account | Places
-
-/** What an ask has sent, for the reading of its answer. */
-interface Sent {
-  readonly at: number
-  readonly resources: readonly Resource[]
-  readonly waiters: ReadonlyMap<number, Waiter>
-  readonly questions: readonly Waiter[]
-  readonly answered: readonly SharedCharge[]
-  readonly hasMore: boolean
-}
 
 /** Asks Redis for the calls of this process to one partner and those that are narrower: one script at a time. */
 class Asker implements DepartureUser {
@@ -43,7 +30,7 @@ class Asker implements DepartureUser {
   readonly #mailbox: Mailbox
   readonly #alarm = new Alarm(() => this.schedule())
   readonly #renewal = new Alarm(() => this.#renew(), false)
-  readonly #seen = new Set<Resource>()
+  readonly #seen = new BoundedMap<string, Resource>(MOST_NAMED)
   readonly #changed = new Set<SharedCharge>()
   /** Holders whose places end, or are to last: with the lease in ms. */
   readonly #leases = new Map<string, { readonly places: readonly Places[]; leaseMs: number }>()
@@ -139,24 +126,26 @@ class Asker implements DepartureUser {
     }
     this.#inFlight = true
     this.#again = false
-    const { keys, words, sent } = this.#next(kinds)
+    const ask = this.#next(kinds)
+    const { address, channel } = this.#mailbox
+    const words = ['', address, String(++this.#number), channel, ...ask.words, String(LEASE_MS)]
     const call = TimelyScripts.of(port).run({
       script: budgetAsk,
       does: 'ask for the calls to a partner',
-      keys,
+      keys: [...this.#keys, ...ask.keys],
       args: until => [...words, until],
-      endsAt: sent.at + guarded.deadline.ms,
-      server: port.serverOf(port.slotOf(keys[0])),
+      endsAt: ask.at + guarded.deadline.ms,
+      server: port.serverOf(port.slotOf(this.#keys[0])),
       byServerClock: true,
     })
     try {
       const reply = await guarded.hold(call)
       this.#inFlight = false
-      this.#read(String(reply), sent)
+      this.#read(String(reply), ask)
     } catch {
       this.#inFlight = false
       // What was given back or answered may be known or not.
-      for (const charge of sent.answered) charge.end = undefined
+      for (const charge of ask.answered) charge.end = undefined
       this.#rest()
     }
   }
@@ -178,93 +167,27 @@ class Asker implements DepartureUser {
     this.#listen(false)
   }
 
-  #next(kinds: readonly (readonly Waiter[])[]): { keys: string[]; words: string[]; sent: Sent } {
-    const at = performance.now()
-    const resources = new Set<Resource>()
-    for (const [first] of kinds) for (const one of resourcesOf(first.call)) resources.add(one)
+  #next(kinds: readonly (readonly Waiter[])[]): BudgetAsk {
+    const ask = new BudgetAsk()
+    for (const kind of kinds) ask.addCalls(kind)
     const changes = [...this.#changed].slice(0, MOST_CHANGES)
     for (const charge of changes) {
       this.#changed.delete(charge)
-      resources.add(charge.account)
+      ask.addChange(charge)
     }
-    for (const { places } of this.#leases.values()) for (const one of places) resources.add(one)
-    for (const one of this.#seen) if (resources.size < MOST_NAMED) resources.add(one)
-    const list = [...resources]
-    for (const one of list) this.#seen.add(one)
-    const numberOf = new Map(list.map((one, index) => [one, index + 1]))
-
-    const waiters = new Map<number, Waiter>()
-    const questions: Waiter[] = []
-    let calls = ''
-    let questionText = ''
-    let hasMore = this.#changed.size > 0
-    for (const kind of kinds) {
-      const window = kind.slice(0, WINDOW)
-      if (kind.length > WINDOW) hasMore = true
-      calls += `${resourcesOf(kind[0].call)
-        .map(one => numberOf.get(one))
-        .join(' ')}\t`
-      // Calls of a higher priority take the turns of those that they pass, so that no process gains by priorities.
-      const turns = window.map(({ call }) => call.cameAt).sort((a, b) => a - b)
-      for (const [index, waiter] of window.entries()) {
-        waiters.set(waiter.call.order, waiter)
-        const { charges, places } = waiter.call
-        const units = [...charges.map(charge => charge.units), ...places.map(() => 1)]
-        calls += `${Math.floor(at - turns[index])} ${waiter.call.order} ${waiter.timeoutMs > 0 ? '+' : '-'} ${units.join(' ')};`
-      }
-      calls += '\n'
-      for (const waiter of kind) {
-        if (waiter.isJudged) continue
-        if (questions.length === MOST_QUESTIONS) {
-          hasMore = true
-          break
-        }
-        questions.push(waiter)
-        for (const { account, units } of waiter.call.charges) {
-          questionText += `${numberOf.get(account)} ${units} ${this.#line.aheadOf(waiter, account, units)},`
-        }
-        questionText += ';'
-      }
-    }
-
-    let changeText = ''
-    const answered: SharedCharge[] = []
-    for (const charge of changes) {
-      const number = numberOf.get(charge.account)
-      const { end, back, more, units } = charge
-      if (back > 0 && end !== undefined) changeText += `b ${number} ${end} ${back};`
-      if (charge.answered && end !== undefined && units > 0) changeText += `a ${number} ${end} ${units};`
-      if (more > 0) changeText += `c ${number} 0 ${more};`
-      if (charge.answered) answered.push(charge)
-      charge.back = charge.more = 0
-      charge.answered = false
-    }
-    for (const [holder, { places, leaseMs }] of this.#leases) {
-      for (const one of places) changeText += `p ${numberOf.get(one)} ${holder} ${leaseMs};`
-    }
+    if (this.#changed.size > 0) ask.hasMore = true
+    for (const [holder, { places, leaseMs }] of this.#leases) ask.addLease(holder, places, leaseMs)
     this.#leases.clear()
-
-    const given = list.map(one =>
-      one instanceof Account ? `${one.budget.rate} ${one.budget.intervalMs},` : `${one.permits} 0,`,
-    )
-    const totals = list.map(one => (one instanceof Account ? one.waiting(0) : 0))
-    const words = [
-      '',
-      this.#mailbox.address,
-      String(++this.#number),
-      this.#mailbox.channel,
-      given.join(''),
-      changeText,
-      calls,
-      totals.join(' '),
-      questionText,
-      String(LEASE_MS),
-    ]
-    const keys = [...this.#keys, ...list.flatMap(keysOf)]
-    return { keys, words, sent: { at, resources: list, waiters, questions, answered, hasMore } }
+    for (const [key, one] of ask.resources) {
+      // What was used last is forgotten last.
+      this.#seen.delete(key)
+      this.#seen.set(key, one)
+    }
+    for (const one of [...this.#seen.values()].reverse()) if (ask.resources.size < MOST_NAMED) ask.numberOf(one)
+    return ask
   }
 
-  #read(reply: string, { at, resources, waiters, questions, answered, hasMore }: Sent): void {
+  #read(reply: string, { at, resources: named, waiters, questions, answered, hasMore }: BudgetAsk): void {
     const [head, granted = '', waits = '', used = ''] = reply.split(',')
     const [code, serverNow, nextMs] = head.split(' ').map(Number)
     if (code !== 1) {
@@ -275,6 +198,7 @@ class Asker implements DepartureUser {
     for (const charge of answered) {
       if (charge.end !== undefined) charge.end = Math.min(charge.end, charge.account.endAfter(serverNow))
     }
+    const resources = [...named.values()]
     const usedUnits = numbersOf(used)
     for (const [index, one] of resources.entries()) if (one instanceof Account) one.heard(usedUnits[index], now)
     const left = numbersOf(granted)
@@ -317,6 +241,7 @@ class Asker implements DepartureUser {
  */
 export class SharedLine extends CallLine {
   readonly port: ClientPort
+  /** One for each of the user's partners with limits, at most: the widest of a call's. */
   readonly #askers = new Map<string, Asker>()
 
   constructor(
@@ -356,11 +281,6 @@ export class SharedLine extends CallLine {
     return kinds.filter(({ length }) => length > 0)
   }
 
-  /** How many units of this process go before the call. */
-  aheadOf({ urgency }: Waiter, account: Account, units: number): number {
-    return Math.max(0, account.waiting(urgency) - units)
-  }
-
   judgeShared(waiter: Waiter, longest: LongestWait): void {
     super.judge(waiter, longest)
   }
@@ -386,19 +306,6 @@ export class SharedLine extends CallLine {
     }
     return asker
   }
-}
-
-function resourcesOf({ charges, places }: Call): Resource[] {
-  return [...charges.map(({ account }) => account), ...places]
-}
-
-function keysOf(one: Resource): string[] {
-  if (one instanceof Account) {
-    const key = `${keyRoot('politeFetch', 'budget', 'outgoing')}:${keySegment(one.partner)}:${keySegment(one.budget.id)}`
-    return [key, `${key}:units`]
-  }
-  const key = `${keyRoot('politeFetch', 'places', 'outgoing')}:${keySegment(one.partner)}`
-  return [key, key]
 }
 
 function numbersOf(list: string): number[] {

@@ -1,0 +1,71 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import { guardRedis } from '../../src/limiter/guarded-redis.js'
+import { Account } from '../../src/outgoing/account.js'
+import type { Call } from '../../src/outgoing/line.js'
+import { SharedLine } from '../../src/outgoing/shared-line.js'
+import { monitor } from '../support/monitor.js'
+import { testRedis } from '../support/test-redis.js'
+
+const FOR_EVER = { timeoutMs: Number.POSITIVE_INFINITY, signal: undefined }
+const redis = testRedis()
+
+function lineOf(): SharedLine {
+  const client = redis.client()
+  return new SharedLine(client, guardRedis(client, 5000, {}, { name: 'politeFetch', meanwhile: 'alone' }))
+}
+
+function accountOf(name: string, partner = 'p', rate = 1000): Account {
+  const budget = { rate, intervalMs: 60_000, name, id: name, cost: undefined, settle: undefined }
+  return new Account(partner, budget)
+}
+
+let order = 0
+function callOf(...accounts: readonly Account[]): Call {
+  const charges = accounts.map(account => ({ account, units: 1 }))
+  const kind = accounts.map(({ subject }) => subject).join()
+  return {
+    kind,
+    root: 'p',
+    charges,
+    places: [],
+    priority: 0,
+    order: order++,
+    cameAt: performance.now(),
+    pauseMs: () => 0,
+  }
+}
+
+describe('what a process sends to Redis', () => {
+  /** The keys that each ask names: two for each budget. */
+  let asks: string[][]
+  let end: () => void
+  beforeEach(async () => {
+    await redis.client().flushall()
+    asks = []
+    end = await monitor(redis.port, ({ args: [name, , keys, ...more], byScript }) => {
+      if (!byScript && /^evalsha$/i.test(name)) asks.push(more.slice(3, Number(keys)))
+    })
+  })
+  afterEach(() => end())
+
+  /** Until the server has reported what it was sent before. */
+  const settled = async (line: SharedLine) => {
+    await (line.client as ReturnType<typeof redis.client>).ping()
+    await new Promise(resolve => setTimeout(resolve, 50))
+  }
+
+  test('a budget is named once in an ask, although its partner was forgotten and is called again', async () => {
+    const line = lineOf()
+    for (let round = 0; round < 5; round++) await line.take(callOf(accountOf('tokens')), FOR_EVER)
+    await settled(line)
+    expect(asks.map(({ length }) => length)).toEqual(asks.map(() => 2))
+  })
+
+  test('an ask names the budgets that were used last, however many there were', async () => {
+    const line = lineOf()
+    for (let round = 0; round < 60; round++) await line.take(callOf(accountOf(`b${round}`)), FOR_EVER)
+    await settled(line)
+    const named = (asks.at(-1) ?? []).map(key => Number(/:b(\d+)$/.exec(key)?.[1])).filter(Number.isFinite)
+    expect(named.sort((a, b) => a - b)).toEqual(Array.from({ length: 24 }, (_, i) => 36 + i))
+  })
+})
