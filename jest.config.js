@@ -22,10 +22,10 @@ const shared = {
         },
       },
     ],
-    '/@nestjs/.+\\.js$': ['@swc/jest', { jsc: { target: 'es2022' }, module: { type: 'commonjs' } }],
+    '/(@nestjs|wasmoon-lua5.1)/.+\\.js$': ['@swc/jest', { jsc: { target: 'es2022' }, module: { type: 'commonjs' } }],
   },
-  // NestJS 12 has ES modules only, which Jest cannot require.
-  transformIgnorePatterns: ['/node_modules/(?!@nestjs/)'],
+  // NestJS 12 has ES modules only, and Lua imports one: Jest can require neither.
+  transformIgnorePatterns: ['/node_modules/(?!@nestjs/|wasmoon-lua5.1/)'],
   // NestJS 11 stands beside it under other names.
   resolver: '<rootDir>/test/support/nest-resolver.cjs',
   // Sources are imported as they will be called when they are built.
