@@ -113,7 +113,7 @@ describe('a deadline', () => {
   })
 
   test('bounds what the client tries: nothing is sent after it', async () => {
-    const limiter = limiterOver(clientOver({ retry: { retries: 50, backoff: () => 20 } }), { deadline: 100 })
+    const limiter = limiterOver(clientOver({ retry: { retries: 50, backoff: () => 20 } }), { deadline: 600 })
     await limiter.consume('warm')
     failing('cut')
     const requests = await during(() => limiter.consume('k'))

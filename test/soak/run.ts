@@ -1,0 +1,106 @@
+// Mixed traffic for an hour, with connections that are cut, and whether anything grows: `npm run soak -- --minutes 60`.
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
+import { childProgram } from '../support/child-program.js'
+import { RedisServer } from '../support/redis-server.js'
+import { TcpProxy } from '../support/tcp-proxy.js'
+import { flatness, mean } from './flat.js'
+import type { Sample } from './service.js'
+
+const { values } = parseArgs({ options: { minutes: { type: 'string', default: '60' } } })
+const minutes = Number(values.minutes)
+if (!(minutes >= 2)) {
+  console.error(`--minutes ${values.minutes}: expected a number of at least 2, like: npm run soak -- --minutes 60`)
+  process.exit(2)
+}
+const SERVICES = 2
+/** Of the run, so that caches fill and code is compiled before it counts. */
+const WARM = 1 / 6
+const LATENCY_RATIO = 1.5
+
+const redis = await RedisServer.start()
+const proxies = await Promise.all(Array.from({ length: SERVICES }, () => TcpProxy.start(redis.port)))
+const admin = redis.client()
+const program = childProgram("import './test/soak/service.ts'")
+const services: ChildProcess[] = await Promise.all(
+  proxies.map(async proxy => {
+    const child = fork(program, [`redis://127.0.0.1:${proxy.port}`], {
+      execArgv: ['--expose-gc'],
+      env: { ...process.env, NODE_OPTIONS: '' },
+    })
+    await once(child, 'message')
+    return child
+  }),
+)
+const ask = async (child: ChildProcess, order: 'sample' | 'end') => {
+  const answer = once(child, 'message')
+  child.send(order)
+  return (await answer)[0] as Sample
+}
+
+interface Row extends Sample {
+  readonly redisBytes: number
+  readonly redisKeys: number
+}
+const samples: Row[][] = services.map(() => [])
+const stepMs = Math.max(1000, (minutes * 60_000) / 360)
+const endAt = performance.now() + minutes * 60_000
+let cuts = 0
+for (let step = 1; performance.now() < endAt; step++) {
+  await sleep(stepMs)
+  if (step % 6 === 0) {
+    proxies[cuts++ % SERVICES].cut()
+    // What is cut now belongs to the next sample whole.
+    await sleep(500)
+  }
+  const [used, redisKeys] = await Promise.all([admin.info('memory'), admin.dbsize()])
+  const redisBytes = Number(/used_memory:(\d+)/.exec(used)?.[1])
+  await Promise.all(
+    services.map(async (child, i) => samples[i].push({ ...(await ask(child, 'sample')), redisBytes, redisKeys })),
+  )
+}
+
+await Promise.all(services.map(child => ask(child, 'end')))
+// What is left ends by itself: the longest that anything above is kept without use.
+const LEFT_MS = 90_000
+const leftUntil = performance.now() + LEFT_MS
+while (
+  performance.now() < leftUntil &&
+  (await admin.keys('*')).some(key => !/live|dashboard|report|partner|places/.test(key))
+) {
+  await sleep(1000)
+}
+const left = await admin.keys('*')
+
+const failures = samples.flat().flatMap(({ failure }) => failure ?? [])
+const faults: string[] = failures.slice(0, 1)
+const measures = ['heapBytes', 'handles', 'redisBytes', 'redisKeys'] as const
+console.log(`${minutes} min, ${SERVICES} services, ${cuts} connections cut, ${samples[0].length} samples`)
+console.log('service  measure        first         last          rise         noise  flat')
+for (const [i, rows] of samples.entries()) {
+  const counted = rows.slice(Math.floor(rows.length * WARM))
+  for (const measure of measures) {
+    const { first, last, rise, noise, flat } = flatness(counted.map(row => row[measure]))
+    const [a, b, c, d] = [first, last, rise, noise].map(value => value.toFixed(0).padStart(12))
+    console.log(`${i}        ${measure.padEnd(10)} ${a} ${b}  ${c}  ${d}  ${flat ? 'yes' : 'NO'}`)
+    if (!flat) faults.push(`${measure} of service ${i} rises by ${rise.toFixed(0)}`)
+  }
+  const sixth = Math.floor(counted.length / 6)
+  for (const measure of ['p50Ms', 'p99Ms', 'loopDelayMs'] as const) {
+    const [first, last] = [counted.slice(0, sixth), counted.slice(-sixth)].map(part =>
+      mean(part.map(row => row[measure])),
+    )
+    console.log(`${i}        ${measure.padEnd(10)} ${first.toFixed(2).padStart(12)} ${last.toFixed(2).padStart(12)}`)
+    if (last > first * LATENCY_RATIO) faults.push(`${measure} of service ${i} went from ${first} to ${last}`)
+  }
+  const decisions = rows.reduce((sum, row) => sum + row.decisions, 0)
+  const elsewhere = rows.reduce((sum, row) => sum + row.elsewhere, 0)
+  console.log(`${i}        ${decisions} decisions, ${elsewhere} of them while Redis was away`)
+}
+console.log(`left in Redis after ${LEFT_MS / 1000} s at most: ${left.length} keys ${left.slice(0, 12).join(' ')}`)
+for (const proxy of proxies) await proxy.stop()
+await redis.stop()
+console.log(faults.length === 0 ? 'Flat.' : `NOT flat:\n${faults.join('\n')}`)
+process.exitCode = faults.length === 0 ? 0 : 1
