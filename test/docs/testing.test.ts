@@ -1,0 +1,24 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from '@jest/globals'
+import { filesOf, root } from '../check/files.js'
+import { textOf } from './pages.js'
+
+const page = textOf('docs/testing.md')
+
+test('every test, benchmark and command that the page names is there', () => {
+  const named = [...page.matchAll(/`((?:test|bench)\/[\w./-]+)`/g)].map(([, path]) => path)
+  expect(named.length).toBeGreaterThan(20)
+  const missing = named.filter(path => !['', '.ts', '.test.ts'].some(end => existsSync(join(root, path + end))))
+  expect(missing).toEqual([])
+  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  const commands = [...page.matchAll(/npm (?:run )?([\w:]+)/g)].map(([, name]) => name)
+  expect(commands.filter(name => !(name in scripts))).toEqual([])
+})
+
+test('the numbers of configurations and mutants are those of the tables', () => {
+  const lines = filesOf('proofs', 'checks.txt').flatMap(file => readFileSync(join(root, file), 'utf8').split('\n'))
+  const count = (verb: string) => lines.filter(line => line.startsWith(verb)).length
+  expect(page).toContain(`${count('holds ')} configurations`)
+  expect(page).toContain(`${count('breaks ')} mutants`)
+})
