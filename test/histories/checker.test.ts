@@ -121,12 +121,12 @@ const PLANTED: ReadonlyArray<[rule: string, kind: string, plant: (history: Histo
     'status 200',
     adding(operation('sliding', 200, { ...request, allowed: true, status: 200, handled: false })),
   ],
-  ['the store does not decide', 'without a fault', adding(operation('sliding', 9000, { source: 'fallback' }))],
+  ['the store does not decide', 'without a fault', adding(...grants('sliding', 9, 300, { source: 'fallback' }))],
   [
     'the store does not decide',
-    'six seconds after a fault',
+    'two seconds after a fault',
     history =>
-      withFaults(adding(operation('sliding', 9000, { source: 'open' }))(history), {
+      withFaults(adding(...grants('sliding', 25, 300, { source: 'open' }))(history), {
         what: 'hang',
         from: 1000,
         until: 3000,
@@ -142,7 +142,7 @@ const PLANTED: ReadonlyArray<[rule: string, kind: string, plant: (history: Histo
         until: 3000,
       }),
   ],
-  ['answered too late', 'a decision', adding({ ...operation('sliding', 100, {}), answeredAt: 500 })],
+  ['answered too late', 'a decision', adding({ ...operation('sliding', 9000, {}), answeredAt: 9400 })],
   [
     'answered too late',
     'acquire',

@@ -3,9 +3,9 @@ import type { History, Violation } from './history.js'
 import { checkLimits } from './limits.js'
 import { checkTurns } from './turns.js'
 
-/** Every violation, the shortest span of each rule and subject first. */
-export function check(history: History): Violation[] {
-  const found = [...checkLimits(history), ...checkTurns(history)]
+/** Every violation, the shortest span of each rule and subject first. `excused` counts, by subject, the spans that only a fault allows. */
+export function check(history: History, excused?: Map<string, number>): Violation[] {
+  const found = [...checkLimits(history, excused), ...checkTurns(history)]
   for (const key of history.leftKeys) {
     const place = { subject: 'redis', key, from: history.endedAt, until: history.endedAt, operations: [] }
     found.push({ rule: 'a key is left', ...place, said: 'it has no lifetime' })
@@ -14,8 +14,9 @@ export function check(history: History): Violation[] {
 }
 
 /** What was done to each subject, and how each operation was answered. */
-export function tableOf(history: History): string {
-  const rows = [['subject', 'operation', 'asked', 'granted', 'refused', 'alone', 'failed', 'unanswered']]
+export function tableOf(history: History, excused: ReadonlyMap<string, number>): string {
+  const columns = ['asked', 'granted', 'refused', 'alone', 'failed', 'unanswered', 'over in faults']
+  const rows = [['subject', 'operation', ...columns]]
   for (const { name } of history.subjects) {
     const all = history.operations.filter(({ subject }) => subject === name)
     for (const op of new Set(all.map(one => one.op))) {
@@ -29,6 +30,7 @@ export function tableOf(history: History): string {
         count(isAlone),
         count(one => one.error !== undefined),
         count(one => one.answeredAt === undefined),
+        op === 'consume' || op === 'acquire' || op === 'request' ? String(excused.get(name) ?? 0) : '',
       ]
       rows.push([name, op, ...counts])
     }

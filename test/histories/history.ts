@@ -88,11 +88,12 @@ export interface Message extends Asked {
 export type Operation = Decided | Changed | Replaced | Held | Message
 
 /**
- * `hang`: the server answers nobody. `lost`: it lost what it knew (FLUSHALL, an empty restart). `failover`: a replica took over, which may lack the last
- * writes. `moved`: keys went to a server with another clock. `cut`: connections broke. `stopped`: the process stood still.
+ * `hang`: a server does not answer in time. `full`: it refuses to write. `lost`: it lost what it knew (FLUSHALL, an empty restart). `failover`: a replica took
+ * over, which may lack the last writes and has a clock of its own. `moved`: keys went to a server with another clock. `clock`: a server's clock was set, or
+ * drifts. `cut`: connections broke. `stopped`: the process stood still.
  */
 export interface Fault {
-  readonly what: 'hang' | 'lost' | 'failover' | 'moved' | 'cut' | 'stopped' | 'killed'
+  readonly what: 'hang' | 'full' | 'lost' | 'failover' | 'moved' | 'clock' | 'cut' | 'stopped' | 'killed'
   readonly from: number
   readonly until: number
   /** Of `stopped` and `killed`. */
@@ -103,6 +104,8 @@ export interface History {
   readonly subjects: readonly Subject[]
   readonly operations: readonly Operation[]
   readonly faults: readonly Fault[]
+  /** Processes whose client may send a decision twice when its connection breaks. */
+  readonly repeating?: readonly string[]
   /** Names of keys in Redis that have no lifetime when everything has ended. */
   readonly leftKeys: readonly string[]
   /** All processes have ended in order, and queues were drained. */
@@ -120,8 +123,19 @@ export interface Violation {
   readonly operations: readonly Operation[]
 }
 
-/** After the end of a fault the store decides again within so long. */
-export const RECOVERY_MS = 5_000
+/** After the end of a fault the store decides again within so long; `lost` alone is nothing that a client notices. */
+export const RECOVERY_MS: Readonly<Record<Fault['what'], number>> = {
+  hang: 1000,
+  full: 1000,
+  lost: 0,
+  failover: 5000,
+  moved: 5000,
+  clock: 1000,
+  // The client waits for up to a second between two attempts, and the store notices up to 200 ms later.
+  cut: 1200,
+  stopped: 1000,
+  killed: 1000,
+}
 /** What the machine may add to a promised time: processes stand in line for the processor. */
 export const SLACK_MS = 250
 
@@ -137,6 +151,10 @@ export function endOf(operation: Operation): number {
 export function isAnswered(operation: Operation): boolean {
   return operation.answeredAt !== undefined && operation.error === undefined
 }
+
+/** A key may begin anew, or regain what the difference of two clocks gives. */
+export const ANEW = ['lost', 'failover', 'moved', 'clock'] as const
+export const ANY_FAULT = Object.keys(RECOVERY_MS) as ReadonlyArray<Fault['what']>
 
 /** The faults of these kinds that fell into a span. */
 export function faultsIn(history: History, what: ReadonlyArray<Fault['what']>, from: number, until: number): Fault[] {

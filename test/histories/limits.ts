@@ -1,4 +1,6 @@
 import {
+  ANEW,
+  ANY_FAULT,
   type Changed,
   type Decided,
   endOf,
@@ -18,7 +20,11 @@ import {
 const EXACT = new Set(['store', 'lease'])
 /** After a change of limits has been answered, processes follow within this time. */
 const FOLLOWED_MS = 1_000
+/** Where a fault fell into this, some only later. */
+const FOLLOWED_LATE_MS = 8_000
 
+/** Until the store has answered a process for the first time. */
+const CONNECT_MS = 1_000
 /** After its deadline a decision that the failure policy has taken over may still be charged, for so long. */
 const CHARGED_LATE_MS = 100
 
@@ -35,6 +41,7 @@ class KeyHistory {
   readonly changes: Changed[] = []
   /** Longer spans say nothing that shorter ones do not. */
   readonly longestMs: number
+  readonly bursts: readonly number[]
   readonly #settled = new Map<number, number>()
   readonly #longestCallMs: number
 
@@ -55,6 +62,7 @@ class KeyHistory {
       this.#settled.set(of, Math.min(this.#settled.get(of) ?? Number.POSITIVE_INFINITY, units ?? 0))
     }
     const all = this.limitsIn(Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY).flat()
+    this.bursts = all.map(({ burst }) => burst)
     this.longestMs = Math.max(...all.map(({ windowMs }) => windowMs)) * 3
     this.#longestCallMs = this.decisions.reduce((most, one) => Math.max(most, endOf(one) - one.askedAt), 0)
   }
@@ -81,12 +89,21 @@ class KeyHistory {
 
   /** The limits that may have been in force in a span, one list for each. */
   limitsIn(from: number, until: number): ReadonlyArray<readonly Limit[]> {
-    const changes = this.replaced
-    if (changes.length === 0) return [this.subject.limits ?? []]
-    const before = changes.findLastIndex(change => endOf(change) + FOLLOWED_MS <= from)
-    const inForce = changes.slice(Math.max(0, before)).filter(change => change.askedAt < until)
-    const first = before < 0 ? [this.subject.limits ?? []] : []
-    return [...first, ...inForce.map(({ limits }) => limits)]
+    const given = this.subject.limits ?? []
+    if (this.replaced.length === 0) return [given]
+    const standing = this.replaced.filter(change => this.#isFollowed(change, from, until))
+    const asked = this.replaced.filter(({ askedAt }) => askedAt < until)
+    const inForce = asked.filter(change => !standing.some(next => next.askedAt > endOf(change)))
+    return [...(standing.length === 0 ? [given] : []), ...inForce.map(({ limits }) => limits)]
+  }
+
+  /** Whether all processes surely obey a change, or a later one, from one moment until another. */
+  #isFollowed(change: Replaced, from: number, until: number): boolean {
+    const followedAt = endOf(change) + FOLLOWED_MS
+    if (!isAnswered(change) || followedAt > from) return false
+    // A process may have missed it, and finds that out later; and a server that forgets goes back to what was before.
+    if (faultsIn(this.history, ANEW, change.askedAt, until).length > 0) return false
+    return followedAt + FOLLOWED_LATE_MS <= from || faultsIn(this.history, ANY_FAULT, change.askedAt, from).length === 0
   }
 
   /** What may have been given back in a span. */
@@ -102,7 +119,7 @@ class KeyHistory {
   /** How often the key may have begun anew in a span: by a reset, or because a server lost what it knew. */
   beginningsIn(from: number, until: number): number {
     const resets = this.changes.filter(({ op, askedAt }) => op === 'reset' && askedAt < until)
-    const lost = faultsIn(this.history, ['lost', 'failover', 'moved'], from, until)
+    const lost = faultsIn(this.history, ANEW, from, until)
     return resets.filter(reset => endOf(reset) > from).length + lost.length
   }
 
@@ -113,9 +130,14 @@ class KeyHistory {
   }
 }
 
-/** All that is promised of limiters and shared rates. */
-export function checkLimits(history: History): Violation[] {
+/** All that is promised of limiters and shared rates. `excused` counts, by subject, the spans that only a fault allows. */
+export function checkLimits(history: History, excused = new Map<string, number>()): Violation[] {
   const found: Violation[] = []
+  const connectedAt = new Map<string, number>()
+  for (const one of history.operations) {
+    if (!('source' in one) || one.source !== 'store' || !isAnswered(one)) continue
+    connectedAt.set(one.process, Math.min(endOf(one), connectedAt.get(one.process) ?? Number.POSITIVE_INFINITY))
+  }
   for (const subject of history.subjects) {
     if (subject.limits === undefined) continue
     const all = history.operations.filter(operation => operation.subject === subject.name)
@@ -123,17 +145,19 @@ export function checkLimits(history: History): Violation[] {
     const byKey = new Map<string, Operation[]>()
     for (const operation of all) {
       if (operation.op === 'limits') continue
-      byKey.set(operation.key, [...(byKey.get(operation.key) ?? []), operation])
+      const same = byKey.get(operation.key)
+      if (same === undefined) byKey.set(operation.key, [operation])
+      else same.push(operation)
     }
     for (const [key, operations] of byKey) {
       operations.sort((one, two) => one.askedAt - two.askedAt)
       const of = new KeyHistory(history, subject, key, operations, replaced)
-      found.push(...overTheLimit(of), ...refusedInVain(of), ...tooSoon(of), ...tooMuchLeft(of))
+      found.push(...overTheLimit(of, excused), ...refusedInVain(of), ...tooSoon(of), ...tooMuchLeft(of))
       found.push(...duringBlocks(of), ...ofRequests(of))
     }
     const decisions = all.filter((operation): operation is Decided => 'cost' in operation)
     found.push(...ofFailures(history, subject, decisions), ...localShares(subject, all, decisions))
-    found.push(...deadlines(history, subject, decisions))
+    found.push(...deadlines(history, subject, decisions, connectedAt))
   }
   return found
 }
@@ -148,25 +172,31 @@ function most(limit: Limit, spanMs: number): number {
 }
 
 /** No span has more units than each limit allows: of grants that surely lie in it, by their times of asking and answering. */
-function overTheLimit(of: KeyHistory): Violation[] {
-  const isExact = (one: Decided) => one.allowed && isAnswered(one) && EXACT.has(one.source ?? '')
+function overTheLimit(of: KeyHistory, excused: Map<string, number>): Violation[] {
   let worst: Violation | undefined
   let previous: Decided | undefined
-  for (const first of of.decisions.filter(isExact)) {
+  const grants = of.decisions.filter(one => one.allowed && isAnswered(one) && EXACT.has(one.source ?? ''))
+  for (const [at, first] of grants.entries()) {
     const from = first.askedAt
-    const following = of.decisionsIn(from, from + of.longestMs).filter(one => isExact(one) && one.askedAt >= from)
+    const following: Decided[] = []
+    for (let i = at; i < grants.length && grants[i].askedAt < from + of.longestMs; i++) following.push(grants[i])
     following.sort((one, two) => endOf(one) - endOf(two))
     let units = 0
+    let isExcused = false
     for (const [i, grant] of following.entries()) {
       units += of.keptBy(grant)
       const until = endOf(grant)
       if (worst !== undefined && until - from >= worst.until - worst.from) break
       const allowed = allowedIn(of, previous, from, until)
-      if (units <= allowed) continue
+      if (units <= allowed) {
+        isExcused ||= units > allowed - of.beginningsIn(from, until) * Math.min(...of.bursts)
+        continue
+      }
       const said = `${units} units in ${(until - from).toFixed(0)} ms; at most ${allowed.toFixed(1)} are allowed`
       worst = of.violation('over the limit', said, following.slice(0, i + 1))
       break
     }
+    if (isExcused) excused.set(of.subject.name, (excused.get(of.subject.name) ?? 0) + 1)
     previous = first
   }
   return worst === undefined ? [] : [worst]
@@ -201,7 +231,10 @@ function refusedInVain(of: KeyHistory): Violation[] {
     const charges = changes.some(({ op, units }) => op === 'charge' || (op === 'settle' && units !== undefined))
     if (blocks || charges || all.length !== 1 || refused.retryAfterMs === Number.POSITIVE_INFINITY) continue
     const hasReason = all[0].some(limit => mayBeSpent(of, limit, refused) + refused.cost > limit.burst)
-    if (!hasReason && faultsIn(history, ['moved'], refused.askedAt - of.longestMs, endOf(refused)).length === 0) {
+    if (
+      !hasReason &&
+      faultsIn(history, ['moved', 'clock', 'failover'], refused.askedAt - of.longestMs, endOf(refused)).length === 0
+    ) {
       found.push(of.violation('refused in vain', `a request of ${refused.cost} fits every limit`, [refused]))
     }
   }
@@ -216,7 +249,10 @@ function mayBeSpent(of: KeyHistory, { algorithm, quota, windowMs, burst }: Limit
   const before = of
     .decisionsIn(refused.askedAt - lookMs - CHARGED_LATE_MS, endOf(refused))
     .filter(one => one.id !== refused.id && (one.allowed || isUnsure(one)) && chargedBy(one) > refused.askedAt - lookMs)
-  const units = (some: readonly Decided[]) => some.reduce((sum, { cost }) => sum + cost, 0)
+  const { repeating = [] } = of.history
+  const isTwice = (one: Decided) =>
+    repeating.includes(one.process) && faultsIn(of.history, ['cut', 'hang'], one.askedAt, chargedBy(one)).length > 0
+  const units = (some: readonly Decided[]) => some.reduce((sum, one) => sum + one.cost * (isTwice(one) ? 2 : 1), 0)
   if (!isBucket) return units(before)
   // The level is highest if the bucket was empty just before one of them; or it was full when the look begins.
   const drained = (ms: number) => (Math.max(0, ms) * quota) / windowMs
@@ -302,26 +338,38 @@ function ofRequests(of: KeyHistory): Violation[] {
   return found
 }
 
-/** The failure policy decides only in a fault, and the store decides again soon after it. */
+/** So long a busy machine alone does not keep every answer beyond its deadline. */
+const ALONE_MS = 1_000
+
+/** Soon after a fault the store decides again: of what a process asks of a key, not everything is decided by the failure policy for a second. */
 function ofFailures(history: History, subject: Subject, decisions: readonly Decided[]): Violation[] {
-  const found: Violation[] = []
+  const runs = new Map<string, Decided[]>()
   for (const decision of decisions) {
-    if (decision.source !== 'fallback' && decision.source !== 'open' && decision.source !== 'closed') continue
-    const { askedAt } = decision
-    const reasons = history.faults.filter(
-      ({ what, process }) => what !== 'lost' && (process ?? decision.process) === decision.process,
-    )
-    const near = reasons.some(({ from, until }) => from < endOf(decision) && until + RECOVERY_MS > askedAt)
-    if (near) continue
-    const last = Math.max(...reasons.filter(({ from }) => from < askedAt).map(({ until }) => until))
-    const ago = last > 0 ? `the last fault ended ${(askedAt - last).toFixed(0)} ms ago` : 'there was no fault'
-    const { key } = decision
-    const said = `decided by ${decision.source}; ${ago}`
-    const place = { subject: subject.name, key, from: askedAt, until: endOf(decision) }
-    found.push({ rule: 'the store does not decide', ...place, said, operations: [decision] })
-    break
+    const { process, key, askedAt, source, allowed } = decision
+    if (source === 'memory' || allowed === undefined) continue
+    const by = `${process} ${key}`
+    const run = runs.get(by) ?? []
+    const isAlone = source === 'fallback' || source === 'open' || source === 'closed'
+    if (!isAlone || isNearFault(history, decision)) runs.set(by, [])
+    else runs.set(by, [...run, decision])
+    if (run.length < 3 || askedAt - run[0].askedAt < ALONE_MS || !isAlone) continue
+    const last = Math.max(...history.faults.filter(({ from }) => from < run[0].askedAt).map(({ until }) => until))
+    const ago =
+      last > 0 ? `the last fault had ended ${(run[0].askedAt - last).toFixed(0)} ms before` : 'without a fault'
+    const said = `decided by ${source} for ${(askedAt - run[0].askedAt).toFixed(0)} ms, ${ago}`
+    const place = { subject: subject.name, key, from: run[0].askedAt, until: endOf(decision) }
+    return [{ rule: 'the store does not decide', ...place, said, operations: run }]
   }
-  return found
+  return []
+}
+
+/** Whether the promised time after a fault is not over. */
+function isNearFault({ faults }: History, decision: Decided): boolean {
+  return faults.some(({ what, process, from, until }) => {
+    const endsAt = until + RECOVERY_MS[what] + SLACK_MS
+    const concerns = what !== 'lost' && (process ?? decision.process) === decision.process
+    return concerns && from < endOf(decision) && endsAt > decision.askedAt
+  })
 }
 
 /** In a fault a process grants at most its share of each window. */
@@ -331,6 +379,11 @@ function localShares(subject: Subject, all: readonly Operation[], decisions: rea
   const kept = ({ id, cost }: Decided) => Math.min(cost, settled.get(id) ?? cost)
   const changed = new Set(all.flatMap(one => (one.op === 'refund' || one.op === 'reset' ? [one.key] : [])))
   const share = subject.localShare ?? 1
+  const lists = all.flatMap(one => (one.op === 'limits' ? [one.limits] : []))
+  const limits = (subject.limits ?? []).map((limit, i) => ({
+    ...limit,
+    quota: Math.max(limit.quota, ...lists.map(list => list[i].quota)),
+  }))
   const groups = new Map<string, Decided[]>()
   for (const decision of decisions) {
     if (decision.source !== 'fallback' || !decision.allowed || !isAnswered(decision) || changed.has(decision.key))
@@ -341,7 +394,7 @@ function localShares(subject: Subject, all: readonly Operation[], decisions: rea
   for (const grants of groups.values()) {
     grants.sort((one, two) => one.askedAt - two.askedAt)
     for (const [i, first] of grants.entries()) {
-      for (const limit of subject.limits ?? []) {
+      for (const limit of limits) {
         const inside = grants.slice(i).filter(grant => endOf(grant) + WHOLE_MS < first.askedAt + limit.windowMs)
         const units = inside.reduce((sum, grant) => sum + kept(grant), 0)
         const allowed = Math.max(1, Math.floor(most(limit, limit.windowMs) * share))
@@ -358,14 +411,21 @@ function localShares(subject: Subject, all: readonly Operation[], decisions: rea
   return found
 }
 
-/** Every decision is there within its deadline, `acquire` within its timeout. */
-function deadlines(history: History, subject: Subject, decisions: readonly Decided[]): Violation[] {
+/** Every decision is there within its deadline, `acquire` within its timeout; the first of a process may wait for the connection. */
+function deadlines(
+  history: History,
+  subject: Subject,
+  decisions: readonly Decided[],
+  connectedAt: ReadonlyMap<string, number>,
+): Violation[] {
   const found: Violation[] = []
   for (const decision of decisions) {
     const { askedAt, answeredAt, process, op, key } = decision
     const stood = faultsIn(history, ['stopped', 'killed'], askedAt, answeredAt ?? history.endedAt)
     if (stood.some(fault => fault.process === process)) continue
-    const withinMs = op === 'acquire' ? (decision.timeoutMs ?? 0) : subject.deadlineMs
+    const isFirst = askedAt < (connectedAt.get(process) ?? Number.POSITIVE_INFINITY)
+    const deadlineMs = isFirst ? Math.max(CONNECT_MS, subject.deadlineMs) : subject.deadlineMs
+    const withinMs = op === 'acquire' ? (decision.timeoutMs ?? 0) : deadlineMs
     const tookMs = (answeredAt ?? history.endedAt) - askedAt
     if (tookMs <= withinMs + SLACK_MS) continue
     const rule = answeredAt === undefined ? 'never answered' : 'answered too late'

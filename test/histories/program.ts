@@ -1,91 +1,20 @@
-// One process of a run: uses everything at once over its own client, and writes down each operation when it ends. Ends by SIGTERM.
-import { appendFileSync } from 'node:fs'
+// One process of a run: uses everything at once over its own client.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import express from 'express'
-import { Redis } from 'ioredis'
-import { createClient, createSentinel } from 'redis'
 import { rateLimit } from '../../src/adapters/express.js'
 import type { Decision } from '../../src/core/decision.js'
 import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
-import type { RedisClient } from '../../src/redis/client.js'
+import { LivePolicies } from '../../src/live/live-policies.js'
 import { Semaphore } from '../../src/semaphore/semaphore.js'
 import { SharedRateLimiter } from '../../src/shared-rate/shared-rate-limiter.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
-import { randomFrom } from '../support/random.js'
-import type { Decided, Fault, Operation, Subject } from './history.js'
-import { now, policyOf, RUN_SUBJECTS } from './subjects.js'
-
-/** How a process of a run is started, as JSON in its arguments. */
-export interface ProgramOptions {
-  readonly process: string
-  readonly file: string
-  readonly seed: string
-  readonly client: 'ioredis' | 'node-redis'
-  readonly servers: ReadonlyArray<{ readonly host: string; readonly port: number }>
-  /** The servers are sentinels of this primary. */
-  readonly sentinelOf?: string
-}
-
-const options = JSON.parse(process.argv[2]) as ProgramOptions
-const random = randomFrom(`${options.seed} ${options.process}`)
-const ms = (least: number, most: number) => pause(random.integer(least, most))
-let ending = false
-let lastId = 0
-process.once('SIGTERM', () => {
-  ending = true
-})
-
-const newId = (): number => Number(options.process.slice(1)) * 10_000_000 + ++lastId
-const write = (line: Operation | Fault): void => appendFileSync(options.file, `${JSON.stringify(line)}\n`)
-
-type Begun = Operation extends infer One
-  ? One extends Operation
-    ? Omit<One, 'id' | 'process' | 'askedAt'>
-    : never
-  : never
-
-/** Does something, and writes down that it began and what came of it. Undefined: it failed, or was refused by an error. */
-async function recorded<T>(
-  begun: Begun,
-  act: () => Promise<T>,
-  facts: (answer: T) => object = () => ({}),
-): Promise<{ id: number; answer: T } | undefined> {
-  const operation = { id: newId(), process: options.process, askedAt: now(), ...begun } as Operation
-  write(operation)
-  try {
-    const answer = await act()
-    write({ ...operation, answeredAt: now(), ...facts(answer) } as Operation)
-    return { id: operation.id, answer }
-  } catch (error) {
-    const { code } = error as { code?: string }
-    const refused = code === 'SPILLWAY_TIMEOUT' ? { allowed: false, granted: false } : { error: `${code ?? error}` }
-    write({ ...operation, answeredAt: now(), ...refused } as Operation)
-    return undefined
-  }
-}
-
-async function clientOf({ client, servers, sentinelOf }: ProgramOptions): Promise<RedisClient> {
-  if (client === 'ioredis') {
-    const retryStrategy = (times: number) => Math.min(times * 50, 1000)
-    const place = sentinelOf === undefined ? servers[0] : { sentinels: [...servers], name: sentinelOf }
-    const redis = new Redis({ ...place, retryStrategy, sentinelRetryStrategy: retryStrategy })
-    redis.on('error', () => {})
-    return redis
-  }
-  if (sentinelOf !== undefined) {
-    const sentinel = createSentinel({ name: sentinelOf, sentinelRootNodes: [...servers] })
-    sentinel.on('error', () => {})
-    await sentinel.connect()
-    return sentinel as unknown as RedisClient
-  }
-  const redis = createClient({ socket: { ...servers[0], reconnectStrategy: retries => Math.min(retries * 50, 1000) } })
-  redis.on('error', () => {})
-  await redis.connect()
-  return redis as unknown as RedisClient
-}
+import { connected } from './clients.js'
+import type { Decided, Subject } from './history.js'
+import { type Begun, forever, ms, options, random, recorded, watching } from './recording.js'
+import { policyOf, RUN_SUBJECTS } from './subjects.js'
 
 const SOURCES: Readonly<Record<string, Decided['source']>> = { redis: 'store', 'deny-cache': 'memory' }
 const facts = ({ allowed, source, remaining, retryAfterMs }: Decision) => {
@@ -93,16 +22,12 @@ const facts = ({ allowed, source, remaining, retryAfterMs }: Decision) => {
   return { allowed, source: told, remaining, retryAfterMs }
 }
 
-const client = await clientOf(options)
+const client = await connected(options)
 const store = new RedisStore(client)
 const leasing = new RedisStore(client, { prefix: 'leasing', leases: true })
 const subject = (name: string) => RUN_SUBJECTS.find(one => one.name === name) as Subject
 const limiterOf = (name: string) =>
   new RateLimiter({ name, policy: policyOf(subject(name)), store: name === 'leased' ? leasing : store, observer: {} })
-
-async function forever(act: () => Promise<unknown>): Promise<void> {
-  while (!ending) await act()
-}
 
 function consuming(name: string, keys: number, [least, most]: readonly [number, number]): Promise<void> {
   const limiter = limiterOf(name)
@@ -128,9 +53,28 @@ async function changing(): Promise<void> {
     const chance = random.integer(1, 40)
     if (chance === 1) await recorded({ ...about, op: 'block', blockMs: 3000 }, () => limiter.block(key, 3000))
     else if (chance === 2) await recorded({ ...about, op: 'reset' }, () => limiter.reset(key))
+    else if (chance === 7) await recorded({ ...about, op: 'unblock' }, () => limiter.unblock(key))
+    else if (chance === 8) await recorded({ ...about, op: 'charge', units: 2 }, () => limiter.charge(key, 2))
     else if (chance <= 6) await recorded({ ...about, op: 'refund', units: 2 }, () => limiter.refund(key, 2))
     else await recorded({ ...about, op: 'consume', cost: 1 }, () => limiter.consume(key), facts)
     await ms(5, 60)
+  })
+}
+
+/** Limits that change while they are used: all processes follow, and now and then one of them changes them. */
+async function following(): Promise<void> {
+  const [given] = subject('live').limits ?? []
+  const live = new LivePolicies(client, { defaults: { live: policyOf(subject('live')) }, observer: {} })
+  const limiter = new RateLimiter({ name: 'live', policy: live.policy('live', key => key), store, observer: {} })
+  await forever(async () => {
+    if (random.integer(1, 300) === 1) {
+      const limits = [{ ...given, quota: random.pick([10, 20, 40]), burst: 40 }]
+      const begun: Begun = { op: 'limits', subject: 'live', key: '', limits }
+      await recorded(begun, () => live.set('live', policyOf({ ...subject('live'), limits })))
+    }
+    const key = `k${random.integer(1, 2)}`
+    await recorded({ op: 'consume', subject: 'live', key, cost: 1 }, () => limiter.consume(key), facts)
+    await ms(5, 80)
   })
 }
 
@@ -144,33 +88,29 @@ async function taking(): Promise<void> {
 }
 
 async function sharing(): Promise<void> {
-  const rate = new SharedRateLimiter(client, 'rate')
-  // All set the same; who fails tries again.
-  while (
-    !(await rate.trySetRate({ rate: 10, interval: '1s' }).then(
-      () => true,
-      () => false,
-    ))
-  );
+  const rate = new SharedRateLimiter(client, 'rate', { observer: {} })
   const begun: Begun = { op: 'acquire', subject: 'rate', key: 'rate', cost: 1, timeoutMs: 4000 }
   await forever(async () => {
-    await recorded(
+    const done = await recorded(
       begun,
       () => rate.acquire(1, { timeout: 4000 }),
       () => ({ allowed: true, source: 'store' }),
     )
+    // A server that has lost its keys does not know the rate.
+    if (done === undefined) await rate.trySetRate({ rate: 10, interval: '1s' }).catch(() => {})
     await ms(0, 200)
   })
 }
 
 async function holding(): Promise<void> {
-  const semaphore = new Semaphore(client, 'permits', { permits: 3 })
-  const about = { subject: 'permits', key: 'permits', permits: 1 }
+  const semaphore = new Semaphore(client, 'permits', { permits: 3, observer: {} })
   await forever(async () => {
+    const permits = random.integer(1, 2)
+    const about = { subject: 'permits', key: 'permits', permits }
     const begun: Begun = { ...about, op: 'hold', timeoutMs: 4000 }
     const held = await recorded(
       begun,
-      () => semaphore.acquire({ timeout: 4000, lease: 3000 }),
+      () => semaphore.acquire({ permits, timeout: 4000, lease: 3000 }),
       ({ token }) => ({ granted: true, token: Number(token) }),
     )
     if (held === undefined) return ms(10, 100)
@@ -181,7 +121,7 @@ async function holding(): Promise<void> {
 }
 
 function queueing(): Promise<void> {
-  const queue = new DelayQueue<number>(client, 'queue', { maxAttempts: 1000 })
+  const queue = new DelayQueue<number>(client, 'queue', { maxAttempts: 1000, observer: {} })
   let sent = 0
   const consumer = queue.consume(
     async delivery => {
@@ -235,23 +175,13 @@ async function serving(): Promise<void> {
   server.close()
 }
 
-/** On a busy machine a process stands still now and then: it says so, as if somebody had stopped it. */
-async function watching(): Promise<void> {
-  let before = now()
-  await forever(async () => {
-    await pause(10)
-    const at = now()
-    if (at - before > 50) write({ what: 'stopped', from: before, until: at, process: options.process })
-    before = at
-  })
-}
-
 await Promise.all([
   watching(),
   ...['sliding', 'fixed', 'counter', 'bucket', 'leaky', 'both'].map(name => consuming(name, 2, [5, 80])),
   consuming('settled', 2, [5, 80]),
-  consuming('leased', 1, [0, 6]),
+  ...(options.number % 3 === 1 ? [consuming('leased', 1, [0, 6])] : []),
   changing(),
+  following(),
   taking(),
   sharing(),
   holding(),

@@ -18,6 +18,7 @@ export const RUN_SUBJECTS: readonly Subject[] = [
   limiter('both', limit('sliding-window', 10, 500), limit('token-bucket', 50, 5000, 30)),
   limiter('settled', limit('sliding-window', 20, 1000)),
   limiter('changed', limit('sliding-window', 20, 1000)),
+  limiter('live', limit('sliding-window', 10, 1000)),
   { ...limiter('leased', limit('sliding-window', 400, 1000)), leased: true },
   limiter('turns', limit('sliding-window', 10, 1000)),
   limiter('http', limit('sliding-window', 20, 1000)),

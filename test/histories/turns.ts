@@ -1,4 +1,6 @@
 import {
+  ANEW,
+  ANY_FAULT,
   type Decided,
   endOf,
   faultsIn,
@@ -12,7 +14,9 @@ import {
 } from './history.js'
 
 /** Who has asked so much later stands behind, however long the first message took on its way. */
-const SURELY_BEHIND_MS = 1_000
+const SURELY_BEHIND_MS = 1_500
+/** A message that is due is delivered within so long, whatever faults there are. */
+const DELIVERED_MS = 15_000
 
 const place = (subject: Subject, key: string, operations: readonly Operation[]) => ({
   subject: subject.name,
@@ -60,8 +64,7 @@ function overtaken(history: History, subject: Subject, asked: ReadonlyArray<Deci
       if (later.askedAt > servedAt) break
       if (later.key !== first.key || size(later) < size(first) || !isServed(later)) continue
       if (later.askedAt < first.askedAt + SURELY_BEHIND_MS || endOf(later) > servedAt - SURELY_BEHIND_MS) continue
-      const faults = ['hang', 'lost', 'failover', 'moved', 'cut', 'stopped', 'killed'] as const
-      if (faultsIn(history, faults, first.askedAt, servedAt).length > 0) continue
+      if (faultsIn(history, ANY_FAULT, first.askedAt, servedAt).length > 0) continue
       const said = `asked ${(later.askedAt - first.askedAt).toFixed(0)} ms later, served ${(servedAt - endOf(later)).toFixed(0)} ms sooner`
       return [{ rule: 'overtaken', ...place(subject, first.key, [first, later]), said }]
     }
@@ -78,8 +81,9 @@ function overPermits(history: History, subject: Subject, all: readonly Held[]): 
     const stopped = history.faults.find(({ what, process, until }) => {
       return (what === 'stopped' || what === 'killed') && process === hold.process && until > endOf(hold)
     })
+    // Also a clock that is set on ends leases.
     const lost = history.faults.find(
-      ({ what, until }) => (what === 'lost' || what === 'failover') && until > endOf(hold),
+      ({ what, until }) => ['lost', 'failover', 'moved', 'clock'].includes(what) && until > endOf(hold),
     )
     // Renewed while its process lives: a process that stands still may lose it a hold later, and a server that forgets loses all.
     const ends = [released.get(hold.id)?.askedAt ?? history.endedAt, lost?.from ?? history.endedAt]
@@ -139,7 +143,8 @@ function messages(history: History, subject: Subject, all: readonly Message[]): 
   const found: Violation[] = []
   const byId = new Map<string, Message[]>()
   for (const message of all) byId.set(message.key, [...(byId.get(message.key) ?? []), message])
-  const lost = (from: number) => faultsIn(history, ['lost', 'failover'], from, history.endedAt).length > 0
+  const lost = (from: number, until: number) => faultsIn(history, ['lost', 'failover'], from, until).length > 0
+  const turned = (from: number, until: number) => faultsIn(history, ANEW, from, until).length > 0
   for (const [id, operations] of byId) {
     const tell = (rule: string, said: string, some: readonly Operation[]) =>
       found.push({ rule, ...place(subject, id, some), said })
@@ -150,26 +155,27 @@ function messages(history: History, subject: Subject, all: readonly Message[]): 
       tell('a message that nobody sent', `delivered ${handled.length} times`, operations)
       continue
     }
-    if (handled.length === 0 && isAnswered(sent) && !lost(sent.askedAt)) {
+    const dueBy = Math.min(endOf(sent) + (sent.delayMs ?? 0) + DELIVERED_MS, history.endedAt)
+    if (handled.length === 0 && isAnswered(sent) && !turned(sent.askedAt, dueBy)) {
       tell('a lost message', 'sent, and never delivered', [sent])
     }
     const early = handled.find(({ askedAt }) => askedAt < sent.askedAt + (sent.delayMs ?? 0) - 1)
-    if (early !== undefined) {
+    if (early !== undefined && !turned(sent.askedAt, early.askedAt)) {
       tell('a message too early', `${(early.askedAt - sent.askedAt).toFixed(0)} of ${sent.delayMs} ms`, [sent, early])
     }
-    const again = done && handled.find(({ askedAt }) => askedAt > endOf(done) && !lost(done.askedAt))
+    const again = done && handled.find(({ askedAt }) => askedAt > endOf(done) && !lost(done.askedAt, askedAt))
     if (done && again) tell('delivered after its acknowledgement', `attempt ${again.attempt}`, [done, again])
     for (const [i, next] of handled.slice(1).entries()) {
       const before = handled[i]
       const until = before.answeredAt ?? before.askedAt + (subject.holdMs ?? 0)
-      const stood = faultsIn(history, ['stopped', 'killed', 'hang', 'cut'], before.askedAt, next.askedAt)
-      if (next.askedAt < until && stood.length === 0 && !lost(before.askedAt)) {
+      const stood = faultsIn(history, ANY_FAULT, before.askedAt, next.askedAt)
+      if (next.askedAt < until && stood.length === 0) {
         tell('two handlers at once', `the first worked for ${(next.askedAt - before.askedAt).toFixed(0)} ms`, [
           before,
           next,
         ])
       }
-      if ((next.attempt ?? 0) <= (before.attempt ?? 0) && !lost(before.askedAt)) {
+      if ((next.attempt ?? 0) <= (before.attempt ?? 0) && !lost(before.askedAt, next.askedAt)) {
         tell('attempts not counted', `attempt ${next.attempt} after ${before.attempt}`, [before, next])
       }
     }

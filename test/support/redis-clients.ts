@@ -1,6 +1,4 @@
 import type { RedisClient } from '../../src/redis/client.js'
-import type { RedisCluster } from './redis-cluster.js'
-import type { RedisSentinel } from './redis-sentinel.js'
 import { END_MS } from './redis-server.js'
 import { RestFront } from './rest-front.js'
 
@@ -18,13 +16,22 @@ export interface Retries {
   readonly attempts?: number
 }
 
+interface SentinelGroup {
+  readonly sentinels: readonly Address[]
+  readonly servers: readonly Address[]
+}
+
 /** How the clients of one package connect, and what they can do besides running scripts. */
 export interface ClientKind {
   single(server: Address, retries?: Retries): Promise<RedisClient>
   /** `doorOf` gives the address by which a node is reached. Absent where the package has no such client. */
-  cluster?(cluster: RedisCluster, retries?: Retries, doorOf?: (node: Address) => Address): Promise<RedisClient>
-  /** Absent where the package has no client that asks sentinels. */
-  sentinel?(group: RedisSentinel): Promise<RedisClient>
+  cluster?(
+    cluster: { readonly nodes: readonly Address[] },
+    retries?: Retries,
+    doorOf?: (node: Address) => Address,
+  ): Promise<RedisClient>
+  /** Absent where the package has no client that asks sentinels. `servers`: those that `doorOf` knows. */
+  sentinel?(group: SentinelGroup, retries?: Retries, doorOf?: (node: Address) => Address): Promise<RedisClient>
   /** Whether a connection to listen on can be opened beside it. */
   readonly listens: boolean
   /** Whether a connection can block beside it. */
@@ -43,6 +50,9 @@ interface IoredisClient {
 
 const addresses = (servers: readonly Address[]) => servers.map(({ host, port }) => ({ host, port }))
 
+const natMap = (nodes: readonly Address[], doorOf: (node: Address) => Address) =>
+  Object.fromEntries(nodes.map(node => [`${node.host}:${node.port}`, doorOf(node)]))
+
 export function ioredis({ default: Redis, Cluster }: Ioredis): ClientKind {
   const opened = async (client: IoredisClient) => {
     client.on('error', () => {})
@@ -60,10 +70,20 @@ export function ioredis({ default: Redis, Cluster }: Ioredis): ClientKind {
         new Cluster(addresses(nodes.map(doorOf ?? (node => node))), {
           redisOptions: more,
           ...strategy('clusterRetryStrategy', retries),
-          natMap: doorOf && Object.fromEntries(nodes.map(node => [`${node.host}:${node.port}`, doorOf(node)])),
+          natMap: doorOf && natMap(nodes, doorOf),
         }),
       ),
-    sentinel: ({ sentinels }) => opened(new Redis({ sentinels: addresses(sentinels), name: 'spillway', ...more })),
+    sentinel: ({ sentinels, servers }, retries = {}, doorOf) =>
+      opened(
+        new Redis({
+          sentinels: addresses(sentinels),
+          name: 'spillway',
+          ...more,
+          ...strategy('retryStrategy', retries),
+          ...strategy('sentinelRetryStrategy', retries),
+          natMap: doorOf && natMap(servers, doorOf),
+        }),
+      ),
     listens: true,
     blocks: true,
   }
@@ -77,7 +97,11 @@ export interface NodeRedis {
     defaults: object
     nodeAddressMap?: (address: string) => Address
   }): NodeRedisClient
-  createSentinel?(options: { name: string; sentinelRootNodes: { host: string; port: number }[] }): NodeRedisClient
+  createSentinel?(options: {
+    name: string
+    sentinelRootNodes: Address[]
+    nodeAddressMap?: (address: string) => Address
+  }): NodeRedisClient
 }
 interface NodeRedisClient {
   readonly isOpen?: boolean
@@ -85,6 +109,13 @@ interface NodeRedisClient {
   disconnect?(): Promise<unknown> | void
   destroy?(): unknown
   on(event: 'error', listener: () => void): unknown
+}
+
+/** Others, like sentinels, have no door. */
+const addressMap = (nodes: readonly Address[], doorOf: (node: Address) => Address) => (address: string) => {
+  const node = nodes.find(({ host, port }) => address === `${host}:${port}`)
+  const [host, port] = address.split(':')
+  return node ? doorOf(node) : { host, port: Number(port) }
 }
 
 export function nodeRedis({ createClient, createCluster, createSentinel }: NodeRedis): ClientKind {
@@ -104,13 +135,17 @@ export function nodeRedis({ createClient, createCluster, createSentinel }: NodeR
         createCluster({
           rootNodes: nodes.map(node => ({ url: url(doorOf ? doorOf(node) : node) })),
           defaults: { socket: socket(retries) },
-          nodeAddressMap:
-            doorOf && (address => doorOf(nodes.find(({ host, port }) => address === `${host}:${port}`) ?? nodes[0])),
+          nodeAddressMap: doorOf && addressMap(nodes, doorOf),
         }),
       ),
     sentinel:
       createSentinel &&
-      (({ sentinels }) => opened(createSentinel({ name: 'spillway', sentinelRootNodes: addresses(sentinels) }))),
+      (({ sentinels, servers }, _, doorOf) => {
+        const nodeAddressMap = doorOf && addressMap(servers, doorOf)
+        return opened(
+          createSentinel({ name: 'spillway', sentinelRootNodes: addresses(sentinels), ...{ nodeAddressMap } }),
+        )
+      }),
     listens: true,
     blocks: true,
   }

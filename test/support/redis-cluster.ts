@@ -5,6 +5,8 @@ import { END_MS, RedisServer } from './redis-server.js'
 export interface RedisClusterOptions {
   /** How many nodes, each with its part of the slots; default 3. */
   readonly nodes?: number
+  /** How many replicas each of them has; default 0. They follow the primaries in `nodes`. */
+  readonly replicas?: number
   /** Added to each node's command line. */
   readonly args?: readonly string[]
   /** Added to the environment of each node. */
@@ -15,22 +17,31 @@ const SLOTS = 16_384
 // After this long a silent node counts as dead, and its slots with it: short enough to test, long enough for a busy machine.
 const ARGS = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '5000']
 
-/** A real cluster of primaries that share the slots evenly. It takes two seconds to start, because a new node waits for that time before it reports ok. */
+/** A real cluster of primaries that share the slots evenly, with replicas or without. It takes two seconds to start, because a new node waits for that time before it reports ok. */
 export class RedisCluster {
   readonly nodes: readonly RedisServer[]
   readonly #admins: ReadonlyMap<RedisServer, Redis>
   readonly #clients = new Set<Cluster>()
 
-  private constructor(nodes: readonly RedisServer[]) {
+  private constructor(
+    nodes: readonly RedisServer[],
+    readonly size: number,
+  ) {
     this.nodes = nodes
     this.#admins = new Map(nodes.map(node => [node, node.client()]))
   }
 
-  static async start({ nodes: count = 3, args = [], env }: RedisClusterOptions = {}): Promise<RedisCluster> {
+  static async start({
+    nodes: size = 3,
+    replicas = 0,
+    args = [],
+    env,
+  }: RedisClusterOptions = {}): Promise<RedisCluster> {
+    const length = size * (1 + replicas)
     const nodes = await Promise.all(
-      Array.from({ length: count }, (_, i) => RedisServer.start({ args: [...ARGS, ...args], env: env?.(i) })),
+      Array.from({ length }, (_, i) => RedisServer.start({ args: [...ARGS, ...args], env: env?.(i) })),
     )
-    const cluster = new RedisCluster(nodes)
+    const cluster = new RedisCluster(nodes, size)
     try {
       await cluster.#join()
       return cluster
@@ -56,7 +67,7 @@ export class RedisCluster {
       'cluster_state:ok',
       `cluster_slots_ok:${SLOTS}`,
       `cluster_known_nodes:${this.nodes.length}`,
-      `cluster_size:${this.nodes.length}`,
+      `cluster_size:${this.size}`,
     ]
     await eventually('every node of the cluster says ok', async () => {
       const infos = (await this.#ask(this.nodes, 'INFO')) as string[]
@@ -70,11 +81,16 @@ export class RedisCluster {
 
   /** The node that serves a slot. */
   async ownerOf(slot: number): Promise<RedisServer> {
-    const ranges = (await this.#cluster(this.nodes[0], 'SLOTS')) as [number, number, [string, number]][]
-    const port = ranges.find(([first, last]) => first <= slot && slot <= last)?.[2][1]
+    const port = (await this.ranges()).find(({ first, last }) => first <= slot && slot <= last)?.ports[0]
     const owner = this.nodes.find(node => node.port === port)
     if (!owner) throw new Error(`no node serves slot ${slot}`)
     return owner
+  }
+
+  /** Who serves which slots, as one node sees it: the port of the primary, then those of its replicas. */
+  async ranges(seenBy = this.nodes[0]): Promise<Array<{ first: number; last: number; ports: number[] }>> {
+    const ranges = (await this.#cluster(seenBy, 'SLOTS')) as [number, number, ...[string, number][]][]
+    return ranges.map(([first, last, ...servers]) => ({ first, last, ports: servers.map(([, port]) => port) }))
   }
 
   /**
@@ -108,13 +124,14 @@ export class RedisCluster {
   }
 
   async #join(): Promise<void> {
-    const { nodes } = this
+    const { nodes, size } = this
     await Promise.all(
       nodes.map(async (node, i) => {
         // Epochs that differ from the start spare the nodes from settling a collision first.
         await this.#cluster(node, 'SET-CONFIG-EPOCH', i + 1)
-        const first = Math.ceil((i * SLOTS) / nodes.length)
-        const last = Math.ceil(((i + 1) * SLOTS) / nodes.length)
+        if (i >= size) return
+        const first = Math.ceil((i * SLOTS) / size)
+        const last = Math.ceil(((i + 1) * SLOTS) / size)
         await this.#cluster(node, 'ADDSLOTS', ...Array.from({ length: last - first }, (_, k) => first + k))
       }),
     )
@@ -123,6 +140,21 @@ export class RedisCluster {
       for (const other of nodes) if (other !== node) await this.#cluster(node, 'MEET', other.host, other.port)
     }
     await this.healthy()
+    if (nodes.length === size) return
+    const ids = (await this.#ask(nodes, 'MYID')) as string[]
+    for (const [i, node] of nodes.entries()) if (i >= size) await this.#cluster(node, 'REPLICATE', ids[i % size])
+    await this.replicated()
+  }
+
+  /** Resolves when each primary has its replicas, all nodes know that, and the replicas have what the primaries have. */
+  async replicated(): Promise<void> {
+    const of = this.nodes.length / this.size
+    await eventually('every primary has its replicas', async () => {
+      const views = await Promise.all(this.nodes.map(node => this.ranges(node)))
+      const links = await Promise.all(this.nodes.map(node => this.#admin(node).info('replication')))
+      const linked = links.every(info => !info.includes('role:slave') || info.includes('master_link_status:up'))
+      return linked && views.every(ranges => ranges.every(({ ports }) => ports.length === of))
+    })
   }
 
   #admin(node: RedisServer): Redis {
