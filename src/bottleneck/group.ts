@@ -1,7 +1,9 @@
 import { LONGEST_TIMER_MS } from '../core/clock.js'
+import type { Observer } from '../core/observer.js'
 import { Emitting } from './events.js'
 import type { Limiter } from './limiter.js'
 import type { ConnectionLike, ConstructorOptions } from './options.js'
+import { JobWatch } from './watch.js'
 
 const DEFAULT_TIMEOUT_MS = 300_000
 
@@ -55,7 +57,8 @@ export abstract class Group<L extends Limiter = Limiter> extends Emitting<GroupE
     const known = this.instances[key]
     if (known !== undefined) return known
     const { timeout, connection } = this
-    const limiter = this._make({ ...this.limiterOptions, id: `${this.id}-${key}`, timeout, connection })
+    const observer = JobWatch.of(this.limiterOptions.observer, String(this.id), true) as Observer | undefined
+    const limiter = this._make({ ...this.limiterOptions, id: `${this.id}-${key}`, timeout, connection, observer })
     limiter._deleted = () => {
       if (this.instances[key] === limiter && limiter._isIdle(0)) this.#forget(key, limiter)
     }

@@ -14,6 +14,7 @@ import {
 import { Scheduler } from './scheduler.js'
 import type { Counts } from './states.js'
 import type { Errand, LimiterStore } from './store.js'
+import { JobWatch } from './watch.js'
 
 const UPGRADE =
   "Bottleneck v2 takes a single object argument. Refer to https://github.com/SGrondin/bottleneck#upgrading-to-v2 if you're upgrading from Bottleneck v1."
@@ -55,6 +56,7 @@ export class Limiter extends Emitting<LimiterEvents> {
   readonly _store: LimiterStore
   /** Set by the Group that made it: another process has deleted the limiter's state. */
   _deleted: (() => void) | undefined
+  readonly _watch: JobWatch | undefined
   Promise: PromiseMaker
   chained: Limiter | null = null
   readonly #scheduler = new Scheduler(this)
@@ -67,6 +69,7 @@ export class Limiter extends Emitting<LimiterEvents> {
     this.rejectOnDrop = own.rejectOnDrop
     this.trackDoneStatus = own.trackDoneStatus
     this.Promise = own.Promise as PromiseMaker
+    this._watch = JobWatch.of(options.observer, String(this.id))
     const connection = (options.connection ?? undefined) as StoreConnection | undefined
     this.connection = connection
     this.datastore = connection?.datastore ?? options.datastore ?? 'local'

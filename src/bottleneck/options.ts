@@ -1,3 +1,5 @@
+import type { Observer } from '../core/observer.js'
+
 /** Of a limiter, and of the limiters of a Group. null stands for "not set". */
 export interface ConstructorOptions {
   /** Most weight that runs at the same time, in all processes together. Default null: unlimited. */
@@ -48,6 +50,11 @@ export interface ConstructorOptions {
   readonly heartbeatInterval?: number | null
   /** Accepted, without effect: see `timeout`. */
   readonly clientTimeout?: number | null
+  /**
+   * Only here. Receives `waited`, `held`, `holding` and `level` of the jobs of this process: object 'bottleneck', named by the `id`; of a Group, of all its limiters together, named by the Group's. Default: none.
+   * Something else than an observer: `PolicyError`.
+   */
+  readonly observer?: Observer | null
 }
 
 /** Of one job. */

@@ -5,6 +5,7 @@ import { EXECUTING, GONE, Job, QUEUED, Queue, RECEIVED, RUNNING } from './job.js
 import { BottleneckError, STRATEGIES } from './options.js'
 import { JobStates } from './states.js'
 import { type Answer, BLOCKED, type Errand, FULL, type LimiterStore, type Tick, TOO_HEAVY } from './store.js'
+import type { JobWatch } from './watch.js'
 
 /** Most heads, and most new jobs, of one tick. */
 const MOST_HEADS = 64
@@ -20,6 +21,7 @@ interface Freed {
 interface Host {
   readonly Events: Listeners
   readonly _store: LimiterStore
+  readonly _watch: JobWatch | undefined
   readonly rejectOnDrop: boolean
   readonly trackDoneStatus: boolean
   /** Where jobs wait when they are executed. */
@@ -91,6 +93,7 @@ export class Scheduler {
       job.reject(new BottleneckError(`A job with the same id already exists (id=${job.options.id})`))
     } else {
       if (this.host.Events.hears('received')) this.#tell('received', { args: job.args, options: job.options })
+      this.host._watch?.received(job)
       this.#inbox.push(job)
       this.ask()
       return
@@ -151,6 +154,7 @@ export class Scheduler {
 
   #apply(tick: Tick, freed: readonly Freed[], answer: Answer): void {
     const { waits, verdicts, result } = answer
+    this.host._watch?.left(answer.reservoir)
     for (const { job, settle } of freed) {
       this.#debug(`Freed ${job.options.id}`)
       if (answer.running === 0 && this.isEmpty) this.#tell('idle')
@@ -275,7 +279,10 @@ export class Scheduler {
   #execute(job: Job): void {
     if (job.status === GONE) return
     const { args, options, retryCount } = job
-    if (retryCount === 0) this.states.move(job, EXECUTING)
+    if (retryCount === 0) {
+      this.states.move(job, EXECUTING)
+      this.host._watch?.executes(job)
+    }
     const info = { args, options, retryCount }
     if (this.host.Events.hears('executing')) this.#tell('executing', info)
     job.isActive = true
@@ -323,6 +330,7 @@ export class Scheduler {
 
   #finished(job: Job, info: object, settle: () => void): void {
     this.states.remove(job, this.host.trackDoneStatus)
+    this.host._watch?.ended(job)
     if (this.host.Events.hears('done')) this.#tell('done', info)
     this.free(job, settle)
   }
@@ -330,6 +338,7 @@ export class Scheduler {
   drop(job: Job, error?: unknown): void {
     if (job.status === GONE) return
     this.states.remove(job, false)
+    this.host._watch?.ended(job)
     if (this.host.rejectOnDrop) job.reject(error ?? new BottleneckError('This job has been dropped by Bottleneck'))
     const { args, options, task, promise } = job
     if (this.host.Events.hears('dropped')) this.#tell('dropped', { args, options, task, promise })

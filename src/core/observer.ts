@@ -4,7 +4,9 @@ import type { Limit } from './limit.js'
 import { emitWarning } from './warnings.js'
 
 /** The subject of an event: a limiter with a waiting line, or a shared object. */
-export type ObservedObject = 'limiter' | 'rate' | 'semaphore' | 'concurrency' | 'queue'
+export type ObservedObject = 'limiter' | 'rate' | 'semaphore' | 'concurrency' | 'bottleneck' | 'queue'
+/** The subject of an event about something that is held. */
+export type HeldObject = Exclude<ObservedObject, 'limiter' | 'rate' | 'queue'>
 
 /** How a wait ended. */
 export type WaitOutcome = 'granted' | 'timeout' | 'aborted'
@@ -47,23 +49,23 @@ export interface Observer {
   leaseExpired?(event: { limit: Limit; units: number }): void
   /**
    * A call that was willing to wait has ended: `acquire` and `tryAcquire`, a request to `concurrencyLimit`, a request delayed by a leaky
-   * bucket. Immediate grants are reported too, with a `waitMs` near 0. 'timeout': the turn did not come in time, or could not have. Calls that fail (`StoreError`,
+   * bucket, a job of Bottleneck ('aborted': it was dropped). Immediate grants are reported too, with a `waitMs` near 0. 'timeout': the turn did not come in time, or could not have. Calls that fail (`StoreError`,
    * `CostError`) are not reported.
    */
   waited?(event: { object: Exclude<ObservedObject, 'queue'>; name: string; waitMs: number; outcome: WaitOutcome }): void
-  /** Permits of a lease, or the place of a request, were given back after `heldMs`; `lost`: the lease had ended before. */
-  held?(event: { object: 'semaphore' | 'concurrency'; name: string; heldMs: number; lost: boolean }): void
+  /** Permits of a lease, the place of a request, or the weight of a job, were given back after `heldMs`; `lost`: the lease had ended before. */
+  held?(event: { object: HeldObject; name: string; heldMs: number; lost: boolean }): void
   /**
    * Called once for each object and name, when this process first holds permits of it. `holds` is then kept up to date: what the process holds, the longest held
    * first. Without this method nothing is kept of single holds.
    */
-  holding?(event: { object: 'semaphore' | 'concurrency'; name: string; holds: ReadonlySet<Hold> }): void
+  holding?(event: { object: HeldObject; name: string; holds: ReadonlySet<Hold> }): void
   /** A message was given to a handler, or returned by `receive`, `latenessMs` after it was due; `attempt` is 1 for the first delivery. */
   delivered?(event: { queue: string; latenessMs: number; attempt: number }): void
   /**
    * Current levels: reported when they change, at most once a second for each object and name. `inUse` (permits held) and `waiting` count this
    * process only; `depth` counts the messages of the queue in Redis, without dead letters, and `overdueMs` tells for how long the oldest message has been due that
-   * no process has taken yet (0: there is none). Of a partner's budget (`politeFetch`), `used` are the units that count now, and `debt` how many of them are above its rate. Waits shorter than 20 ms are not reported.
+   * no process has taken yet (0: there is none). Of a partner's budget (`politeFetch`), `used` are the units that count now, and `debt` how many of them are above its rate. `reservoir` is what was left when a Bottleneck last decided. Waits shorter than 20 ms are not reported.
    */
   level?(event: {
     object: ObservedObject
@@ -74,6 +76,7 @@ export interface Observer {
     overdueMs?: number
     used?: number
     debt?: number
+    reservoir?: number
   }): void
   /**
    * A delivery was settled `durationMs` after it was handed over; 'dead': it became a dead letter; 'stale': its visibility had ended. When a message's last visibility

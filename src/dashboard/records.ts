@@ -223,11 +223,13 @@ export function leaseReference(id: string): string {
 
 /** Current levels in one process. */
 export interface LevelRow {
-  readonly object: 'limiter' | 'rate' | 'semaphore' | 'concurrency' | 'queue'
+  readonly object: 'limiter' | 'rate' | 'semaphore' | 'concurrency' | 'bottleneck' | 'queue'
   readonly name: string
   readonly inUse?: number
   readonly waiting?: number
   readonly depth?: number
+  /** Of a Bottleneck: what is left. */
+  readonly reservoir?: number
   /** The longest held, and how many more this process holds. */
   readonly holds?: readonly HoldRow[]
   readonly moreHolds?: number
@@ -259,11 +261,12 @@ const DELIVERIES = tuple<[queue: string, buckets: Array<[number, number]>, deliv
 )
 const HOLDS = listOf(tuple<[lease: string, permits: number, since: number]>(text, finite, moment))
 const LEVEL = objectOf<Pick<LevelRow, 'object' | 'name'>, Required<Omit<LevelRow, 'object' | 'name'>>>(
-  { object: oneOf('limiter', 'rate', 'semaphore', 'concurrency', 'queue'), name: text },
+  { object: oneOf('limiter', 'rate', 'semaphore', 'concurrency', 'bottleneck', 'queue'), name: text },
   {
     inUse: finite,
     waiting: finite,
     depth: finite,
+    reservoir: finite,
     holds: given => (given === undefined ? undefined : HOLDS(given)),
     moreHolds: whole,
   },

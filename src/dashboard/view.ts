@@ -77,15 +77,17 @@ export type QueueRow = (QueueCounts | UnreadRow) & {
   readonly attempts?: number
 }
 
-/** A shared rate, a semaphore, or the places of a concurrency limit. */
+/** A shared rate, a semaphore, the places of a concurrency limit, or a Bottleneck. */
 export interface SharedRow {
-  readonly kind: 'rate' | 'semaphore' | 'concurrency' | 'limiter'
+  readonly kind: 'rate' | 'semaphore' | 'concurrency' | 'bottleneck' | 'limiter'
   readonly name: string
   /** Why nothing of it is known. */
   readonly unread?: string
   /** Permits in use, of how many; absent: nothing is set, or it is not known. */
   readonly inUse?: number
   readonly of?: number
+  /** Of a Bottleneck: what was left when it last decided. */
+  readonly reservoir?: number
   /** Of a rate: its interval. */
   readonly intervalMs?: number
   readonly mode?: string

@@ -83,7 +83,7 @@ export const METRICS = {
     instrument: 'ratelimit.waiting',
     unit: '{request}',
     labels: ['object', 'name'],
-    help: 'Requests of this process that wait for their turn.',
+    help: 'Requests and jobs of this process that wait for their turn.',
   },
   waitDuration: {
     kind: 'histogram',
@@ -100,7 +100,7 @@ export const METRICS = {
     instrument: 'ratelimit.concurrency.in_use',
     unit: '{permit}',
     labels: ['object', 'name'],
-    help: 'Permits and places that this process holds.',
+    help: 'Permits and places that this process holds, and the weight of the jobs that it executes.',
   },
   holdDuration: {
     kind: 'histogram',
@@ -110,6 +110,15 @@ export const METRICS = {
     labels: ['object', 'name', 'outcome'],
     help: 'How long permits and places were held until they were released or lost.',
     buckets: WAIT_BUCKETS,
+  },
+  reservoir: {
+    kind: 'gauge',
+    name: 'reservoir',
+    instrument: 'ratelimit.reservoir',
+    unit: '{unit}',
+    labels: ['object', 'name'],
+    help: 'What was left of the reservoir of a Bottleneck when it last decided. Over Redis every process reports the same value, or none: use min(), not sum().',
+    shared: true,
   },
   queueLateness: {
     kind: 'histogram',
@@ -302,9 +311,10 @@ export function metricsObserver(sink: MetricSink, counts: DecisionCounts): Obser
         outcome: lost ? 'lost' : 'released',
       }),
     delivered: ({ queue, latenessMs }) => sink.record(METRICS.queueLateness, latenessMs / 1000, queued(queue)),
-    level({ object, name, inUse, waiting, depth, overdueMs }) {
+    level({ object, name, inUse, waiting, depth, overdueMs, reservoir }) {
       if (waiting !== undefined) sink.set(METRICS.waiting, waiting, named(object, name))
       if (inUse !== undefined) sink.set(METRICS.concurrencyInUse, inUse, named(object, name))
+      if (reservoir !== undefined) sink.set(METRICS.reservoir, reservoir, named(object, name))
       if (depth !== undefined) sink.set(METRICS.queueDepth, depth, queued(name))
       if (overdueMs !== undefined) sink.set(METRICS.queueOverdue, overdueMs / 1000, queued(name))
     },

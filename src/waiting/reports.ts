@@ -1,6 +1,13 @@
 import { TimeoutError } from '../core/errors.js'
 import { getOrMake } from '../core/maps.js'
-import { type Hold, notify, type ObservedObject, type Observer, type WaitOutcome } from '../core/observer.js'
+import {
+  type HeldObject,
+  type Hold,
+  notify,
+  type ObservedObject,
+  type Observer,
+  type WaitOutcome,
+} from '../core/observer.js'
 import { Alarm } from './alarms.js'
 
 /** At most one `level` event per this time for each object. */
@@ -8,7 +15,7 @@ const EVERY_MS = 1000
 /** A shorter wait does not count: a level is reported only if it lasts this long. */
 const STANDS_MS = 20
 
-type Level = 'inUse' | 'waiting' | 'depth' | 'overdueMs' | 'used' | 'debt'
+type Level = 'inUse' | 'waiting' | 'depth' | 'overdueMs' | 'used' | 'debt' | 'reservoir'
 type Levels = Partial<Record<Level, number>>
 
 const METERS = new WeakMap<Observer, Map<string, LevelMeter>>()
@@ -54,13 +61,14 @@ export class LevelMeter {
   #report(): void {
     this.#ringsAt = Number.POSITIVE_INFINITY
     this.#alarm.clear()
-    const { inUse, waiting, depth, used } = this.#now
+    const { inUse, waiting, depth, used, reservoir } = this.#now
+    const isAsked = depth !== undefined || reservoir !== undefined
     const reported = this.#reported
     // What was asked for is told each time: it is not of this process, and grows old.
     const isTold = reported.inUse === inUse && reported.waiting === waiting && reported.used === used
-    if (depth === undefined && isTold) return
+    if (!isAsked && isTold) return
     // The first reported level is never 0 waiters.
-    if (this.#reportedAt < 0 && !inUse && !waiting && !used && depth === undefined) return
+    if (this.#reportedAt < 0 && !inUse && !waiting && !used && !isAsked) return
     this.#reportedAt = performance.now()
     Object.assign(reported, this.#now)
     notify(this.observer, 'level', { object: this.object, name: this.name, ...this.#now })
@@ -143,7 +151,7 @@ interface HeldGrant {
 const HOLDS = new WeakMap<Observer, Map<string, Set<Hold>>>()
 
 /** As `WaitWatch`, for permits that are held and given back. */
-export class HoldWatch extends WaitWatch<'semaphore' | 'concurrency'> {
+export class HoldWatch extends WaitWatch<HeldObject> {
   /** Undefined until the first hold, and without an observer that asks for them. */
   #holds: Set<Hold> | undefined
 

@@ -40,6 +40,7 @@ async function tellEverything(observer: Observer): Promise<void> {
   observer.level?.({ object: 'semaphore', name: 'reports', inUse: 3, waiting: 7 })
   observer.level?.({ object: 'semaphore', name: 'reports', inUse: 2, waiting: 1 })
   observer.level?.({ object: 'queue', name: 'mails', depth: 12 })
+  observer.level?.({ object: 'bottleneck', name: 'partner', reservoir: 40 })
   observer.delivered?.({ queue: 'mails', latenessMs: 400, attempt: 1 })
   observer.settledDelivery?.({ queue: 'mails', outcome: 'ack', durationMs: 30 })
   observer.settledDelivery?.({ queue: 'mails', outcome: 'dead', durationMs: 50 })
@@ -60,6 +61,7 @@ const DECISIONS = [
   ['limiter="trial",limit="1-per-1m",outcome="shadow",source="memory"', 2],
 ] as const
 const REPORTS = 'object="semaphore",name="reports"'
+const PARTNER = 'object="bottleneck",name="partner"'
 const PDF = 'object="concurrency",name="pdf"'
 
 describe('prometheusObserver', () => {
@@ -88,6 +90,12 @@ describe('prometheusObserver', () => {
       [`ratelimit_hold_seconds_count{${PDF},outcome="released"}`]: 1,
       [`ratelimit_hold_seconds_sum{${PDF},outcome="lost"}`]: 0.25,
       [`ratelimit_hold_seconds_count{${PDF},outcome="lost"}`]: 1,
+      [`ratelimit_reservoir{${PARTNER}}`]: 40,
+      ...Object.fromEntries(
+        ['released', 'lost'].flatMap(outcome =>
+          ['sum', 'count'].map(part => [`ratelimit_hold_seconds_${part}{${PARTNER},outcome="${outcome}"}`, 0]),
+        ),
+      ),
       'ratelimit_queue_lateness_seconds_sum{queue="mails"}': 0.4,
       'ratelimit_queue_lateness_seconds_count{queue="mails"}': 1,
       'ratelimit_queue_depth{queue="mails"}': 12,
@@ -258,6 +266,7 @@ describe('openTelemetryObserver', () => {
           { count: 1, sum: 0.25 },
         ],
       ],
+      reservoir: [[attributesOf(PARTNER), 40]],
       'queue.lateness': [[{ queue: 'mails' }, { count: 1, sum: 0.4 }]],
       'queue.depth': [[{ queue: 'mails' }, 12]],
       'queue.settlements': [

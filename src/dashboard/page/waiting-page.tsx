@@ -51,7 +51,13 @@ export function SharedSummary({ shared, more }: { shared: readonly SharedRow[]; 
   )
 }
 
-const KINDS = { rate: 'rate', semaphore: '', concurrency: 'places', limiter: 'limiter' } as const
+const KINDS = {
+  rate: 'rate',
+  semaphore: '',
+  concurrency: 'places',
+  bottleneck: 'Bottleneck',
+  limiter: 'limiter',
+} as const
 
 function SharedName({ of }: { of: SharedRow }) {
   return (
@@ -70,6 +76,13 @@ function Use({ of }: { of: SharedRow }) {
   const { kind, inUse, of: most, intervalMs, mode } = of
   if (of.unread !== undefined) return <span class="amber">{of.unread}</span>
   if (kind === 'limiter') return <span class="muted">waiting lines of processes</span>
+  if (kind === 'bottleneck') {
+    return (
+      <span>
+        {count(inUse ?? 0)} running{of.reservoir !== undefined && `, ${count(of.reservoir)} left in the reservoir`}
+      </span>
+    )
+  }
   if (most === undefined) {
     if (inUse !== undefined) return <span>{plural(inUse, 'request')} inside</span>
     return <span class="muted">{kind === 'rate' ? 'no rate is set' : 'no permits are set'}</span>

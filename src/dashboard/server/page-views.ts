@@ -319,9 +319,10 @@ async function sharedRows(state: DashboardState, most: number, withHolders: bool
   const { reading, objects, holderNames } = state
   const [semaphores, rates] = [reading.names('semaphore', service), reading.names('rate', service)]
   const levels = reading.levels(service)
-  const told = ({ object, name, inUse, waiting = 0 }: LevelRow) => ({
+  const told = ({ object, name, inUse, waiting = 0, reservoir }: LevelRow) => ({
     waiting,
     ...(inUse !== undefined && { inUse }),
+    ...(reservoir !== undefined && { reservoir }),
     ...(withHolders && object !== 'limiter' && holderNames.places(object, name)),
   })
   const rowOf = async (kind: 'semaphore' | 'rate', name: string): Promise<SharedRow> => {
@@ -344,14 +345,10 @@ async function sharedRows(state: DashboardState, most: number, withHolders: bool
     ...semaphores.slice(0, most).map(name => rowOf('semaphore', name)),
     ...rates.slice(0, most).map(name => rowOf('rate', name)),
   ])
-  const inProcesses = levels.filter(({ object }) => object === 'concurrency' || object === 'limiter')
+  const inProcesses = levels.filter(({ object }) => object !== 'semaphore' && object !== 'rate' && object !== 'queue')
   const shared: SharedRow[] = [
     ...rows,
-    ...inProcesses.slice(0, most).map(level => ({
-      kind: level.object as 'concurrency' | 'limiter',
-      name: level.name,
-      ...told(level),
-    })),
+    ...inProcesses.slice(0, most).map(row => ({ kind: row.object as SharedRow['kind'], name: row.name, ...told(row) })),
   ]
   return { shared, moreShared: semaphores.length + rates.length + inProcesses.length - shared.length }
 }

@@ -35,7 +35,12 @@ function levelsOf(details: Details, isMeant: (process: string) => boolean = () =
         id,
         known === undefined
           ? row
-          : { ...row, inUse: plus(known.inUse, row.inUse), waiting: plus(known.waiting, row.waiting) },
+          : {
+              ...row,
+              inUse: plus(known.inUse, row.inUse),
+              waiting: plus(known.waiting, row.waiting),
+              reservoir: row.reservoir ?? known.reservoir,
+            },
       )
     }
   }
