@@ -36,13 +36,10 @@ export class Job {
   resolve!: (value: unknown) => void
   reject!: (error: unknown) => void
   status: number = RECEIVED
-  /** True from the beginning of an attempt to its end. */
-  isActive = false
-  retryCount = 0
-  /** Launches it. */
-  launch: Alarm | undefined
-  /** Ends its attempt. */
-  expiry: Alarm | undefined
+  /** How many attempts have begun or ended: odd during an attempt. */
+  turns = 0
+  /** Launches it, then ends its attempt: one timer for both. */
+  timer: Alarm | undefined
   /** Called when it is decided whether the job is queued: true if a strategy was needed. */
   decided: ((reachedHighWater: boolean) => void) | undefined
 
@@ -64,6 +61,11 @@ export class Job {
       this.resolve = resolve
       this.reject = reject
     })
+  }
+
+  /** How many attempts have ended. */
+  get retryCount(): number {
+    return this.turns >> 1
   }
 }
 

@@ -14,7 +14,7 @@ const MOST_RECEIVED = 256
 /** An end of a job that is told when its place has come back. */
 interface Freed {
   readonly job: Job
-  readonly settle: () => void
+  readonly settle: (() => void) | undefined
 }
 
 /** The limiter whose jobs they are. */
@@ -43,6 +43,8 @@ export class Scheduler {
   #held = 0
   #endless = 0
   #expiresAt = 0
+  /** No `maxConcurrent` is set, as far as the store has told. */
+  #isUnlimited = false
   #isAsked = false
   #isAsking = false
   #heads = 1
@@ -79,7 +81,7 @@ export class Scheduler {
     for (const job of [...this.states]) {
       if (job.status >= EXECUTING) continue
       const hasPlace = job.status === RUNNING
-      job.launch?.clear()
+      job.timer?.clear()
       this.drop(job, new BottleneckError(message))
       if (hasPlace) this.free(job, () => {})
     }
@@ -109,8 +111,11 @@ export class Scheduler {
   free(job: Job, settle: () => void): void {
     this.#held -= job.options.weight
     if (job.options.expiration === null) this.#endless--
-    this.#freed.push({ job, settle })
+    // Without `maxConcurrent` nobody waits for the place: a job that is added after this one shares its call. But 'idle' is told before the end of the last job.
+    const isEarly = this.#isUnlimited && !this.host.Events.hears('idle')
+    this.#freed.push({ job, settle: isEarly ? undefined : settle })
     this.ask()
+    if (isEarly) settle()
   }
 
   /** Asks the store in the next turn of the event loop, or when its answer is here. */
@@ -158,8 +163,9 @@ export class Scheduler {
     for (const { job, settle } of freed) {
       this.#debug(`Freed ${job.options.id}`)
       if (answer.running === 0 && this.isEmpty) this.#tell('idle')
-      settle()
+      settle?.()
     }
+    this.#isUnlimited = answer.maxConcurrent === null
     if (answer.dropsQueue) this.dropQueue()
     // Of the last one that is launched, the reservoir is the answer's; before, it was higher by what came later.
     let reservoir = answer.reservoir
@@ -205,7 +211,7 @@ export class Scheduler {
       job.decided?.(false)
     }
     tick.errand?.reject(error)
-    for (const { settle } of freed) settle()
+    for (const { settle } of freed) settle?.()
     this.#isAsking = false
     this.#again.set(this.queue.length > 0 ? performance.now() + 1000 : Number.POSITIVE_INFINITY)
     if (this.#isAsked || this.#inbox.length > 0) {
@@ -272,8 +278,13 @@ export class Scheduler {
       realTiming.nextTurn(() => this.#execute(job))
       return
     }
-    job.launch ??= new Alarm(() => this.#execute(job))
-    job.launch.set(performance.now() + wait)
+    this.#timerOf(job).set(performance.now() + wait)
+  }
+
+  /** It launches a job; during an attempt it ends this. */
+  #timerOf(job: Job): Alarm {
+    job.timer ??= new Alarm(() => (job.turns % 2 === 0 ? this.#execute(job) : this.#expired(job)))
+    return job.timer
   }
 
   #execute(job: Job): void {
@@ -285,21 +296,17 @@ export class Scheduler {
     }
     const info = { args, options, retryCount }
     if (this.host.Events.hears('executing')) this.#tell('executing', info)
-    job.isActive = true
+    const turn = ++job.turns
     const ends = () => {
       // An attempt that expired has ended, whatever its function does later.
-      if (!job.isActive || job.retryCount !== retryCount) return false
-      job.isActive = false
-      job.expiry?.clear()
+      if (job.turns !== turn) return false
+      job.turns++
+      job.timer?.clear()
       return true
     }
     if (options.expiration !== null) {
-      const error = () => new BottleneckError(`This job timed out after ${options.expiration} ms.`)
-      job.expiry = new Alarm(() => {
-        if (ends()) this.#failed(job, error(), info)
-      })
       const expiresAt = performance.now() + Math.min(options.expiration, LONGEST_TIMER_MS)
-      job.expiry.set(expiresAt)
+      this.#timerOf(job).set(expiresAt)
       this.#expiresAt = Math.max(this.#expiresAt, expiresAt)
     }
     resultOf(() =>
@@ -314,6 +321,13 @@ export class Scheduler {
     )
   }
 
+  #expired(job: Job): void {
+    const { args, options, retryCount } = job
+    job.turns++
+    const error = new BottleneckError(`This job timed out after ${options.expiration} ms.`)
+    void this.#failed(job, error, { args, options, retryCount })
+  }
+
   async #failed(job: Job, error: unknown, info: object): Promise<void> {
     const retry: unknown = this.host.Events.hears('failed')
       ? await this.host.Events.trigger('failed', error, info)
@@ -324,7 +338,6 @@ export class Scheduler {
     }
     const ms = Math.min(LONGEST_TIMER_MS, Math.max(0, Math.trunc(Number(retry)) || 0))
     this.#tell('retry', `Retrying ${job.options.id} after ${ms} ms`, info)
-    job.retryCount++
     this.#executeIn(job, ms)
   }
 
