@@ -1,7 +1,7 @@
 --[[
   What happens to a limiter of Bottleneck in one turn of a process: places that come back, jobs that wait, new jobs, and one errand, in this order.
-  All of the process's numbers are absolute, so that a state that was lost or given up is right again with its next call. A call that arrives again gets the
-  same answer, and changes nothing. Its arithmetic is that of src/bottleneck/local-store.ts; beyond it, clients with waiting jobs take turns: each launch sends its client
+  All of the process's numbers are absolute, so that a state that was lost or given up is right again with its next call. A call that arrives again, or after
+  later ones, changes nothing. Its arithmetic is that of src/bottleneck/local-store.ts; beyond it, clients with waiting jobs take turns: each launch sends its client
   to the end of the line, and what the first ones in line need is kept for them, for a second after they were called.
 
   KEYS[1]   the state: HASH of settings and counters
@@ -24,6 +24,7 @@
   ARGV[12]  check: a weight; add: what the reservoir gains; set: 'name value ' of each setting, '-' for none
   ARGV[13]  how often the limiter blocked, as far as the client knows; -1: unknown
   ARGV[14]  'name value ' of each setting, for a limiter without a state; '': it is expected to have one
+  ARGV[15]  now, ms; '' for the server's clock
 
   Returns   nothing if there is no state; else { ms until the launch of each waiting job that is launched, the verdict of each new job that was decided, weight
             that runs, reservoir, maxConcurrent, strategy, ms until the client should ask again, ms until its lease ends, how often the limiter blocked (more than the client
@@ -36,7 +37,7 @@ function bottleneck_tick()
   local heads, received, verb, value = ARGV[9], ARGV[10], ARGV[11], ARGV[12]
   local blocks, settings = tonumber(ARGV[13]), ARGV[14]
   local call = redis.call
-  local now = now_ms('')
+  local now = now_ms(ARGV[15])
 
   local s, names = {}, { 'maxConcurrent', 'minTime', 'highWater', 'strategy', 'penalty', 'reservoir', 'reservoirRefreshInterval', 'reservoirRefreshAmount', 'reservoirIncreaseInterval',
     'reservoirIncreaseAmount', 'reservoirIncreaseMaximum', 'nextAt', 'blockedUntil', 'blocks', 'refreshedAt', 'increasedAt', 'done', 'turn' }
@@ -58,7 +59,7 @@ function bottleneck_tick()
   end
 
   local before = fact_of(me)
-  if before and before[1] == number then return before[6] end
+  if before and number <= before[1] then return before[6] end
 
   local sums = call('HMGET', facts, '!running', '!queued')
   local running, queued = tonumber(sums[1] or 0), tonumber(sums[2] or 0)

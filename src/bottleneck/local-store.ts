@@ -1,3 +1,4 @@
+import { type Clock, monotonicClock } from '../core/clock.js'
 import type { Job } from './job.js'
 import { STRATEGIES, type StoreOptions } from './options.js'
 import {
@@ -30,13 +31,14 @@ export class LocalStore implements LimiterStore {
     readonly timeout: number | null,
     readonly channel: string,
     readonly hear: (message: string) => void,
+    readonly clock: Clock = monotonicClock,
   ) {
-    this.#nextAt = this.#refreshedAt = this.#increasedAt = performance.now()
+    this.#nextAt = this.#refreshedAt = this.#increasedAt = clock.now()
   }
 
   tick({ freed, heads, queued, received, errand }: Tick): Answer {
     const options = this.storeOptions
-    const now = performance.now()
+    const now = this.clock.now()
     this.#refill(now)
     for (const { options } of freed) {
       this.#running -= options.weight
@@ -78,8 +80,9 @@ export class LocalStore implements LimiterStore {
       blocking = Math.min(blocking, priority)
       verdicts.push(WAITS)
     }
-    const isWhole = verdicts.length === received.length && verdicts.at(-1) !== FULL
+    const isWhole = !later && verdicts.length === received.length && verdicts.at(-1) !== FULL
     const { reservoir } = options
+    const result = errand === undefined || !isWhole ? undefined : this.#carryOut(errand, length, now)
     return {
       waits,
       verdicts,
@@ -87,7 +90,7 @@ export class LocalStore implements LimiterStore {
       reservoir,
       maxConcurrent: options.maxConcurrent,
       strategy: options.strategy,
-      result: errand === undefined || !isWhole ? undefined : this.#carryOut(errand, length, now),
+      result,
       renewMs: Number.POSITIVE_INFINITY,
       dropsQueue: false,
       againMs: Math.min(this.#refreshAt(), this.#increaseAt()) - now,

@@ -1,3 +1,4 @@
+import type { Clock } from '../core/clock.js'
 import { processId } from '../core/short-key.js'
 import type { ClientPort, RedisClient } from '../redis/client.js'
 import { isFault } from '../redis/replies.js'
@@ -8,7 +9,7 @@ import { RetryDelay } from '../waiting/alarms.js'
 import type { Job } from './job.js'
 import type { Limiter } from './limiter.js'
 import { BottleneckError, type ConstructorOptions, STORE_DEFAULTS, type StoreOptions, withDefaults } from './options.js'
-import type { Answer, Errand, LimiterStore, Tick } from './store.js'
+import { type Answer, BLOCKED, type Errand, type LimiterStore, type Tick } from './store.js'
 
 /** How long the places of a process that died stay taken: `timeout`, within these bounds. */
 const SHORTEST_LEASE_MS = 3000
@@ -84,6 +85,8 @@ export class RedisStore implements LimiterStore {
     limiter: Limiter,
     options: ConstructorOptions,
     readonly ownsConnection: boolean,
+    /** For tests. Default: the server's. */
+    readonly clock?: Clock,
   ) {
     this.storeOptions = withDefaults(options, STORE_DEFAULTS)
     this.timeout = options.timeout ?? null
@@ -138,7 +141,9 @@ export class RedisStore implements LimiterStore {
         throw new BottleneckError('This limiter has been disconnected')
       }
       try {
-        const reply = (await this.#run(bottleneckTick, [...call, settings])) as Reply | []
+        const reply = (await this.#run(bottleneckTick, [...call, settings, String(this.clock?.now() ?? '')])) as
+          | Reply
+          | []
         if (reply.length > 0) return this.#answerOf(reply as Reply, tick.errand)
         // Whoever leaves does not make it again.
         if (tick.errand?.verb === 'leave') return { ...NOTHING, result: 1 }
@@ -170,7 +175,9 @@ export class RedisStore implements LimiterStore {
 
   #answerOf(reply: Reply, errand: Errand | undefined): Answer {
     const [waits, verdicts, running, reservoir, maxConcurrent, strategy, againMs, leaseMs, blocks, result] = reply
-    const dropsQueue = this.#blocks >= 0 && blocks > this.#blocks
+    // Its own blocks drop the queue by their verdicts, after what was launched before them.
+    const own = verdicts.filter(verdict => verdict === BLOCKED).length
+    const dropsQueue = this.#blocks >= 0 && blocks - own > this.#blocks
     this.#blocks = blocks
     if (errand?.verb === 'set' && result !== '-') Object.assign(this.storeOptions, errand.changes)
     return {
