@@ -8,6 +8,7 @@ import { createClient } from 'redis'
 import { createClient as createClient4 } from 'redis4'
 import { createClient as createClient5 } from 'redis5'
 import { Bottleneck } from '../../src/bottleneck/index.js'
+import { keysOf } from '../../src/bottleneck/redis-store.js'
 import { childProgram } from '../support/child-program.js'
 import { RedisCluster } from '../support/redis-cluster.js'
 import { testRedis } from '../support/test-redis.js'
@@ -155,6 +156,28 @@ describe('Bottleneck over Redis', () => {
     )
     await server.client().flushall()
     expect(await limiter.schedule(async () => 'no SETTINGS_KEY_NOT_FOUND')).toBe('no SETTINGS_KEY_NOT_FOUND')
+  })
+
+  test('#57: a limiter of a Group that was kept in a variable goes on after its state was deleted', async () => {
+    const connection = limiterOf({ id: 'owner' }).connection as InstanceType<typeof Bottleneck.IORedisConnection>
+    const [group, other] = [1, 2].map(() => new Bottleneck.Group({ id: 'g', connection, maxConcurrent: 1 }))
+    const kept = group.key('a')
+    expect(await kept.schedule(async () => 'before')).toBe('before')
+    expect(await other.deleteKey('a')).toBe(true)
+    expect((await race([kept, kept], 3, 5)).most).toBe(1)
+    expect(await kept.done()).toBe(6)
+  })
+
+  test('#212: a client that the state does not know any more is taken in again', async () => {
+    const limiter = limiterOf({ maxConcurrent: 1 })
+    const running = limiter.schedule(() => sleep(100))
+    await sleep(30)
+    const [, ...others] = keysOf('shared')
+    await server.client().del(...others)
+    const next = limiter.schedule(async () => limiter.running())
+    expect(await limiter.running()).toBe(1)
+    await running
+    expect(await next).toBe(1)
   })
 
   test('#151: thousands of jobs that ended together are no trouble', async () => {
