@@ -218,6 +218,16 @@ describe('every example runs', () => {
     receiver.close()
   }, 60_000)
 
+  test.concurrent('bottleneck.ts executes jobs by priority, two at once in all processes, and a failed one again', async () => {
+    const redis = await RedisServer.start()
+    const { code, output } = await run('bottleneck.ts', { REDIS_URL: redis.url })
+    await redis.stop()
+    const lines = output.trim().split('\n')
+    expect(lines.filter(line => line.endsWith('has failed once'))).toEqual(['page 3 has failed once'])
+    expect(lines.slice(-2)).toEqual(['8 pages, never more than 2 at once', 'the urgent one was not the last'])
+    expect(code).toBe(0)
+  }, 60_000)
+
   test.concurrent('mutex.ts works one at a time, and the store refuses an old token', async () => {
     const redis = await RedisServer.start()
     const { code, output } = await run('mutex.ts', { REDIS_URL: redis.url })
@@ -264,6 +274,7 @@ describe('every example runs', () => {
 
   test('this file tests every example, but adaptive.ts, which is tested in test/storms', () => {
     const tested = [
+      'bottleneck.ts',
       'chat.ts',
       'concurrency.ts',
       'dashboard.ts',
