@@ -60,10 +60,14 @@ export function measureTogether<One extends { readonly verdict: Verdict }>(
 export function pack(algorithm: Algorithm<State>, state: State): number[] {
   const { row } = algorithm
   if (row === undefined) return algorithm.pack!(state)
-  const cells = new Float64Array(row.width)
-  row.write(cells, 0, state)
-  return [...cells]
+  row.write(CELLS, 0, state)
+  const numbers: number[] = []
+  for (let i = 0; i < row.width; i++) numbers.push(CELLS[i])
+  return numbers
 }
+
+/** As many as the widest row has, and more. */
+const CELLS = new Float64Array(8)
 
 export function unpack(algorithm: Algorithm<State>, numbers: readonly number[]): State {
   return algorithm.row?.read(Float64Array.from(numbers), 0) ?? algorithm.unpack!(numbers)

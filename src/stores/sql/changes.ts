@@ -46,6 +46,21 @@ export interface ChangeRunner {
   readonly isFirst: boolean
 }
 
+/** Takes the first of the waiting changes, as many as have so many rows; at least one. */
+export function takeChanges(waiting: Change[], mostRows: number): Change[] {
+  let rows = 0
+  for (const { keys } of waiting) rows += keys.length
+  if (rows <= mostRows) return waiting.splice(0)
+  const different = new Set<string>()
+  let count = 0
+  for (const change of waiting) {
+    for (const key of change.keys) different.add(key)
+    if (different.size > mostRows && count > 0) break
+    count++
+  }
+  return waiting.splice(0, count)
+}
+
 /** The limits of a decision and the rows that hold them. */
 export interface PlacedLimits {
   readonly limits: readonly Limit[]

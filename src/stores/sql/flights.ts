@@ -2,7 +2,7 @@ import { afterIo, type Clock, GRACE_MS, LONGEST_TIMER_MS } from '../../core/cloc
 import { StoreError } from '../../core/errors.js'
 import { getOrMake } from '../../core/maps.js'
 import type { ClockSteps } from '../store.js'
-import type { Change, ChangeRunner } from './changes.js'
+import { type Change, type ChangeRunner, takeChanges } from './changes.js'
 import { type KeyRow, NO_VERSION, RowDraft, Versions } from './key-row.js'
 import { KnownRows } from './known-rows.js'
 
@@ -89,15 +89,19 @@ class ServerClock {
 
 /** Changes of the same rows, which are written together or not at all. */
 interface Group {
-  readonly drafts: RowDraft[]
+  readonly drafts: Draft[]
   readonly changes: Change[]
+}
+
+class Draft extends RowDraft {
+  group: Group | undefined
 }
 
 /** The changes that are carried out together. */
 class Flight {
   readonly open: Set<Change>
   /** Rows that were read since the flight began. */
-  readonly fresh = new Set<string>()
+  #fresh: Set<string> | undefined
 
   /** `landed` is called when no change is open, before the last ones are done. */
   constructor(
@@ -111,6 +115,15 @@ class Flight {
     const keys = new Set<string>()
     for (const change of this.open) for (const key of change.keys) keys.add(key)
     return keys
+  }
+
+  isFresh(key: string): boolean {
+    return this.#fresh?.has(key) === true
+  }
+
+  wasRead(key: string): void {
+    this.#fresh ??= new Set()
+    this.#fresh.add(key)
   }
 
   done(changes: readonly Change[], nowMs: number): void {
@@ -156,7 +169,7 @@ export class Flights implements ChangeRunner {
   readonly #options: FlightsOptions
   readonly #known: KnownRows
   readonly #clock = new ServerClock()
-  #waiting: Change[] = []
+  readonly #waiting: Change[] = []
   #isFlying = false
   #isScheduled = false
   readonly #versions = new Versions()
@@ -176,7 +189,7 @@ export class Flights implements ChangeRunner {
 
   readonly #start = () => {
     this.#isScheduled = false
-    const flight = new Flight(this.#next(), () => this.#landed())
+    const flight = new Flight(takeChanges(this.#waiting, this.#options.maxBatch), () => this.#landed())
     this.#isFlying = true
     this.#carryOut(flight).catch(error => {
       // Nobody knows what was written, and the next answer may come from another server.
@@ -195,39 +208,31 @@ export class Flights implements ChangeRunner {
     afterIo(this.#start)
   }
 
-  /** As many changes as one statement takes, in their order; at least one. */
-  #next(): Change[] {
-    const keys = new Set<string>()
-    let count = 0
-    for (const change of this.#waiting) {
-      for (const key of change.keys) keys.add(key)
-      if (keys.size > this.#options.maxBatch && count > 0) break
-      count++
-    }
-    if (count < this.#waiting.length) return this.#waiting.splice(0, count)
-    const all = this.#waiting
-    this.#waiting = []
-    return all
-  }
-
   async #carryOut(flight: Flight): Promise<void> {
-    const doubtful = new Set<string>()
+    const unread = new Set<string>()
     for (const { keys, reads } of flight.open) {
-      for (const key of keys) if (reads || this.#known.isDoubtful(key)) doubtful.add(key)
+      for (const key of keys) if (reads || this.#known.isDoubtful(key)) unread.add(key)
     }
-    let nowMs = doubtful.size > 0 ? await this.#read(flight, doubtful) : this.#now()
+    let nowMs = unread.size > 0 ? await this.#read(flight, unread) : this.#now()
     for (let tries = 0; flight.open.size > 0; tries++) {
       nowMs ??= this.#now() ?? (await this.#read(flight, flight.keys))
-      const unread = new Set<string>()
+      unread.clear()
       const single: Group[] = []
       const joint: Group[] = []
       for (const group of this.#decide(flight, nowMs)) {
         const { drafts, changes } = group
-        const stale = drafts.filter(({ isDirty, key }) => !isDirty && !flight.fresh.has(key))
-        const [draft] = drafts
-        if (stale.length > 0) for (const { key } of stale) unread.add(key)
-        else if (!drafts.some(({ isDirty }) => isDirty)) flight.done(changes, nowMs)
-        else if (drafts.length === 1 && (tries === 0 || draft.base.version === NO_VERSION)) single.push(group)
+        let isDirty = false
+        let isStale = false
+        for (const draft of drafts) {
+          if (draft.isDirty) isDirty = true
+          else if (!flight.isFresh(draft.key)) {
+            isStale = true
+            unread.add(draft.key)
+          }
+        }
+        if (isStale) continue
+        if (!isDirty) flight.done(changes, nowMs)
+        else if (drafts.length === 1 && (tries === 0 || drafts[0].base.version === NO_VERSION)) single.push(group)
         else joint.push(group)
       }
       const at = nowMs
@@ -242,40 +247,32 @@ export class Flights implements ChangeRunner {
   }
 
   /** Decides the open changes in their order: the groups of those that share rows. Changes that are too late are rejected. */
-  #decide(flight: Flight, nowMs: number): Set<Group> {
-    const drafts = new Map<string, RowDraft>()
-    const groupOf = new Map<RowDraft, Group>()
-    const groups = new Set<Group>()
+  #decide(flight: Flight, nowMs: number): Group[] {
+    const drafts = new Map<string, Draft>()
+    const draftOf = (key: string) => getOrMake(drafts, key, () => new Draft(key, this.#known.get(key)))
+    const groups: Group[] = []
     const moment = performance.now()
     for (const change of flight.open) {
       if (change.endsAt < moment) {
         flight.reject([change], new StoreError('the database was asked too late to decide in time'))
         continue
       }
-      const own = change.keys.map(key => getOrMake(drafts, key, () => new RowDraft(key, this.#known.get(key))))
+      const own = change.keys.map(draftOf)
       try {
         change.apply(own, nowMs)
       } catch (error) {
         flight.reject([change], error)
         continue
       }
-      const group = groupOf.get(own[0]) ?? { drafts: [], changes: [] }
-      groups.add(group)
+      let [{ group }] = own
+      if (group === undefined) {
+        group = { drafts: [], changes: [] }
+        groups.push(group)
+      }
       for (const draft of own) join(group, draft)
       group.changes.push(change)
     }
     return groups
-
-    function join(group: Group, draft: RowDraft): void {
-      const other = groupOf.get(draft)
-      if (other === group) return
-      group.drafts.push(draft)
-      groupOf.set(draft, group)
-      if (other === undefined) return
-      groups.delete(other)
-      group.changes.push(...other.changes)
-      for (const one of other.drafts) join(group, one)
-    }
   }
 
   /** Writes the dirty rows of the groups. Returns the database's clock, if it was told; `unread`: rows that have to be read. */
@@ -288,7 +285,7 @@ export class Flights implements ChangeRunner {
   ): Promise<number | undefined> {
     const version = this.#versions.next()
     const rows: RowWrite[] = []
-    const written: Array<readonly [key: string, row: KeyRow]> = []
+    const written: KeyRow[] = []
     let endsAt = Number.POSITIVE_INFINITY
     groups.forEach(({ drafts, changes }, group) => {
       for (const change of changes) endsAt = Math.min(endsAt, change.endsAt)
@@ -296,7 +293,7 @@ export class Flights implements ChangeRunner {
         if (!draft.isDirty) continue
         const { row, text, until } = draft.written(version, nowMs)
         rows.push({ key: draft.key, prev: draft.base.version, expiresAt: until, state: text, group })
-        written.push([draft.key, row])
+        written.push(row)
       }
     })
     const isGiven = this.#options.clock !== undefined
@@ -308,7 +305,7 @@ export class Flights implements ChangeRunner {
     let added = 0
     rows.forEach(({ key, prev }, i) => {
       if (!lost.has(key)) {
-        this.#known.wrote(...written[i])
+        this.#known.wrote(key, written[i])
         if (prev === NO_VERSION) added++
         return
       }
@@ -319,7 +316,7 @@ export class Flights implements ChangeRunner {
     })
     this.#options.wrote(added)
     for (const { drafts, changes } of groups) {
-      if (!drafts.some(({ key }) => lost.has(key))) flight.done(changes, nowMs)
+      if (lost.size === 0 || !drafts.some(({ key }) => lost.has(key))) flight.done(changes, nowMs)
     }
     return clock === undefined ? undefined : this.#moment(clock)
   }
@@ -341,11 +338,19 @@ export class Flights implements ChangeRunner {
   }
 
   #readRow(flight: Flight, key: string, { version, state }: StoredRow): void {
-    this.#known.read(key, version, state)
-    flight.fresh.add(key)
+    flight.wasRead(key)
+    try {
+      this.#known.read(key, version, state)
+    } catch (error) {
+      flight.reject(
+        [...flight.open].filter(({ keys }) => keys.includes(key)),
+        error,
+      )
+    }
   }
 
-  async #ask<T extends { readonly clock?: number | undefined }>(
+  /** Rejects if there is no answer in time: a client may wait for longer for a connection, or for a server that hangs. */
+  #ask<T extends { readonly clock?: number | undefined }>(
     flight: Flight,
     ask: (timeoutMs: number) => Promise<T>,
   ): Promise<T> {
@@ -353,13 +358,23 @@ export class Flights implements ChangeRunner {
     let endsAt = sentAt
     for (const change of flight.open) endsAt = Math.max(endsAt, change.endsAt)
     const timeoutMs = endsAt - sentAt + GRACE_MS
-    const answer = await within(timeoutMs, ask(timeoutMs))
-    this.isFirst = false
-    if (answer.clock !== undefined && this.#options.clock === undefined) {
-      this.#clock.learn(sentAt, answer.clock)
-      this.#options.steps.note(Math.floor(answer.clock))
-    }
-    return answer
+    return new Promise((resolve, reject) => {
+      const late = () => reject(new StoreError('the database did not answer in time'))
+      const timer = setTimeout(late, Math.min(timeoutMs, LONGEST_TIMER_MS))
+      const answered = (answer: T) => {
+        clearTimeout(timer)
+        this.isFirst = false
+        if (answer.clock !== undefined && this.#options.clock === undefined) {
+          this.#clock.learn(sentAt, answer.clock)
+          this.#options.steps.note(Math.floor(answer.clock))
+        }
+        resolve(answer)
+      }
+      ask(timeoutMs).then(answered, error => {
+        clearTimeout(timer)
+        reject(error)
+      })
+    })
   }
 
   /** The moment of an answer. */
@@ -376,13 +391,15 @@ export class Flights implements ChangeRunner {
   }
 }
 
-const NO_ROW: StoredRow = { version: NO_VERSION, state: '' }
-
-/** Settles as the answer does, or rejects after some time: a client may wait for longer for a connection, or for a server that hangs. */
-function within<T>(ms: number, answer: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const late = () => reject(new StoreError('the database did not answer in time'))
-    const timer = setTimeout(late, Math.min(ms, LONGEST_TIMER_MS))
-    answer.finally(() => clearTimeout(timer)).then(resolve, reject)
-  })
+/** Puts a row into a group, with all that is joined to it already: the group it was in is empty then. */
+function join(group: Group, draft: Draft): void {
+  const other = draft.group
+  if (other === group) return
+  draft.group = group
+  group.drafts.push(draft)
+  if (other === undefined) return
+  group.changes.push(...other.changes.splice(0))
+  for (const one of other.drafts.splice(0)) join(group, one)
 }
+
+const NO_ROW: StoredRow = { version: NO_VERSION, state: '' }

@@ -23,6 +23,8 @@ export function quoted(table: string): string {
 
 /** What is kept of one limit under one key. Its parts are replaced, never changed. */
 export interface KeptLimit {
+  /** The limit's name in a row. */
+  readonly id: string
   readonly algorithm: AlgorithmName
   /** Until when any part of it matters, ms. Only ever raised. */
   until: number
@@ -66,22 +68,33 @@ const IDS = new WeakMap<Limit, string>()
 
 /** Names a limit in a row. A change of quota keeps its counts; a change of algorithm, or of the window of any but a bucket, starts anew. */
 function idOf(limit: Limit): string {
-  return getOrMake(IDS, limit, () => {
-    const { name, algorithm } = limit
-    return `${algorithmOf(algorithm).keySuffix}${countedSpan(limit)} ${name}`
-  })
+  return IDS.get(limit) ?? newId(limit)
+}
+
+function newId(limit: Limit): string {
+  const { name, algorithm } = limit
+  const id = `${algorithmOf(algorithm).keySuffix}${countedSpan(limit)} ${name}`
+  IDS.set(limit, id)
+  return id
+}
+
+/** What is kept of one limit, as text: it is decoded when it is asked for. */
+interface StoredLimit {
+  readonly id: string
+  readonly until: number
+  readonly text: string
 }
 
 /** What a row holds, as it was written once; it never changes. */
 export class KeyRow {
-  /** By the limit's id: decoded, or still as text. */
-  readonly #limits: Map<string, KeptLimit | string>
+  /** Few: a list takes less memory than a map, and thousands of rows are kept. */
+  readonly #limits: Array<KeptLimit | StoredLimit>
 
   private constructor(
     readonly version: string,
     /** The moment of the write, ms; or a later one, if the clock has run back since a state was written that this write has left as it is. Nothing but leases reaches beyond it. */
     readonly at: number,
-    limits: Map<string, KeptLimit | string>,
+    limits: Array<KeptLimit | StoredLimit>,
     /** Letters of its text. */
     readonly size: number,
   ) {
@@ -89,7 +102,7 @@ export class KeyRow {
   }
 
   /** A row that is missing. */
-  static readonly none = new KeyRow(NO_VERSION, Number.NEGATIVE_INFINITY, new Map(), 0)
+  static readonly none = new KeyRow(NO_VERSION, Number.NEGATIVE_INFINITY, [], 0)
 
   /** Throws `StoreError` if the text is of another format. */
   static decode(version: string, text: string): KeyRow {
@@ -101,52 +114,62 @@ export class KeyRow {
         `the table holds a row of format ${shown(format)}, this version of spillway reads format ${FORMAT}: expected the same version in all processes that share a table`,
       )
     }
-    const limits = new Map<string, string>()
-    for (const record of records) {
-      const end = record.indexOf('\n')
-      const first = end < 0 ? record : record.slice(0, end)
-      limits.set(first.slice(first.indexOf(' ') + 1), record)
-    }
+    const limits = records.map(text => {
+      const end = text.indexOf('\n')
+      const first = end < 0 ? text : text.slice(0, end)
+      return { id: first.slice(first.indexOf(' ') + 1), until: Number.parseInt(first, 10), text }
+    })
     return new KeyRow(version, Number(at), limits, text.length)
   }
 
   of(limit: Limit): Readonly<KeptLimit> | undefined {
-    const id = idOf(limit)
-    const kept = this.#limits.get(id)
-    if (typeof kept !== 'string') return kept
+    const at = this.#indexOf(idOf(limit))
+    if (at < 0) return undefined
+    const kept = this.#limits[at]
+    if (!isStored(kept)) return kept
     const decoded = decodeLimit(kept, limit.algorithm)
-    this.#limits.set(id, decoded)
+    this.#limits[at] = decoded
     return decoded
   }
 
   /** The row after a write at a moment, its text, and until when it matters. Records that have long ceased to matter are left out. */
   with(
-    changed: ReadonlyMap<string, KeptLimit>,
+    changed: readonly KeptLimit[],
     version: string,
     at: number,
   ): { readonly row: KeyRow; readonly text: string; readonly until: number } {
-    const limits = new Map(this.#limits)
-    for (const [id, kept] of changed) limits.set(id, kept)
-    const isLeft = [...limits].some(([id, kept]) => typeof kept === 'string' || kept.state === this.#stateOf(id))
+    const limits = this.#limits.slice()
+    let isLeft = this.#limits.length > changed.length
+    for (const kept of changed) {
+      const index = this.#indexOf(kept.id)
+      const before = this.#limits[index]
+      if (index < 0) limits.push(kept)
+      else limits[index] = kept
+      if (before === undefined ? kept.state === undefined : !isStored(before) && before.state === kept.state)
+        isLeft = true
+    }
     const reaches = isLeft ? Math.max(at, this.at) : at
     let until = at
     let text = `${FORMAT} ${reaches}`
-    for (const [id, kept] of limits) {
-      const keptUntil = typeof kept === 'string' ? Number.parseInt(kept, 10) : kept.until
-      if (keptUntil + KEPT_LONGER_MS < at) {
-        limits.delete(id)
-        continue
-      }
-      until = Math.max(until, keptUntil)
-      text += `\n=${typeof kept === 'string' ? kept : encodeLimit(id, kept)}`
+    let count = 0
+    for (const kept of limits) {
+      if (kept.until + KEPT_LONGER_MS < at) continue
+      limits[count++] = kept
+      until = Math.max(until, kept.until)
+      text += `\n=${isStored(kept) ? kept.text : encodeLimit(kept)}`
     }
+    limits.length = count
     return { row: new KeyRow(version, reaches, limits, text.length), text, until }
   }
 
-  #stateOf(id: string): State | undefined {
-    const kept = this.#limits.get(id)
-    return typeof kept === 'string' ? undefined : kept?.state
+  #indexOf(id: string): number {
+    for (let i = 0; i < this.#limits.length; i++) if (this.#limits[i].id === id) return i
+    return -1
   }
+}
+
+function isStored(kept: KeptLimit | StoredLimit): kept is StoredLimit {
+  return 'text' in kept
 }
 
 /** Versions of rows. None was ever used by another process, so a row that was removed and added again is not taken for the one before. */
@@ -162,7 +185,7 @@ export class Versions {
 
 /** One row while a batch of changes is decided: what the changes before have made of it. */
 export class RowDraft {
-  #changed: Map<string, KeptLimit> | undefined
+  #changed: KeptLimit[] | undefined
 
   constructor(
     readonly key: string,
@@ -175,26 +198,34 @@ export class RowDraft {
   }
 
   of(limit: Limit): Readonly<KeptLimit> | undefined {
-    return this.#changed?.get(idOf(limit)) ?? this.base.of(limit)
+    return this.#changedOf(idOf(limit)) ?? this.base.of(limit)
   }
 
   /** A copy to change; with it the row will be written. */
   change(limit: Limit): KeptLimit {
-    this.#changed ??= new Map()
-    return getOrMake(this.#changed, idOf(limit), () => {
-      const kept = this.base.of(limit)
-      return kept === undefined ? { algorithm: limit.algorithm, until: Number.NEGATIVE_INFINITY } : { ...kept }
-    })
+    const id = idOf(limit)
+    const changed = this.#changedOf(id)
+    if (changed !== undefined) return changed
+    const kept = this.base.of(limit)
+    const copy: KeptLimit =
+      kept === undefined ? { id, algorithm: limit.algorithm, until: Number.NEGATIVE_INFINITY } : { ...kept }
+    if (this.#changed === undefined) this.#changed = [copy]
+    else this.#changed.push(copy)
+    return copy
   }
 
   written(version: string, at: number): ReturnType<KeyRow['with']> {
-    return this.base.with(this.#changed ?? new Map(), version, at)
+    return this.base.with(this.#changed ?? [], version, at)
+  }
+
+  #changedOf(id: string): KeptLimit | undefined {
+    return this.#changed?.find(kept => kept.id === id)
   }
 }
 
 /** The text of one limit: a line with the end of its time and its id, then a line for each part. */
-function encodeLimit(id: string, kept: KeptLimit): string {
-  const { algorithm, until, state, blockedUntil, note, noteUntil, denials, blocks, sold } = kept
+function encodeLimit(kept: KeptLimit): string {
+  const { id, algorithm, until, state, blockedUntil, note, noteUntil, denials, blocks, sold } = kept
   let text = `${until} ${id}`
   const numbers = state === undefined ? [] : pack(algorithmOf(algorithm), state)
   if (numbers.length > 0) text += `\ns ${numbers.join(' ')}`
@@ -213,9 +244,9 @@ function encodeLimit(id: string, kept: KeptLimit): string {
 /** The algorithm of both limits of a `BlockRule`. */
 const COUNTS = algorithmOf('fixed-window')
 
-function decodeLimit(record: string, algorithm: AlgorithmName): KeptLimit {
-  const [head, ...lines] = record.split('\n')
-  const kept: KeptLimit = { algorithm, until: Number.parseInt(head, 10) }
+function decodeLimit({ id, until, text }: StoredLimit, algorithm: AlgorithmName): KeptLimit {
+  const [, ...lines] = text.split('\n')
+  const kept: KeptLimit = { id, algorithm, until }
   let sold: Map<string, readonly number[]> | undefined
   for (const line of lines) {
     const [part, ...words] = line.split(' ')

@@ -41,19 +41,23 @@ export function postgresPort(client: object, owner: string): PostgresPort {
   if (isPostgresFunction(client)) {
     const server = serverAt(client.options)
     // A query that hangs is left alone: its answer no longer counts.
-    return { server, query: (text, values, name) => client.unsafe(text, values, { prepare: name !== undefined }) }
+    // Its own thenable sends nothing before somebody waits for it.
+    return {
+      server,
+      query: async (text, values, name) => client.unsafe(text, values, { prepare: name !== undefined }),
+    }
   }
   if (isPgPool(client)) {
     const { connectionString } = client.options ?? {}
     const server = typeof connectionString === 'string' ? serverOfUrl(connectionString) : serverAt(client.options)
     return {
       server,
-      query: async (text, values, name, timeoutMs) =>
-        (await client.query({ text, values, name, query_timeout: Math.ceil(timeoutMs) })).rows,
+      query: (text, values, name, timeoutMs) =>
+        client.query({ text, values, name, query_timeout: Math.ceil(timeoutMs) }).then(({ rows }) => rows),
     }
   }
   if (isSqlClient(client))
-    return { server: 'PostgreSQL', query: (text, values, name) => client.query(text, values, name) }
+    return { server: 'PostgreSQL', query: async (text, values, name) => client.query(text, values, name) }
   throw new PolicyError(
     `${owner}: given ${shown(client)}, expected a Pool of pg, the function of postgres, or an object with query(text, values): new ${owner}(new Pool({ connectionString }))`,
   )

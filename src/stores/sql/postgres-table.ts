@@ -1,5 +1,5 @@
 import { hashOf } from '../../core/short-key.js'
-import type { StoredRow, VersionedTable, WriteAnswer, WriteBatch } from './flights.js'
+import type { RowWrite, StoredRow, VersionedTable, WriteAnswer, WriteBatch } from './flights.js'
 import { FORMAT, NO_VERSION, quoted } from './key-row.js'
 import { isConflict, isUnknownStatement, type PostgresPort, postgresError, type SqlValue } from './postgres-client.js'
 
@@ -106,31 +106,30 @@ export class PostgresTable implements VersionedTable {
     return { clock: Number(rows[0].clock), rows: found }
   }
 
-  async write({ rows, version, from, until }: WriteBatch, timeoutMs: number): Promise<WriteAnswer> {
-    const lost = new Map<string, undefined>()
-    const loseAll = () => {
-      for (const { key } of rows) lost.set(key, undefined)
-    }
-    try {
-      if (rows.length === 1) {
-        const [{ key, prev, expiresAt, state }] = rows
-        const values = [key, prev, String(expiresAt), state, version, String(from), String(until)]
-        const [answer] = await this.#run('writeOne', values, timeoutMs)
-        if (answer === undefined) loseAll()
-        return { clock: answer && Number(answer.clock), lost }
-      }
-      const values = [...columnsOf(rows), version, String(from), String(until), String(rows.length)]
-      const [{ clock, written }] = await this.#run('write', values, timeoutMs)
-      if (written !== null) {
-        loseAll()
-        for (const key of JSON.parse(written as string) as string[]) lost.delete(key)
-      }
-      return { clock: Number(clock), lost }
-    } catch (error) {
+  write(batch: WriteBatch, timeoutMs: number): Promise<WriteAnswer> {
+    const { rows } = batch
+    const written = rows.length === 1 ? this.#writeOne(batch, rows[0], timeoutMs) : this.#writeEach(batch, timeoutMs)
+    return written.catch(error => {
       if (!isConflict(error)) throw error
-      loseAll()
-      return { clock: undefined, lost }
-    }
+      return { clock: undefined, lost: allOf(rows) }
+    })
+  }
+
+  #writeOne({ rows, version, from, until }: WriteBatch, row: RowWrite, timeoutMs: number): Promise<WriteAnswer> {
+    const { key, prev, expiresAt, state } = row
+    const values = [key, prev, String(expiresAt), state, version, String(from), String(until)]
+    return this.#run('writeOne', values, timeoutMs).then(([answer]) =>
+      answer === undefined ? { clock: undefined, lost: allOf(rows) } : { clock: Number(answer.clock), lost: NONE },
+    )
+  }
+
+  async #writeEach({ rows, version, from, until }: WriteBatch, timeoutMs: number): Promise<WriteAnswer> {
+    const values = [...columnsOf(rows), version, String(from), String(until), String(rows.length)]
+    const [{ clock, written }] = await this.#run('write', values, timeoutMs)
+    if (written === null) return { clock: Number(clock), lost: NONE }
+    const lost = allOf(rows)
+    for (const key of JSON.parse(written as string) as string[]) lost.delete(key)
+    return { clock: Number(clock), lost }
   }
 
   async writeGroups({ rows, version, from, until }: WriteBatch, timeoutMs: number): Promise<WriteAnswer> {
@@ -147,8 +146,7 @@ export class PostgresTable implements VersionedTable {
       return { clock: Number(answer[0].clock), lost }
     } catch (error) {
       if (!isConflict(error)) throw error
-      for (const { key } of rows) lost.set(key, undefined)
-      return { clock: undefined, lost }
+      return { clock: undefined, lost: allOf(rows) }
     }
   }
 
@@ -177,23 +175,27 @@ export class PostgresTable implements VersionedTable {
     }
   }
 
-  async #run(statement: keyof ReturnType<typeof statementsOf>, values: readonly SqlValue[], timeoutMs: number) {
+  #run(statement: keyof ReturnType<typeof statementsOf>, values: readonly SqlValue[], timeoutMs: number) {
     const text = this.#sql[statement]
     // The others would be planned for the table as it is now: one that is small is read whole.
     const name =
       this.#prepares && (statement === 'write' || statement === 'writeOne') ? this.#names[statement] : undefined
-    try {
-      return await this.port.query(text, values, name, timeoutMs)
-    } catch (error) {
+    return this.port.query(text, values, name, timeoutMs).catch(error => {
       if (isConflict(error)) throw error
       if (name === undefined || this.prepare === true || !isUnknownStatement(error)) {
         throw postgresError(error, this.port.server, this.table)
       }
-    }
-    // It was not executed.
-    this.#prepares = false
-    return this.run(text, values, timeoutMs)
+      // It was not executed.
+      this.#prepares = false
+      return this.run(text, values, timeoutMs)
+    })
   }
+}
+
+const NONE: ReadonlyMap<string, undefined> = new Map()
+
+function allOf(rows: WriteBatch['rows']): Map<string, undefined> {
+  return new Map(rows.map(({ key }) => [key, undefined]))
 }
 
 function columnsOf(rows: WriteBatch['rows']): [keys: string, prevs: string, expiresAt: string, states: string] {

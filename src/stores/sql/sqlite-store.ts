@@ -4,7 +4,7 @@ import { PolicyError, StoreError, shown } from '../../core/errors.js'
 import { getOrMake } from '../../core/maps.js'
 import type { OptionNames } from '../../core/options.js'
 import { ClockSteps } from '../store.js'
-import type { Change, ChangeRunner } from './changes.js'
+import { type Change, type ChangeRunner, takeChanges } from './changes.js'
 import { KEPT_LONGER_MS, type KeyRow, NO_VERSION, quoted, RowDraft, RowKeys, Versions } from './key-row.js'
 import { KnownRows } from './known-rows.js'
 import { parseSqlOptions, SQL_OPTIONS, SqlStore, type SqlStoreOptions, type SqlStoreSettings } from './sql-store.js'
@@ -96,6 +96,13 @@ interface TransactionOptions extends SqlStoreSettings {
   readonly wrote: (added: number) => void
 }
 
+interface CarriedOut {
+  /** The moment of the changes. */
+  readonly nowMs: number
+  /** Those that could not be applied. */
+  readonly failed: ReadonlyMap<Change, unknown>
+}
+
 /** A row as the table has it. */
 interface TableRow {
   readonly version: string
@@ -155,24 +162,11 @@ class Transactions implements ChangeRunner {
     const now = performance.now()
     const late = this.#waiting.filter(({ endsAt }) => endsAt < now)
     if (late.length > 0) this.#waiting = this.#waiting.filter(({ endsAt }) => endsAt >= now)
-    const changes = this.#next()
+    const changes = takeChanges(this.#waiting, this.#options.maxBatch)
+    if (this.#waiting.length > 0) this.#again(0)
     if (changes.length > 0) this.#carryOut(changes)
     for (const change of late)
       change.reject(new StoreError(`${this.#options.server} was locked by others for too long`))
-  }
-
-  /** As many changes as one transaction takes, in their order; at least one. */
-  #next(): Change[] {
-    const keys = new Set<string>()
-    let count = 0
-    for (const change of this.#waiting) {
-      for (const key of change.keys) keys.add(key)
-      if (keys.size > this.#options.maxBatch && count > 0) break
-      count++
-    }
-    const next = this.#waiting.splice(0, count)
-    if (this.#waiting.length > 0) this.#again(0)
-    return next
   }
 
   #again(afterMs: number): void {
@@ -183,9 +177,9 @@ class Transactions implements ChangeRunner {
   }
 
   #carryOut(changes: readonly Change[]): void {
-    let nowMs: number
+    let carriedOut: CarriedOut
     try {
-      nowMs = this.#briefly(() => this.#transact(changes))
+      carriedOut = this.#briefly(() => this.#transact(changes))
     } catch (error) {
       if (isBusy(error)) {
         this.#waiting.unshift(...changes)
@@ -198,25 +192,38 @@ class Transactions implements ChangeRunner {
       for (const change of changes) change.reject(sqliteError(error, this.#options.server))
       return
     }
-    for (const change of changes) change.done(nowMs)
+    const { nowMs, failed } = carriedOut
+    for (const change of changes) {
+      if (failed.has(change)) change.reject(failed.get(change))
+      else change.done(nowMs)
+    }
   }
 
-  /** Returns the moment of the changes. */
-  #transact(changes: readonly Change[]): number {
+  #transact(changes: readonly Change[]): CarriedOut {
     const { read, write } = this.#ready()
     this.#database.exec('BEGIN IMMEDIATE')
     try {
       // Read while the file is locked: later than every earlier write.
       const nowMs = Math.floor(this.#clock.now())
       this.#options.steps.note(nowMs)
+      const rows = new Map<string, TableRow>()
       const drafts = new Map<string, RowDraft>()
+      const failed = new Map<Change, unknown>()
       const draftOf = (key: string) =>
         getOrMake(drafts, key, () => {
-          const { version, state } = (read.get(key) as TableRow | undefined | null) ?? NO_ROW
+          const { version, state } = rows.get(key)!
           this.#known.read(key, version, state)
           return new RowDraft(key, this.#known.get(key))
         })
-      for (const change of changes) change.apply(change.keys.map(draftOf), nowMs)
+      for (const change of changes) {
+        for (const key of change.keys)
+          getOrMake(rows, key, () => (read.get(key) as TableRow | undefined | null) ?? NO_ROW)
+        try {
+          change.apply(change.keys.map(draftOf), nowMs)
+        } catch (error) {
+          failed.set(change, error)
+        }
+      }
       const version = this.#versions.next()
       const written: Array<readonly [key: string, row: KeyRow]> = []
       let added = 0
@@ -230,7 +237,7 @@ class Transactions implements ChangeRunner {
       this.#database.exec('COMMIT')
       for (const [key, row] of written) this.#known.wrote(key, row)
       if (written.length > 0) this.#options.wrote(added)
-      return nowMs
+      return { nowMs, failed }
     } catch (error) {
       this.#rollBack()
       throw error

@@ -27,6 +27,12 @@ import { PostgresStore } from './src/stores/sql/postgres-store.ts'
 const store = new PostgresStore(new Pool({ connectionString: '${url}', max: 1 }), ${JSON.stringify(options)})`
 }
 
+/** For `AuditOptions.store`. */
+export function sqliteStore(file: string): string {
+  return `import { SqliteStore } from './src/stores/sql/sqlite-store.ts'
+const store = new SqliteStore('${file}')`
+}
+
 /** How often statements of a database waited for each other in a circle. */
 export async function deadlocksOf(pool: Pool): Promise<number> {
   const { rows } = await pool.query(
@@ -74,7 +80,9 @@ auditWorker(store, process.argv[2])`)
   const start = async () => {
     const file = join(folder, `process-${files.length}`)
     files.push(file)
-    const worker = fork(program, [file], { execArgv: [], env: { ...process.env, NODE_OPTIONS: '' } })
+    // Node 22 warns of its SQLite.
+    const execArgv = ['--disable-warning=ExperimentalWarning']
+    const worker = fork(program, [file], { execArgv, env: { ...process.env, NODE_OPTIONS: '' } })
     await once(worker, 'message')
     return worker
   }
