@@ -69,6 +69,11 @@ const PLANTED: ReadonlyArray<[rule: string, kind: string, plant: (history: Histo
     'although a server that lost its keys allows ten more',
     history => withFaults(adding(...grants('sliding', 21, 20))(history), { what: 'lost', from: 150, until: 160 }),
   ],
+  [
+    'over the limit',
+    'although a clock that was set on allows ten more',
+    history => withFaults(adding(...grants('sliding', 21, 20))(history), { what: 'clock', from: 150, until: 160 }),
+  ],
   ['refused in vain', 'a key that nobody has used', adding(operation('sliding', 100, refusal))],
   [
     'refused in vain',
@@ -142,6 +147,21 @@ const PLANTED: ReadonlyArray<[rule: string, kind: string, plant: (history: Histo
         until: 3000,
       }),
   ],
+  [
+    'the store does not decide',
+    'two seconds after memory was full',
+    history =>
+      withFaults(adding(...grants('sliding', 12, 300, { source: 'closed' }))(history), {
+        what: 'full',
+        from: 50,
+        until: 400,
+      }),
+  ],
+  [
+    'answered too late',
+    'the first decision of a process',
+    adding({ ...operation('sliding', 100, { source: 'open' }), process: 'p9', answeredAt: 1400 }),
+  ],
   ['answered too late', 'a decision', adding({ ...operation('sliding', 9000, {}), answeredAt: 9400 })],
   [
     'answered too late',
@@ -171,6 +191,13 @@ const PLANTED: ReadonlyArray<[rule: string, kind: string, plant: (history: Histo
     adding(...Array.from({ length: 4 }, (_, i) => operation('permits', 100 + i, { ...hold, token: 9001 + i }))),
   ],
   [
+    'over the permits',
+    'two of two permits each',
+    adding(
+      ...Array.from({ length: 2 }, (_, i) => operation('permits', 100 + i, { ...hold, permits: 2, token: 9001 + i })),
+    ),
+  ],
+  [
     'a token twice',
     'to two holders',
     adding(operation('permits', 100, { ...hold, token: 9001 }), operation('permits', 200, { ...hold, token: 9001 })),
@@ -181,6 +208,16 @@ const PLANTED: ReadonlyArray<[rule: string, kind: string, plant: (history: Histo
     adding(operation('permits', 100, { ...hold, token: 9002 }), operation('permits', 200, { ...hold, token: 9001 })),
   ],
   ['a lost message', 'never delivered', adding(operation('queue', 100, { op: 'send' }))],
+  [
+    'a lost message',
+    'due long before the server lost everything',
+    history =>
+      withFaults(adding(operation('queue', 100, { op: 'send' }))(history), {
+        what: 'lost',
+        from: 19_000,
+        until: 19_100,
+      }),
+  ],
   ['a message that nobody sent', 'delivered', adding(operation('queue', 100, { op: 'handle', attempt: 1 }))],
   [
     'a message too early',
@@ -246,6 +283,15 @@ describe('the checker', () => {
     const refused = operation('sliding', 1190, { ...refusal, cost: 2, retryAfterMs: 10 })
     const hang = { what: 'hang', from: 90, until: 200 } as const
     expect(check(withFaults(adding(...charged, refused)(honest('charged')), hang)).map(textOf)).toEqual([])
+  })
+
+  test('allows what a fault may cost, and counts it', () => {
+    for (const what of ['lost', 'failover', 'moved', 'clock'] as const) {
+      const excused = new Map<string, number>()
+      const history = adding(...grants('sliding', 20, 20))(honest('excused'))
+      expect(check(withFaults(history, { what, from: 285, until: 295 }), excused).map(textOf)).toEqual([])
+      expect([what, excused.get('sliding')]).toEqual([what, 10])
+    }
   })
 
   test('has at least 25 kinds of violations planted, one for each of its rules', () => {

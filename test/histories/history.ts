@@ -18,6 +18,8 @@ export interface Subject {
   readonly leased?: boolean
   readonly permits?: number
   readonly deadlineMs: number
+  /** How long after it was asked a decision that failed may still be charged; default 100. */
+  readonly lateMs?: number
   /** Of the quota, what each process may grant alone in one fault. */
   readonly localShare?: number
   /** How long a permit or a delivery is held by a process that says nothing. */

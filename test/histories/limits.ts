@@ -32,9 +32,6 @@ const CHARGED_LATE_MS = 100
 const isUnsure = (one: Decided): boolean =>
   !isAnswered(one) || !(EXACT.has(one.source ?? '') || one.source === 'memory')
 
-/** By when the store has charged it. */
-const chargedBy = (one: Decided): number => Math.max(endOf(one), isUnsure(one) ? one.askedAt + CHARGED_LATE_MS : 0)
-
 /** What happened to one key of one limiter or rate, in the order in which it was asked. */
 class KeyHistory {
   readonly decisions: Decided[] = []
@@ -82,6 +79,11 @@ class KeyHistory {
       else high = middle
     }
     return low
+  }
+
+  /** By when the store has charged it. */
+  chargedBy(one: Decided): number {
+    return Math.max(endOf(one), isUnsure(one) ? one.askedAt + (this.subject.lateMs ?? CHARGED_LATE_MS) : 0)
   }
 
   /** The units that a grant has surely kept. */
@@ -247,17 +249,21 @@ function mayBeSpent(of: KeyHistory, { algorithm, quota, windowMs, burst }: Limit
   const drainMs = (burst * windowMs) / quota
   const lookMs = isBucket ? 5 * drainMs : algorithm === 'sliding-counter' ? 2 * windowMs : windowMs
   const before = of
-    .decisionsIn(refused.askedAt - lookMs - CHARGED_LATE_MS, endOf(refused))
-    .filter(one => one.id !== refused.id && (one.allowed || isUnsure(one)) && chargedBy(one) > refused.askedAt - lookMs)
+    .decisionsIn(refused.askedAt - lookMs - (of.subject.lateMs ?? CHARGED_LATE_MS), endOf(refused))
+    .filter(
+      one => one.id !== refused.id && (one.allowed || isUnsure(one)) && of.chargedBy(one) > refused.askedAt - lookMs,
+    )
   const { repeating = [] } = of.history
   const isTwice = (one: Decided) =>
-    repeating.includes(one.process) && faultsIn(of.history, ['cut', 'hang'], one.askedAt, chargedBy(one)).length > 0
+    repeating.includes(one.process) && faultsIn(of.history, ['cut', 'hang'], one.askedAt, of.chargedBy(one)).length > 0
   const units = (some: readonly Decided[]) => some.reduce((sum, one) => sum + one.cost * (isTwice(one) ? 2 : 1), 0)
   if (!isBucket) return units(before)
   // The level is highest if the bucket was empty just before one of them; or it was full when the look begins.
   const drained = (ms: number) => (Math.max(0, ms) * quota) / windowMs
   const levels = before.map(first => {
-    return units(before.filter(next => chargedBy(next) >= first.askedAt)) - drained(refused.askedAt - chargedBy(first))
+    return (
+      units(before.filter(next => of.chargedBy(next) >= first.askedAt)) - drained(refused.askedAt - of.chargedBy(first))
+    )
   })
   return Math.max(0, burst - drained(lookMs) + units(before), ...levels)
 }

@@ -1,7 +1,9 @@
-// npm run test:histories -- --minutes 10 --seed 1 --servers single|cluster|sentinel|all --processes 8
+// npm run test:histories -- --minutes 10 --seed 1 --servers single|cluster|sentinel|all --processes 8 --peer name
 // Processes use everything at once on real servers, which stop, die, forget, move and cut connections; then the checker reads what they wrote.
+import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { check, tableOf, textOf } from './checker.js'
+import { PEERS } from './peers.js'
 import { playRound } from './round.js'
 import type { Topology } from './servers.js'
 import { RUN_SUBJECTS } from './subjects.js'
@@ -16,9 +18,17 @@ const { values } = parseArgs({
     seed: { type: 'string', default: String(Date.now()) },
     servers: { type: 'string', default: 'all' },
     processes: { type: 'string', default: '8' },
+    /** Another package instead of ours, on one server. */
+    peer: { type: 'string' },
   },
 })
-const topologies = values.servers === 'all' ? ALL : ALL.filter(one => one === values.servers)
+const peer = values.peer === undefined ? undefined : PEERS[values.peer]
+if (values.peer !== undefined && peer === undefined) {
+  throw new Error(`--peer ${values.peer}: expected one of ${Object.keys(PEERS).join(', ')}`)
+}
+const subjects = peer?.subjects ?? RUN_SUBJECTS
+const given = peer ? 'single' : values.servers
+const topologies = given === 'all' ? ALL : ALL.filter(one => one === given)
 if (topologies.length === 0) throw new Error(`--servers ${values.servers}: expected ${ALL.join(', ')} or all`)
 const minutes = Number(values.minutes)
 const rounds = Math.max(topologies.length, Math.ceil(minutes / ROUND_MINUTES))
@@ -30,13 +40,18 @@ for (let round = 0; round < rounds; round++) {
   const { history, counts, folder, started } = await playRound({
     topology,
     seed,
-    program: './test/histories/program.ts',
-    subjects: RUN_SUBJECTS,
+    program: `./test/histories/${peer ? 'peer-program' : 'program'}.ts`,
+    subjects,
+    clients: values.peer === undefined ? undefined : [values.peer],
     processes: Number(values.processes),
     lengthMs: (minutes * 60_000) / rounds,
   })
   const excused = new Map<string, number>()
-  const violations = check(history, excused)
+  const violations = check(history, excused).filter(({ rule }) => peer?.rules.includes(rule) ?? true)
+  const versions = (peer?.packages ?? []).map(name => {
+    return `${name} ${JSON.parse(readFileSync(`node_modules/${name}/package.json`, 'utf8')).version}`
+  })
+  if (peer) console.log(`\n${versions.join(', ')}; rules: ${peer.rules.join(', ')}`)
   console.log(`\n${topology}, seed ${seed}\n\n${tableOf(history, excused)}\n`)
   for (const [name, count] of counts) console.log(`${String(count).padStart(5)}  ${name}`)
   for (const violation of violations) console.log(`\n${textOf(violation)}`)
