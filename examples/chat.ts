@@ -26,6 +26,8 @@ const polite = politeFetch({
           interval: '1s',
           cost: (_, init) => JSON.parse(String(init?.body)).max_tokens,
           settle: async response => {
+            // A call that was refused has cost nothing.
+            if (!response.ok) return 0
             const [, used] = /"total_tokens":(\d+)/.exec(await response.clone().text()) ?? []
             return used === undefined ? undefined : Number(used)
           },

@@ -65,7 +65,7 @@ export interface Observer {
   /**
    * Current levels: reported when they change, at most once a second for each object and name. `inUse` (permits held) and `waiting` count this
    * process only; `depth` counts the messages of the queue in Redis, without dead letters, and `overdueMs` tells for how long the oldest message has been due that
-   * no process has taken yet (0: there is none). Of a partner's budget (`politeFetch`), `used` are the units that count now, and `debt` how many of them are above its rate. `reservoir` is what was left when a Bottleneck last decided. Waits shorter than 20 ms are not reported.
+   * no process has taken yet (0: there is none). Of a partner's budget (`politeFetch`), `used` are the units that count now, of `rate` in `intervalMs`, and `debt` how many of them are above its rate: over Redis those of all processes. `reservoir` is what was left when a Bottleneck last decided. Waits shorter than 20 ms are not reported.
    */
   level?(event: {
     object: ObservedObject
@@ -77,6 +77,8 @@ export interface Observer {
     used?: number
     debt?: number
     reservoir?: number
+    rate?: number
+    intervalMs?: number
   }): void
   /**
    * A delivery was settled `durationMs` after it was handed over; 'dead': it became a dead letter; 'stale': its visibility had ended. When a message's last visibility

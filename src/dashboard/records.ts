@@ -230,6 +230,10 @@ export interface LevelRow {
   readonly depth?: number
   /** Of a Bottleneck: what is left. */
   readonly reservoir?: number
+  /** Of a partner's budget: units that count now, of how many. */
+  readonly used?: number
+  readonly rate?: number
+  readonly intervalMs?: number
   /** The longest held, and how many more this process holds. */
   readonly holds?: readonly HoldRow[]
   readonly moreHolds?: number
@@ -267,6 +271,9 @@ const LEVEL = objectOf<Pick<LevelRow, 'object' | 'name'>, Required<Omit<LevelRow
     waiting: finite,
     depth: finite,
     reservoir: finite,
+    used: finite,
+    rate: finite,
+    intervalMs: finite,
     holds: given => (given === undefined ? undefined : HOLDS(given)),
     moreHolds: whole,
   },

@@ -77,13 +77,13 @@ export type QueueRow = (QueueCounts | UnreadRow) & {
   readonly attempts?: number
 }
 
-/** A shared rate, a semaphore, the places of a concurrency limit, or a Bottleneck. */
+/** A shared rate, a semaphore, the places of a concurrency limit, a Bottleneck, or a budget of a partner (`politeFetch`). */
 export interface SharedRow {
-  readonly kind: 'rate' | 'semaphore' | 'concurrency' | 'bottleneck' | 'limiter'
+  readonly kind: 'rate' | 'budget' | 'semaphore' | 'concurrency' | 'bottleneck' | 'limiter'
   readonly name: string
   /** Why nothing of it is known. */
   readonly unread?: string
-  /** Permits in use, of how many; absent: nothing is set, or it is not known. */
+  /** Permits in use, of how many; absent: nothing is set, or it is not known. Of a partner's budget they may be more: a debt. */
   readonly inUse?: number
   readonly of?: number
   /** Of a Bottleneck: what was left when it last decided. */

@@ -120,6 +120,22 @@ export const METRICS = {
     help: 'What was left of the reservoir of a Bottleneck when it last decided. Over Redis every process reports the same value, or none: use min(), not sum().',
     shared: true,
   },
+  budgetUsed: {
+    kind: 'gauge',
+    name: 'budget_used',
+    instrument: 'ratelimit.budget.used',
+    unit: '{unit}',
+    labels: ['object', 'name'],
+    help: "Units of a partner's budget (politeFetch) that count now. Over Redis they are those of all processes, as each heard last: use max(), not sum().",
+  },
+  budgetDebt: {
+    kind: 'gauge',
+    name: 'budget_debt',
+    instrument: 'ratelimit.budget.debt',
+    unit: '{unit}',
+    labels: ['object', 'name'],
+    help: 'How many of these units are above the rate, because calls have cost more than estimated: later calls wait for them. Over Redis: use max(), not sum().',
+  },
   queueLateness: {
     kind: 'histogram',
     name: 'queue_lateness_seconds',
@@ -315,6 +331,12 @@ export function metricsObserver(sink: MetricSink, counts: DecisionCounts): Obser
       if (waiting !== undefined) sink.set(METRICS.waiting, waiting, named(object, name))
       if (inUse !== undefined) sink.set(METRICS.concurrencyInUse, inUse, named(object, name))
       if (reservoir !== undefined) sink.set(METRICS.reservoir, reservoir, named(object, name))
+    },
+    level({ object, name, inUse, waiting, depth, overdueMs, used, debt }) {
+      if (waiting !== undefined) sink.set(METRICS.waiting, waiting, named(object, name))
+      if (inUse !== undefined) sink.set(METRICS.concurrencyInUse, inUse, named(object, name))
+      if (used !== undefined) sink.set(METRICS.budgetUsed, used, { object, name: values.of(name) })
+      if (debt !== undefined) sink.set(METRICS.budgetDebt, debt, { object, name: values.of(name) })
       if (depth !== undefined) sink.set(METRICS.queueDepth, depth, queued(name))
       if (overdueMs !== undefined) sink.set(METRICS.queueOverdue, overdueMs / 1000, queued(name))
     },

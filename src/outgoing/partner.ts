@@ -81,9 +81,10 @@ export class Partner {
     let sum = 0
     for (const [index, meter] of this.#meters.entries()) {
       const account = this.accounts[index]
+      const { rate, intervalMs } = account.budget
       const used = account.usedByAll(performance.now())
       sum += used
-      meter?.set({ used, debt: Math.max(0, used - account.budget.rate) })
+      meter?.set({ used, debt: Math.max(0, used - rate), rate, intervalMs })
     }
     if (sum > 0) this.#reportAlarm.set(performance.now() + REPORT_EVERY_MS)
   }

@@ -15,7 +15,7 @@ const EVERY_MS = 1000
 /** A shorter wait does not count: a level is reported only if it lasts this long. */
 const STANDS_MS = 20
 
-type Level = 'inUse' | 'waiting' | 'depth' | 'overdueMs' | 'used' | 'debt' | 'reservoir'
+type Level = 'inUse' | 'waiting' | 'depth' | 'overdueMs' | 'used' | 'debt' | 'rate' | 'intervalMs' | 'reservoir'
 type Levels = Partial<Record<Level, number>>
 
 const METERS = new WeakMap<Observer, Map<string, LevelMeter>>()

@@ -7,6 +7,7 @@ import type { ChangeRequest } from '../../src/dashboard/view.js'
 import { DelayQueue, MemoryStore, RateLimiter, RedisStore, Semaphore, SharedRateLimiter } from '../../src/index.js'
 import { LivePolicies } from '../../src/live/index.js'
 import { LiveRecords } from '../../src/live/live-records.js'
+import { politeFetch } from '../../src/outgoing/index.js'
 import { RedisServer } from '../support/redis-server.js'
 import { OpenDashboard, until } from './open-dashboard.js'
 
@@ -577,6 +578,31 @@ describe('shared objects', () => {
       status: 400,
       error: expect.stringContaining('ended'),
     })
+  })
+
+  test('each budget of a partner is shown with what is used over all processes, its debt, and the calls that wait', async () => {
+    const page = await start()
+    const budgets = [
+      { name: 'calls', rate: 100, interval: '1h' },
+      { name: 'tokens', rate: 1000, interval: '1h', cost: () => 900, settle: () => 1300 },
+    ]
+    const polite = [report(), report({ service: 'admin' })].map(observer => {
+      const limits = { 'https://model.test': { budgets } }
+      return politeFetch({ client, observer, limits, maxWait: '1d', fetch: async () => new Response() })
+    })
+    await polite[0]('https://model.test')
+    const ending = new AbortController()
+    const waiting = polite.map(one => one('https://model.test', { signal: ending.signal }).catch(error => error))
+    const { shared } = await until(
+      () => page.view({ page: 'waiting' }),
+      ({ shared }) => shared[1]?.inUse === 1300 && shared.every(({ waiting }) => waiting === 2),
+    )
+    expect(shared).toEqual([
+      { kind: 'budget', name: 'https://model.test calls', inUse: 1, of: 100, intervalMs: 3_600_000, waiting: 2 },
+      { kind: 'budget', name: 'https://model.test tokens', inUse: 1300, of: 1000, intervalMs: 3_600_000, waiting: 2 },
+    ])
+    ending.abort('enough')
+    expect(await Promise.all(waiting)).toEqual(['enough', 'enough'])
   })
 
   test('a rate is shown, set with its state kept, and set back', async () => {

@@ -41,6 +41,7 @@ async function tellEverything(observer: Observer): Promise<void> {
   observer.level?.({ object: 'semaphore', name: 'reports', inUse: 2, waiting: 1 })
   observer.level?.({ object: 'queue', name: 'mails', depth: 12 })
   observer.level?.({ object: 'bottleneck', name: 'partner', reservoir: 40 })
+  observer.level?.({ object: 'rate', name: 'model', used: 130, debt: 30, rate: 100, intervalMs: 1000 })
   observer.delivered?.({ queue: 'mails', latenessMs: 400, attempt: 1 })
   observer.settledDelivery?.({ queue: 'mails', outcome: 'ack', durationMs: 30 })
   observer.settledDelivery?.({ queue: 'mails', outcome: 'dead', durationMs: 50 })
@@ -96,6 +97,8 @@ describe('prometheusObserver', () => {
           ['sum', 'count'].map(part => [`ratelimit_hold_seconds_${part}{${PARTNER},outcome="${outcome}"}`, 0]),
         ),
       ),
+      'ratelimit_budget_used{object="rate",name="model"}': 130,
+      'ratelimit_budget_debt{object="rate",name="model"}': 30,
       'ratelimit_queue_lateness_seconds_sum{queue="mails"}': 0.4,
       'ratelimit_queue_lateness_seconds_count{queue="mails"}': 1,
       'ratelimit_queue_depth{queue="mails"}': 12,
@@ -267,6 +270,8 @@ describe('openTelemetryObserver', () => {
         ],
       ],
       reservoir: [[attributesOf(PARTNER), 40]],
+      'budget.used': [[{ object: 'rate', name: 'model' }, 130]],
+      'budget.debt': [[{ object: 'rate', name: 'model' }, 30]],
       'queue.lateness': [[{ queue: 'mails' }, { count: 1, sum: 0.4 }]],
       'queue.depth': [[{ queue: 'mails' }, 12]],
       'queue.settlements': [

@@ -51,6 +51,15 @@ export class ChatPartner {
     return sum
   }
 
+  /** How much of the tokens its calls have used from one moment to another: what it counts in an interval, as an average over these moments. */
+  usedShare(from: number, to: number): number {
+    let sum = 0
+    for (const { at, tokens } of this.passed) {
+      sum += tokens * Math.max(0, Math.min(to, at + this.intervalMs) - Math.max(from, at))
+    }
+    return sum / (this.tokens * (to - from))
+  }
+
   async #answer(tokens: number, res: ServerResponse): Promise<void> {
     const now = performance.now()
     const left = this.tokens - this.between(now - this.intervalMs, Number.POSITIVE_INFINITY)

@@ -38,6 +38,8 @@ process.on('message', async ({ url, seed, count, calls, tokens, intervalMs }: Ch
             name: 'tokens',
             cost: (_, init) => bodyOf(init).estimate,
             settle: async response => {
+              // A call that was refused has cost nothing.
+              if (!response.ok) return 0
               const text = await response.clone().text()
               const [, used] = /"total_tokens":(\d+)/.exec(text) ?? []
               return used === undefined ? undefined : Number(used)

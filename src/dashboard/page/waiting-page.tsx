@@ -53,6 +53,7 @@ export function SharedSummary({ shared, more }: { shared: readonly SharedRow[]; 
 
 const KINDS = {
   rate: 'rate',
+  budget: 'budget',
   semaphore: '',
   concurrency: 'places',
   bottleneck: 'Bottleneck',
@@ -100,6 +101,7 @@ function Use({ of }: { of: SharedRow }) {
     <Gauge share={most > 0 ? inUse / most : inUse > 0 ? 1 : 0}>
       {count(inUse)} of {count(most)}
       {per}
+      {kind === 'budget' && inUse > most && <span class="amber">, a debt of {count(inUse - most)}</span>}
     </Gauge>
   )
 }

@@ -240,9 +240,9 @@ export class RecentActivity {
     if (this.#holds.size < MOST_NAMES) this.#holds.set(`${object} ${name}`, holds)
   }
 
-  /** Whether something is held or waits. */
+  /** Whether something is held, used or waits. */
   get isHeld(): boolean {
-    for (const { inUse = 0, waiting = 0 } of this.#levels.values()) if (inUse + waiting > 0) return true
+    for (const level of this.#levels.values()) if (levelSum({ ...level, depth: 0 }) > 0) return true
     return false
   }
 
@@ -250,9 +250,7 @@ export class RecentActivity {
   details(): ProcessDetails {
     const now = this.clock.now()
     const levels = this.#levelsWithHolds()
-    for (const [id, { inUse = 0, waiting = 0, depth = 0 }] of this.#levels) {
-      if (inUse + waiting + depth === 0) this.#levels.delete(id)
-    }
+    for (const [id, level] of this.#levels) if (levelSum(level) === 0) this.#levels.delete(id)
     const details = { keys: this.#keys(now), deliveries: this.#deliveries(), levels }
     if (now - this.#youngSince >= HALF_MS) {
       this.#old = this.#young
@@ -329,4 +327,9 @@ export class RecentActivity {
 
 function round(value: number): number {
   return Number(value.toPrecision(4))
+}
+
+/** 0: the level is at rest. */
+function levelSum({ inUse = 0, waiting = 0, depth = 0, used = 0 }: LevelRow): number {
+  return inUse + waiting + depth + used
 }

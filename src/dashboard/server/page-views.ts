@@ -319,11 +319,14 @@ async function sharedRows(state: DashboardState, most: number, withHolders: bool
   const { reading, objects, holderNames } = state
   const [semaphores, rates] = [reading.names('semaphore', service), reading.names('rate', service)]
   const levels = reading.levels(service)
-  const told = ({ object, name, inUse, waiting = 0, reservoir }: LevelRow) => ({
+  const told = ({ object, name, inUse, waiting = 0, used, rate, intervalMs, reservoir }: LevelRow): SharedRow => ({
+    kind: (used === undefined ? object : 'budget') as SharedRow['kind'],
+    name,
     waiting,
+    ...(used !== undefined && { inUse: used, of: rate, intervalMs }),
     ...(inUse !== undefined && { inUse }),
     ...(reservoir !== undefined && { reservoir }),
-    ...(withHolders && object !== 'limiter' && holderNames.places(object, name)),
+    ...(withHolders && object !== 'limiter' && object !== 'rate' && holderNames.places(object, name)),
   })
   const rowOf = async (kind: 'semaphore' | 'rate', name: string): Promise<SharedRow> => {
     const ask = () =>
@@ -336,20 +339,17 @@ async function sharedRows(state: DashboardState, most: number, withHolders: bool
       const holders = holderNames.leases(name, leases.shown, leases.since)
       return { ...row, holders, moreHolders: leases.more }
     }
-    if (kind === 'rate' || row.of !== undefined || row.unread !== undefined) return row
-    // Permits of which Redis knows nothing under this name are counted elsewhere, like those of politeFetch.
-    const level = levels.find(row => row.object === 'semaphore' && row.name === name)
-    return level === undefined ? row : { ...row, ...told(level) }
+    // Permits and rates of which Redis knows nothing under this name are counted elsewhere, like those of politeFetch.
+    const isElsewhere = row.of === undefined && row.unread === undefined
+    const level = isElsewhere && levels.find(row => row.object === kind && row.name === name)
+    return level ? { ...row, ...told(level) } : row
   }
   const rows = await Promise.all([
     ...semaphores.slice(0, most).map(name => rowOf('semaphore', name)),
     ...rates.slice(0, most).map(name => rowOf('rate', name)),
   ])
   const inProcesses = levels.filter(({ object }) => object !== 'semaphore' && object !== 'rate' && object !== 'queue')
-  const shared: SharedRow[] = [
-    ...rows,
-    ...inProcesses.slice(0, most).map(row => ({ kind: row.object as SharedRow['kind'], name: row.name, ...told(row) })),
-  ]
+  const shared: SharedRow[] = [...rows, ...inProcesses.slice(0, most).map(told)]
   return { shared, moreShared: semaphores.length + rates.length + inProcesses.length - shared.length }
 }
 

@@ -36,9 +36,12 @@ function levelsOf(details: Details, isMeant: (process: string) => boolean = () =
         known === undefined
           ? row
           : {
+              ...known,
               ...row,
               inUse: plus(known.inUse, row.inUse),
               waiting: plus(known.waiting, row.waiting),
+              // Over Redis each process tells what all of them use.
+              used: largest(known.used, row.used),
               reservoir: row.reservoir ?? known.reservoir,
             },
       )
@@ -49,6 +52,10 @@ function levelsOf(details: Details, isMeant: (process: string) => boolean = () =
 
 function plus(a: number | undefined, b: number | undefined): number | undefined {
   return a === undefined && b === undefined ? undefined : (a ?? 0) + (b ?? 0)
+}
+
+function largest(a: number | undefined, b: number | undefined): number | undefined {
+  return a === undefined ? b : Math.max(a, b ?? 0)
 }
 
 const MOST_CALLERS = 10
