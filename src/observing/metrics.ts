@@ -327,15 +327,11 @@ export function metricsObserver(sink: MetricSink, counts: DecisionCounts): Obser
         outcome: lost ? 'lost' : 'released',
       }),
     delivered: ({ queue, latenessMs }) => sink.record(METRICS.queueLateness, latenessMs / 1000, queued(queue)),
-    level({ object, name, inUse, waiting, depth, overdueMs, reservoir }) {
-      if (waiting !== undefined) sink.set(METRICS.waiting, waiting, named(object, name))
-      if (inUse !== undefined) sink.set(METRICS.concurrencyInUse, inUse, named(object, name))
-      if (reservoir !== undefined) sink.set(METRICS.reservoir, reservoir, named(object, name))
-    },
-    level({ object, name, inUse, waiting, depth, overdueMs, used, debt }) {
+    level({ object, name, inUse, waiting, depth, overdueMs, used, debt, reservoir }) {
       if (waiting !== undefined) sink.set(METRICS.waiting, waiting, named(object, name))
       if (inUse !== undefined) sink.set(METRICS.concurrencyInUse, inUse, named(object, name))
       if (used !== undefined) sink.set(METRICS.budgetUsed, used, { object, name: values.of(name) })
+      if (reservoir !== undefined) sink.set(METRICS.reservoir, reservoir, named(object, name))
       if (debt !== undefined) sink.set(METRICS.budgetDebt, debt, { object, name: values.of(name) })
       if (depth !== undefined) sink.set(METRICS.queueDepth, depth, queued(name))
       if (overdueMs !== undefined) sink.set(METRICS.queueOverdue, overdueMs / 1000, queued(name))

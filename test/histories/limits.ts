@@ -26,7 +26,7 @@ const FOLLOWED_LATE_MS = 8_000
 /** Until the store has answered a process for the first time. */
 const CONNECT_MS = 1_000
 /** After its deadline a decision that the failure policy has taken over may still be charged, for so long. */
-const CHARGED_LATE_MS = 100
+const CHARGED_LATE_MS = 50
 
 /** The store may have charged it, whatever was answered. */
 const isUnsure = (one: Decided): boolean =>
@@ -39,6 +39,8 @@ class KeyHistory {
   /** Longer spans say nothing that shorter ones do not. */
   readonly longestMs: number
   readonly bursts: readonly number[]
+  /** How long after it was asked a decision may be charged. */
+  readonly lateMs: number
   readonly #settled = new Map<number, number>()
   readonly #longestCallMs: number
 
@@ -59,6 +61,7 @@ class KeyHistory {
       this.#settled.set(of, Math.min(this.#settled.get(of) ?? Number.POSITIVE_INFINITY, units ?? 0))
     }
     const all = this.limitsIn(Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY).flat()
+    this.lateMs = subject.lateMs ?? subject.deadlineMs + CHARGED_LATE_MS
     this.bursts = all.map(({ burst }) => burst)
     this.longestMs = Math.max(...all.map(({ windowMs }) => windowMs)) * 3
     this.#longestCallMs = this.decisions.reduce((most, one) => Math.max(most, endOf(one) - one.askedAt), 0)
@@ -82,9 +85,7 @@ class KeyHistory {
   }
 
   /** By when the store has charged it. */
-  chargedBy(one: Decided): number {
-    return Math.max(endOf(one), isUnsure(one) ? one.askedAt + (this.subject.lateMs ?? CHARGED_LATE_MS) : 0)
-  }
+  chargedBy = (one: Decided): number => Math.max(endOf(one), isUnsure(one) ? one.askedAt + this.lateMs : 0)
 
   /** The units that a grant has surely kept. */
   keptBy = (decision: Decided): number => Math.min(decision.cost, this.#settled.get(decision.id) ?? decision.cost)
@@ -176,7 +177,6 @@ function most(limit: Limit, spanMs: number): number {
 /** No span has more units than each limit allows: of grants that surely lie in it, by their times of asking and answering. */
 function overTheLimit(of: KeyHistory, excused: Map<string, number>): Violation[] {
   let worst: Violation | undefined
-  let previous: Decided | undefined
   const grants = of.decisions.filter(one => one.allowed && isAnswered(one) && EXACT.has(one.source ?? ''))
   for (const [at, first] of grants.entries()) {
     const from = first.askedAt
@@ -189,7 +189,7 @@ function overTheLimit(of: KeyHistory, excused: Map<string, number>): Violation[]
       units += of.keptBy(grant)
       const until = endOf(grant)
       if (worst !== undefined && until - from >= worst.until - worst.from) break
-      const allowed = allowedIn(of, previous, from, until)
+      const allowed = allowedIn(of, from, until)
       if (units <= allowed) {
         isExcused ||= units > allowed - of.beginningsIn(from, until) * Math.min(...of.bursts)
         continue
@@ -199,24 +199,30 @@ function overTheLimit(of: KeyHistory, excused: Map<string, number>): Violation[]
       break
     }
     if (isExcused) excused.set(of.subject.name, (excused.get(of.subject.name) ?? 0) + 1)
-    previous = first
   }
   return worst === undefined ? [] : [worst]
 }
 
-function allowedIn(of: KeyHistory, previous: Decided | undefined, from: number, until: number): number {
-  const anew = 1 + of.beginningsIn(from, until)
+function allowedIn(of: KeyHistory, from: number, until: number): number {
+  // What was leased before a loss may be spent after it, for a window at most.
+  const leasedMs = of.subject.leased ? of.longestMs / 3 : 0
+  const anew = 1 + of.beginningsIn(from - leasedMs, until)
   const longer = until + WHOLE_MS
   const bounds = of.limitsIn(from, until).map(limits => {
-    return Math.min(...limits.map(limit => boundOf(limit, previous, from, longer) + (anew - 1) * limit.burst))
+    return Math.min(...limits.map(limit => boundOf(of, limit, from, longer) + (anew - 1) * limit.burst))
   })
   return Math.max(...bounds) + of.returnedIn(from, until)
 }
 
-function boundOf(limit: Limit, previous: Decided | undefined, from: number, until: number): number {
-  const startsHere = previous === undefined || endOf(previous) + limit.windowMs <= from
+function boundOf(of: KeyHistory, limit: Limit, from: number, until: number): number {
   // A window counted from its first request: after a whole window without any, the next begins with the span.
-  if (limit.algorithm === 'fixed-window' && startsHere) return Math.ceil((until - from) / limit.windowMs) * limit.quota
+  const startsHere = () => {
+    const before = of.decisionsIn(from - limit.windowMs - of.lateMs, from).filter(one => one.askedAt < from)
+    const begins = (one: Decided) => (one.allowed || isUnsure(one)) && of.chargedBy(one) + limit.windowMs > from
+    return !before.some(begins) && !of.changes.some(({ op, askedAt }) => op === 'charge' && askedAt < until)
+  }
+  if (limit.algorithm === 'fixed-window' && startsHere())
+    return Math.ceil((until - from) / limit.windowMs) * limit.quota
   return most(limit, until - from)
 }
 
@@ -249,7 +255,7 @@ function mayBeSpent(of: KeyHistory, { algorithm, quota, windowMs, burst }: Limit
   const drainMs = (burst * windowMs) / quota
   const lookMs = isBucket ? 5 * drainMs : algorithm === 'sliding-counter' ? 2 * windowMs : windowMs
   const before = of
-    .decisionsIn(refused.askedAt - lookMs - (of.subject.lateMs ?? CHARGED_LATE_MS), endOf(refused))
+    .decisionsIn(refused.askedAt - lookMs - of.lateMs, endOf(refused))
     .filter(
       one => one.id !== refused.id && (one.allowed || isUnsure(one)) && of.chargedBy(one) > refused.askedAt - lookMs,
     )
@@ -283,7 +289,10 @@ function tooSoon(of: KeyHistory): Violation[] {
     })
     if (granted === undefined) continue
     const [from, until] = [refused.askedAt, endOf(granted)]
-    const returned = of.changes.some(({ askedAt, op }) => askedAt < until && op !== 'charge' && op !== 'block')
+    // A later block replaces an earlier one, which may be the reason of the refusal.
+    const returned = of.changes.some(one => {
+      return one.askedAt < until && one.op !== 'charge' && (one.op !== 'block' || endOf(one) > from)
+    })
     if (returned || of.beginningsIn(from, until) > 0 || of.limitsIn(from, until).length > 1) continue
     const said = `refused for ${retryAfterMs.toFixed(0)} ms, and granted ${(until - from).toFixed(0)} ms later`
     found.push(of.violation('granted sooner than said', said, [refused, granted]))
@@ -317,7 +326,8 @@ function duringBlocks(of: KeyHistory): Violation[] {
   const found: Violation[] = []
   for (const block of of.changes) {
     if (block.op !== 'block' || !isAnswered(block)) continue
-    const ended = of.changes.find(({ op, askedAt }) => (op === 'unblock' || op === 'reset') && askedAt > block.askedAt)
+    const ends = (op: Changed['op']) => op === 'unblock' || op === 'reset' || op === 'block'
+    const ended = of.changes.find(one => one !== block && ends(one.op) && endOf(one) > block.askedAt)
     const until = Math.min(block.askedAt + (block.blockMs ?? 0), ended?.askedAt ?? Number.POSITIVE_INFINITY)
     const granted = of.decisions.find(next => {
       const inside = next.askedAt > endOf(block) + FOLLOWED_MS && endOf(next) < until

@@ -75,7 +75,13 @@ function overtaken(history: History, subject: Subject, asked: ReadonlyArray<Deci
 /** At no moment are more permits held than there are: from the answer of a grant to the request of its release, or until it ends by itself. */
 function overPermits(history: History, subject: Subject, all: readonly Held[]): Violation[] {
   const { permits: most = 0, holdMs = Number.POSITIVE_INFINITY } = subject
-  const released = new Map(all.filter(({ op }) => op === 'release').map(release => [release.of, release]))
+  // The first one counts: who hears that its permits are lost says so, too.
+  const released = new Map(
+    all
+      .filter(({ op }) => op === 'release')
+      .reverse()
+      .map(release => [release.of, release]),
+  )
   const held = all.filter(one => one.op === 'hold' && one.granted && isAnswered(one))
   const spans = held.map(hold => {
     const stopped = history.faults.find(({ what, process, until }) => {
@@ -83,7 +89,7 @@ function overPermits(history: History, subject: Subject, all: readonly Held[]): 
     })
     // Also a clock that is set on ends leases.
     const lost = history.faults.find(
-      ({ what, until }) => ['lost', 'failover', 'moved', 'clock'].includes(what) && until > endOf(hold),
+      ({ what, until }) => ['lost', 'failover', 'moved', 'clock'].includes(what) && until > hold.askedAt,
     )
     // Renewed while its process lives: a process that stands still may lose it a hold later, and a server that forgets loses all.
     const ends = [released.get(hold.id)?.askedAt ?? history.endedAt, lost?.from ?? history.endedAt]

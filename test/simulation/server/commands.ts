@@ -69,7 +69,7 @@ export class Database {
   /** An entry that has not expired. */
   entry(key: string): Entry | undefined {
     const entry = this.entries.get(key)
-    if (entry === undefined || entry.expiresAt >= this.nowMs()) return entry
+    if (entry === undefined || entry.expiresAt >= Math.floor(this.nowMs())) return entry
     this.entries.delete(key)
     return undefined
   }
@@ -105,7 +105,7 @@ export class Database {
   expireAt(key: string, at: number): number {
     const entry = this.entry(key)
     if (entry === undefined) return 0
-    if (at <= this.nowMs()) this.entries.delete(key)
+    if (at <= Math.floor(this.nowMs())) this.entries.delete(key)
     else entry.expiresAt = at
     return 1
   }
@@ -208,7 +208,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   },
   PTTL: (db, [key]) => {
     const entry = db.entry(key)
-    return entry === undefined ? -2 : entry.expiresAt === NEVER ? -1 : Math.floor(entry.expiresAt - db.nowMs())
+    return entry === undefined ? -2 : entry.expiresAt === NEVER ? -1 : entry.expiresAt - Math.floor(db.nowMs())
   },
   PEXPIRETIME: (db, [key]) => {
     const entry = db.entry(key)

@@ -1,0 +1,17 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import { expect, it } from '@jest/globals'
+
+const run = promisify(execFile)
+const simulate = async (...args: string[]) => {
+  const { stdout } = await run(process.execPath, ['test/simulation/simulate.mjs', ...args])
+  return stdout.split('\n')
+}
+
+it('plays schedules without a violation, and a seed again to the byte', async () => {
+  const many = await simulate('--seed', '1', '--schedules', '16', '--digests')
+  expect(many.filter(line => / 0 with violations/.test(line))).toHaveLength(1)
+  const [alone] = await simulate('--seed', '11', '--digests')
+  expect(alone).toMatch(/^11 [0-9a-f]{40}$/)
+  expect(many).toContain(alone)
+})

@@ -1,0 +1,38 @@
+// npm run simulate -- --seed 1 --schedules 100 --uses decisions,queue
+// The whole client side and a server in one thread, over time, timers, randomness and a network that a seed decides.
+import { readFile } from 'node:fs/promises'
+import { build } from 'esbuild'
+
+/** Each simulated process has variables of its own in every module, as if it had loaded them itself: see ModuleState in world.ts. */
+const moduleStates = {
+  name: 'module states',
+  /** @param {import('esbuild').PluginBuild} build */
+  setup(build) {
+    build.onLoad({ filter: /\/src\/.*\.ts$/ }, async ({ path }) => {
+      const source = await readFile(path, 'utf8')
+      // A deadline has a timer: one for each process.
+      const text = source.replace(/^const (\w+ = new Deadline\()/gm, 'let $1')
+      const states = [...text.matchAll(/^let (\w+)(?:: [^=\n]+)?(?: = (.+))?$/gm)].map(([, name, value]) => {
+        return `\n;(globalThis.moduleStates ??= []).push({ first: () => (${value}), get: () => ${name}, set: value => { ${name} = value } })`
+      })
+      return { contents: text + states.join(''), loader: 'ts' }
+    })
+  },
+}
+
+const outfile = new URL('../../node_modules/.cache/spillway-simulation.mjs', import.meta.url)
+await build({
+  entryPoints: [new URL('run.ts', import.meta.url).pathname],
+  outfile: outfile.pathname,
+  bundle: true,
+  platform: 'node',
+  format: 'esm',
+  target: 'node20',
+  packages: 'external',
+  sourcemap: 'inline',
+  logLevel: 'warning',
+  // The package says that its modules do nothing when they are loaded; one here does.
+  ignoreAnnotations: true,
+  plugins: [moduleStates],
+})
+await import(outfile.href)
