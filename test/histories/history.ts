@@ -18,7 +18,7 @@ export interface Subject {
   readonly leased?: boolean
   readonly permits?: number
   readonly deadlineMs: number
-  /** How long after it was asked a decision that failed may still be charged; default 100. */
+  /** How long after it was asked a decision that failed may still be charged. Default: its deadline and 50 ms. */
   readonly lateMs?: number
   /** Of the quota, what each process may grant alone in one fault. */
   readonly localShare?: number
