@@ -160,7 +160,7 @@ export class Fetcher {
     this.#watching = false
     await Promise.allSettled([
       handsOver && this.#passOn(),
-      forgets && this.#commands.run(forgetSent, [this.#fetchKey], []),
+      forgets && this.#commands.run(forgetSent, [this.#fetchKey], [String(this.#number.value)]),
     ])
   }
 

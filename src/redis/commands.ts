@@ -114,6 +114,6 @@ export class Commands {
     this.#quiet = undefined
     // Without a connection the client would keep the command, and the command would keep the process alive; the record expires by itself.
     if (this.#inFlight.size > 0 || this.#port.state() !== 'ready') return
-    await CLOSING.hold(runScript(this.#port, forgetSent, [this.#sentKey], [])).catch(() => {})
+    await CLOSING.hold(runScript(this.#port, forgetSent, [this.#sentKey], [String(this.#next)])).catch(() => {})
   }
 }

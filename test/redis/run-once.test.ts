@@ -2,7 +2,7 @@ import { beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { portOf } from '../../src/redis/clients.js'
 import { runScript } from '../../src/redis/script.js'
-import { semaphoreSet } from '../../src/redis/scripts.js'
+import { forgetSent, semaphoreSet } from '../../src/redis/scripts.js'
 import { testRedis } from '../support/test-redis.js'
 
 const redis = testRedis()
@@ -48,5 +48,16 @@ describe('a request acts once', () => {
     for (const number of [8, 9, 10]) await addPermits(number, 8, 1)
     expect(await client.hget(BASE, 'permits')).toBe('6')
     expect(await client.zcard(SENT)).toBe(3)
+  })
+
+  test('although what was answered before it is forgotten, and both are sent again', async () => {
+    const forget = () => runScript(portOf(client, 'test'), forgetSent, [SENT], ['7'])
+    expect(await addPermits(6, 6, 10)).toEqual([1, 10])
+    await forget()
+    expect(await client.exists(SENT)).toBe(0)
+    expect(await addPermits(7, 7, 1)).toEqual([1, 11])
+    await forget()
+    expect(await addPermits(7, 7, 1)).toEqual([1, 11])
+    expect(await client.hget(BASE, 'permits')).toBe('11')
   })
 })
