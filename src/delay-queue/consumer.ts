@@ -184,7 +184,9 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
   async #begin(delivery: OpenDelivery<T>): Promise<void> {
     const { limiter, handler } = this.#settings
     const begins = limiter === undefined || (await this.#permitted(limiter, delivery))
-    if (this.#closed || !begins) return this.#end(delivery, () => delivery.giveBack())
+    // A process that stood still may have lost it before it was delivered.
+    const isOver = this.#closed || !begins || delivery.leftMs <= 0
+    if (isOver) return this.#end(delivery, () => delivery.giveBack())
     this.#running++
     delivery.handedOver()
     const begunAt = performance.now()

@@ -435,6 +435,34 @@ test('a message whose handler and backoff both throw comes again after the defau
 })
 
 describe('a handler that outlives its visibility', () => {
+  test('does not begin if the answer came after the visibility had ended', async () => {
+    const name = `test-${names++}`
+    const client = redis.client()
+    let arrive = () => {}
+    for (const send of ['evalsha', 'eval'] as const) {
+      const sent = client[send].bind(client) as (...words: unknown[]) => Promise<unknown>
+      const late = async (...words: unknown[]) => {
+        const answer = await sent(...words)
+        if (JSON.stringify(answer).includes('late')) await new Promise<void>(resolve => (arrive = resolve))
+        return answer
+      }
+      client[send] = late as never
+    }
+    const [queue, other] = [new DelayQueue<string>(client, name, { visibility: 100 }), open<string>({}, name)]
+    const handled: string[] = []
+    const consumer = queue.consume(async ({ payload }) => void handled.push(payload))
+    await other.push('lost', { id: 'late' })
+    await eventually('it is taken', async () => (await other.stats()).unacked === 1)
+    const [again] = await other.receive({ wait: '5s' })
+    await again.ack()
+    arrive()
+    await other.push('next')
+    await eventually('the next is handled', async () => handled.includes('next'))
+    expect(handled).toEqual(['next'])
+    await consumer.close()
+    await Promise.all([queue.close(), other.close()])
+  })
+
   test('does not create hundreds of timers while it runs', async () => {
     const queue = open({ visibility: 50 })
     let end = () => {}

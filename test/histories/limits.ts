@@ -122,7 +122,7 @@ class KeyHistory {
   /** How often the key may have begun anew in a span: by a reset, or because a server lost what it knew. */
   beginningsIn(from: number, until: number): number {
     const resets = this.changes.filter(({ op, askedAt }) => op === 'reset' && askedAt < until)
-    const lost = faultsIn(this.history, ANEW, from, until)
+    const lost = faultsIn(this.history, ANEW, from, until).filter(({ process }) => process === undefined)
     return resets.filter(reset => endOf(reset) > from).length + lost.length
   }
 
@@ -159,7 +159,7 @@ export function checkLimits(history: History, excused = new Map<string, number>(
       found.push(...duringBlocks(of), ...ofRequests(of))
     }
     const decisions = all.filter((operation): operation is Decided => 'cost' in operation)
-    found.push(...ofFailures(history, subject, decisions), ...localShares(subject, all, decisions))
+    found.push(...ofFailures(history, subject, decisions), ...localShares(history, subject, all, decisions))
     found.push(...deadlines(history, subject, decisions, connectedAt))
   }
   return found
@@ -389,7 +389,12 @@ function isNearFault({ faults }: History, decision: Decided): boolean {
 }
 
 /** In a fault a process grants at most its share of each window. */
-function localShares(subject: Subject, all: readonly Operation[], decisions: readonly Decided[]): Violation[] {
+function localShares(
+  history: History,
+  subject: Subject,
+  all: readonly Operation[],
+  decisions: readonly Decided[],
+): Violation[] {
   const found: Violation[] = []
   const settled = new Map(all.flatMap(one => (one.op === 'settle' ? [[one.of, one.units ?? 0] as const] : [])))
   const kept = ({ id, cost }: Decided) => Math.min(cost, settled.get(id) ?? cost)
@@ -414,7 +419,9 @@ function localShares(subject: Subject, all: readonly Operation[], decisions: rea
         const inside = grants.slice(i).filter(grant => endOf(grant) + WHOLE_MS < first.askedAt + limit.windowMs)
         const units = inside.reduce((sum, grant) => sum + kept(grant), 0)
         const allowed = Math.max(1, Math.floor(most(limit, limit.windowMs) * share))
-        if (units <= allowed) continue
+        // Alone it counts by its own clock, which may be set.
+        const clocks = faultsIn(history, ['clock'], first.askedAt, first.askedAt + limit.windowMs)
+        if (units <= allowed || clocks.some(({ process }) => process === first.process)) continue
         const { key } = first
         const place = { subject: subject.name, key, from: first.askedAt, until: endOf(inside[inside.length - 1]) }
         const said = `${first.process} alone granted ${units} units; its share is ${allowed}`

@@ -60,11 +60,13 @@ class Socket extends EventEmitter {
   unref = () => this
 }
 
+// biome-ignore lint/suspicious/noControlCharactersInRegex: bytes
+const NOT_ASCII = /[^\x00-\x7f]/
+
 /** Texts are sent as UTF-8; here a character stands for a byte. */
 function bytesOf(data: string | Buffer): string {
   if (typeof data !== 'string') return data.toString('latin1')
-  for (let i = 0; i < data.length; i++) if (data.charCodeAt(i) > 127) return Buffer.from(data).toString('latin1')
-  return data
+  return NOT_ASCII.test(data) ? Buffer.from(data).toString('latin1') : data
 }
 
 /** How long messages take: up to `usualMs`, and before `until` one of `rarely` up to `rareMs`, which is told. */
@@ -147,14 +149,18 @@ export class Network {
       )
     }
     const peer = { receive }
-    const arrive = (bytes: string) => {
+    const read = () => {
       if (!isOpen) return
       if (this.hangsUntil > world.now) {
-        world.after(this.hangsUntil - world.now, () => arrive(bytes), null)
+        world.after(this.hangsUntil - world.now, read, null)
         return
       }
-      unread = eachCommand(unread + bytes, words => server.command(peer, words))
+      unread = eachCommand(unread, words => server.command(peer, words))
       this.#watchBlocked()
+    }
+    const arrive = (bytes: string) => {
+      unread += bytes
+      read()
     }
     const end = () => {
       isOpen = false

@@ -31,7 +31,6 @@ export async function runSchedule(seed: string, lua: Lua, options: ScheduleOptio
   enter(world)
   const random = randomFrom(`schedule ${seed}`)
   const server = { offsetMs: random.integer(-5000, 5000) + 0.25 }
-  lua.forget()
   const redis = new EmbeddedRedis(lua, () => world.now + server.offsetMs)
   options.watch?.(redis)
   const usualMs = random.pick([0.2, 0.5, 1])
@@ -75,12 +74,12 @@ export async function runSchedule(seed: string, lua: Lua, options: ScheduleOptio
     // The server stands still.
     () => {
       const ms = random.integer(5, 800)
-      network.hangsUntil = world.now + ms
+      network.hangsUntil = Math.max(network.hangsUntil, world.now + ms)
       fault('hang', ms)
     },
     // Connections break, and those who connect again may be refused for a while.
     () => {
-      network.refusesUntil = world.now + random.pick([0, 0, 300])
+      network.refusesUntil = Math.max(network.refusesUntil, world.now + random.pick([0, 0, 300]))
       network.cut(random.pick([undefined, someone()]))
       fault('cut', 300)
     },
@@ -92,7 +91,7 @@ export async function runSchedule(seed: string, lua: Lua, options: ScheduleOptio
     },
     () => {
       const [ms, process] = [random.integer(5, 2500), someone()]
-      process.standsUntil = world.now + ms
+      process.standsUntil = Math.max(process.standsUntil, world.now + ms)
       fault('stopped', ms, process)
     },
     () => {
@@ -112,7 +111,7 @@ export async function runSchedule(seed: string, lua: Lua, options: ScheduleOptio
     // The server dies, and comes back empty.
     () => {
       const ms = random.integer(10, 500)
-      network.refusesUntil = world.now + ms
+      network.refusesUntil = Math.max(network.refusesUntil, world.now + ms)
       network.cut()
       redis.execute(['FLUSHALL'])
       redis.forgetScripts()
@@ -126,7 +125,9 @@ export async function runSchedule(seed: string, lua: Lua, options: ScheduleOptio
     },
     // The clock of a process is set.
     () => {
-      someone().wallOffsetMs += random.pick([-1, 1]) * random.pick([1, 300, 4000])
+      const process = someone()
+      process.wallOffsetMs += random.pick([-1, 1]) * random.pick([1, 300, 4000])
+      fault('clock', 100, process)
     },
   ]
   const nemeses = NEMESES.filter(() => random.integer(1, 2) === 1)

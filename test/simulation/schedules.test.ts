@@ -9,9 +9,9 @@ const simulate = async (...args: string[]) => {
 }
 
 it('plays schedules without a violation, and a seed again to the byte', async () => {
-  const many = await simulate('--seed', '1', '--schedules', '16', '--digests')
+  const many = await simulate('--seed', '1', '--schedules', '6', '--digests')
   expect(many.filter(line => / 0 with violations/.test(line))).toHaveLength(1)
-  const [alone] = await simulate('--seed', '11', '--digests')
-  expect(alone).toMatch(/^11 [0-9a-f]{40}$/)
+  const [alone] = await simulate('--seed', '5', '--digests')
+  expect(alone).toMatch(/^5 [0-9a-f]{40}$/)
   expect(many).toContain(alone)
-})
+}, 60_000)

@@ -4,7 +4,7 @@ import { testRedis } from '../support/test-redis.js'
 import { Database } from './server/commands.js'
 import { EmbeddedRedis } from './server/embedded-redis.js'
 import { Lua } from './server/lua.js'
-import { Failure, type Reply, Status } from './server/reply.js'
+import { plain, type Reply } from './server/reply.js'
 
 const redis = testRedis()
 let lua: Lua
@@ -13,15 +13,6 @@ beforeAll(async () => {
 })
 
 const FAR = 4_000_000_000_000
-
-/** As both servers are compared: texts of bytes, errors by what they say. */
-function plain(reply: unknown): unknown {
-  if (reply instanceof Status) return reply.text
-  if (reply instanceof Failure) return `error: ${reply.text.split(' script: ')[0]}`
-  if (reply instanceof Error) return `error: ${reply.message.split(' script: ')[0]}`
-  if (Buffer.isBuffer(reply)) return reply.toString('latin1')
-  return Array.isArray(reply) ? reply.map(plain) : reply
-}
 
 function randomCommand(seed: string): string[] {
   const random = randomFrom(seed)

@@ -1,5 +1,6 @@
 // npm run simulate -- --seed 1 --schedules 100 --uses decisions,queue
 // The whole client side and a server in one thread, over time, timers, randomness and a network that a seed decides.
+import { rmSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { build } from 'esbuild'
 
@@ -20,7 +21,7 @@ const moduleStates = {
   },
 }
 
-const outfile = new URL('../../node_modules/.cache/spillway-simulation.mjs', import.meta.url)
+const outfile = new URL(`../../node_modules/.cache/spillway-simulation-${process.pid}.mjs`, import.meta.url)
 await build({
   entryPoints: [new URL('run.ts', import.meta.url).pathname],
   outfile: outfile.pathname,
@@ -35,4 +36,5 @@ await build({
   ignoreAnnotations: true,
   plugins: [moduleStates],
 })
+process.once('exit', () => rmSync(outfile, { force: true }))
 await import(outfile.href)

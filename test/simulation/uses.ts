@@ -45,7 +45,7 @@ export const USES: Readonly<Record<string, (random: Random, name: string) => Use
   },
   leases: (random, name) => {
     const use = decide(random, name, [{ ...limit(random), quota: 60, burst: 60 }])
-    return { ...use, subject: { ...use.subject, leased: true }, keys: 1, pauseMs: 20 }
+    return { ...use, subject: { ...use.subject, leased: true }, keys: 1, pauseMs: 40 }
   },
   live: (random, name) => {
     const first = limit(random)

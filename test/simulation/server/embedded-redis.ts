@@ -15,7 +15,7 @@ interface Blocked {
   readonly until: number
 }
 
-/** A script that has run, for those who want to run it again elsewhere. */
+/** A script that has run, for those who want to run it again elsewhere; a plain command is told as a script, too. */
 export interface Run {
   readonly source: string
   readonly keys: readonly string[]
@@ -101,8 +101,15 @@ export class EmbeddedRedis {
       case 'QUIT':
         return new Status('OK')
       default:
-        return this.db.run(words)
+        return this.#plain(words)
     }
+  }
+
+  #plain(words: readonly string[]): Reply {
+    const reply = this.db.run(words)
+    const source = 'return redis.call(unpack(ARGV))'
+    this.onRun?.({ source, keys: words.slice(1, 2), args: words, nowMs: this.nowMs(), reply })
+    return reply
   }
 
   /** Answers those who block, as far as there is something or their time is over; call it as time passes. */
@@ -110,7 +117,7 @@ export class EmbeddedRedis {
     if (this.#blocked.length === 0) return
     const now = this.nowMs()
     this.#blocked = this.#blocked.filter(({ peer, key, until }) => {
-      const popped = this.db.run(['ZPOPMIN', key])
+      const popped = this.#plain(['ZPOPMIN', key])
       if (Array.isArray(popped) && popped.length === 0 && now < until) return true
       peer.receive(
         Array.isArray(popped) && popped.length > 0

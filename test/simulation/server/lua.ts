@@ -14,7 +14,6 @@ interface Module {
   _luaL_openlibs(state: number): void
   _luaL_loadbuffer(state: number, text: number, length: number, name: number): number
   _luaL_ref(state: number, table: number): number
-  _luaL_unref(state: number, table: number, ref: number): void
   _lua_pcall(state: number, args: number, results: number, handler: number): number
   _lua_error(state: number): number
   _lua_gettop(state: number): number
@@ -113,12 +112,7 @@ export class Lua {
     return new Lua(module as unknown as Module)
   }
 
-  forget(): void {
-    for (const ref of this.#refs.values()) this.c._luaL_unref(this.#state, REGISTRY, ref)
-    this.#refs.clear()
-  }
-
-  /** Runs the script `name`, which is compiled from `source` when it is run first. */
+  /** Runs the script `name`, its hash, which is compiled from `source` when it is run first. */
   run(name: string, source: string, keys: readonly string[], args: readonly string[], call: Call): Reply {
     const { c } = this
     const state = this.#state

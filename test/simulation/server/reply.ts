@@ -39,3 +39,12 @@ export function encoded(reply: Reply): string {
   if (reply instanceof Failure) return `-${reply.text}\r\n`
   return `*${reply.length}\r\n${reply.map(encoded).join('')}`
 }
+
+/** As the answers of two servers are compared: texts of bytes, errors by what they say. */
+export function plain(reply: unknown): unknown {
+  if (reply instanceof Status) return reply.text
+  if (reply instanceof Failure) return `error: ${reply.text.split(' script: ')[0]}`
+  if (reply instanceof Error) return `error: ${reply.message.split(' script: ')[0]}`
+  if (Buffer.isBuffer(reply)) return reply.toString('latin1')
+  return Array.isArray(reply) ? reply.map(plain) : reply
+}
