@@ -285,6 +285,16 @@ describe('the checker', () => {
     expect(check(withFaults(adding(...charged, refused)(honest('charged')), hang)).map(textOf)).toEqual([])
   })
 
+  test('knows that what the failure policy decided may have begun a window', () => {
+    const charged = { ...operation('fixed', 100, { source: 'fallback' }), answeredAt: 150 }
+    const before = grants('fixed', 8, 20).map(one => later(one, 600))
+    const after = grants('fixed', 10, 20).map(one => later(one, 1010))
+    const hang = { what: 'hang', from: 90, until: 160 } as const
+    const history = honest('begun')
+    expect(check(withFaults(adding(charged, ...before, ...after)(history), hang)).map(textOf)).toEqual([])
+    expect(check(adding(...before, ...after)(history)).map(({ rule }) => rule)).toEqual(['over the limit'])
+  })
+
   test('allows what a fault may cost, and counts it', () => {
     for (const what of ['lost', 'failover', 'moved', 'clock'] as const) {
       const excused = new Map<string, number>()

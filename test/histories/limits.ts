@@ -50,6 +50,7 @@ class KeyHistory {
     readonly key: string,
     operations: readonly Operation[],
     readonly replaced: readonly Replaced[],
+    readonly startedAt: readonly number[],
   ) {
     for (const operation of operations) {
       if (operation.op === 'consume' || operation.op === 'acquire' || operation.op === 'request') {
@@ -94,10 +95,12 @@ class KeyHistory {
   limitsIn(from: number, until: number): ReadonlyArray<readonly Limit[]> {
     const given = this.subject.limits ?? []
     if (this.replaced.length === 0) return [given]
+    const isNew = this.startedAt.some(at => at < until && at + FOLLOWED_LATE_MS > from)
     const standing = this.replaced.filter(change => this.#isFollowed(change, from, until))
     const asked = this.replaced.filter(({ askedAt }) => askedAt < until)
     const inForce = asked.filter(change => !standing.some(next => next.askedAt > endOf(change)))
-    return [...(standing.length === 0 ? [given] : []), ...inForce.map(({ limits }) => limits)]
+    // A process that has just started may not know them yet.
+    return [...(standing.length === 0 || isNew ? [given] : []), ...inForce.map(({ limits }) => limits)]
   }
 
   /** Whether all processes surely obey a change, or a later one, from one moment until another. */
@@ -137,7 +140,9 @@ class KeyHistory {
 export function checkLimits(history: History, excused = new Map<string, number>()): Violation[] {
   const found: Violation[] = []
   const connectedAt = new Map<string, number>()
+  const startedAt = new Map<string, number>()
   for (const one of history.operations) {
+    startedAt.set(one.process, Math.min(one.askedAt, startedAt.get(one.process) ?? Number.POSITIVE_INFINITY))
     if (!('source' in one) || one.source !== 'store' || !isAnswered(one)) continue
     connectedAt.set(one.process, Math.min(endOf(one), connectedAt.get(one.process) ?? Number.POSITIVE_INFINITY))
   }
@@ -154,7 +159,7 @@ export function checkLimits(history: History, excused = new Map<string, number>(
     }
     for (const [key, operations] of byKey) {
       operations.sort((one, two) => one.askedAt - two.askedAt)
-      const of = new KeyHistory(history, subject, key, operations, replaced)
+      const of = new KeyHistory(history, subject, key, operations, replaced, [...startedAt.values()])
       found.push(...overTheLimit(of, excused), ...refusedInVain(of), ...tooSoon(of), ...tooMuchLeft(of))
       found.push(...duringBlocks(of), ...ofRequests(of))
     }

@@ -68,7 +68,8 @@ async function following(): Promise<void> {
   const limiter = new RateLimiter({ name: 'live', policy: live.policy('live', key => key), store, observer: {} })
   await forever(async () => {
     if (random.integer(1, 300) === 1) {
-      const limits = [{ ...given, quota: random.pick([10, 20, 40]), burst: 40 }]
+      const quota = random.pick([10, 20, 40])
+      const limits = [{ ...given, quota, burst: quota }]
       const begun: Begun = { op: 'limits', subject: 'live', key: '', limits }
       await recorded(begun, () => live.set('live', policyOf({ ...subject('live'), limits })))
     }
