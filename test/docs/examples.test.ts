@@ -272,7 +272,7 @@ describe('every example runs', () => {
     expect(code).toBe(0)
   }, 60_000)
 
-  test('this file tests every example, but adaptive.ts, which is tested in test/storms', () => {
+  test('this file tests every example, but adaptive.ts (see test/storms) and sqlite.ts (see test/sqlite)', () => {
     const tested = [
       'bottleneck.ts',
       'chat.ts',
@@ -299,6 +299,6 @@ describe('every example runs', () => {
       'shared-rate.ts',
       'ws.ts',
     ]
-    expect(readdirSync('examples').sort()).toEqual(['adaptive.ts', ...tested])
+    expect(readdirSync('examples').sort()).toEqual([...tested, 'adaptive.ts', 'sqlite.ts'].sort())
   })
 })

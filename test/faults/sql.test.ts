@@ -199,6 +199,20 @@ describe('what is wrong is said, with what to do', () => {
     await failing(limiter, /holds a row of format "99", this version of spillway reads format \d+:/)
   })
 
+  test('a standby, of a table that is unlogged and of one that is not', async () => {
+    const standby = await PostgresServer.start({ settings: { max_connections: 40 }, standbyOf: server })
+    try {
+      for (const table of ['spillway', 'durable']) {
+        errors = []
+        expect(await limiterOver(standby.pool(), table).consume('key')).toMatchObject({ source: 'fallback' })
+        const message = /: the server only reads, it may be a standby: expected a pool of the primary$/
+        expect(errors).toEqual([expect.stringMatching(message)])
+      }
+    } finally {
+      await standby.stop()
+    }
+  })
+
   test('a pool without a free connection', async () => {
     const pool = server.pool({ max: 1 })
     const limiter = limiterOver(pool)

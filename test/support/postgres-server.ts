@@ -15,6 +15,8 @@ export interface PostgresServerOptions {
   readonly durable?: boolean
   /** Settings of postgresql.conf: `{ max_connections: 20 }`. */
   readonly settings?: Readonly<Record<string, string | number>>
+  /** It follows this server, and only reads. It needs as many connections. */
+  readonly standbyOf?: PostgresServer
 }
 
 /** The superuser of every server here. It needs no password, and owns the database 'postgres'. */
@@ -46,7 +48,9 @@ export class PostgresServer {
 
   /** Once, before anything else; again after `kill`: `restart`. */
   async start(): Promise<void> {
-    this.#dir = await newDataFolder(await ownedFolder('spillway-postgres-'))
+    const dir = await ownedFolder('spillway-postgres-')
+    const { standbyOf } = this.#options
+    this.#dir = await (standbyOf === undefined ? newDataFolder(dir) : copyOf(standbyOf, dir))
     for (let tries = 0; ; tries++) {
       this.#port = await freePort()
       try {
@@ -173,6 +177,14 @@ export function postgresProgram(dir: string, port: number, { durable = false, se
 /** Makes `dir` a fresh cluster of databases: a copy of one that is made once on this machine. */
 export async function newDataFolder(dir: string): Promise<string> {
   await run('cp', ['-R', `${await template()}/.`, dir], serverUser())
+  await chmod(dir, 0o700)
+  return dir
+}
+
+/** Makes `dir` a copy of a running server, which will follow it. */
+async function copyOf(primary: PostgresServer, dir: string): Promise<string> {
+  const args = ['-d', primary.url(), '-D', dir, '--write-recovery-conf', '--checkpoint=fast']
+  await run(program('pg_basebackup'), args, { cwd: dir, ...serverUser() })
   await chmod(dir, 0o700)
   return dir
 }

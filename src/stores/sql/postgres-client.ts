@@ -102,17 +102,21 @@ function codeOf(error: unknown): string {
 export function postgresError(error: unknown, server: string, table: string): StoreError {
   if (error instanceof StoreError) return error
   const message = (error as Error)?.message ?? shown(error)
-  const advice = ADVICE[codeOf(error)]?.(table)
+  const advice = ADVICE[codeOf(error)]?.(table, message)
   return new StoreError(`${server} failed: ${message}${advice === undefined ? '' : `: ${advice}`}`, { cause: error })
 }
 
+const ONLY_READS = 'the server only reads, it may be a standby: expected a pool of the primary'
+
 /** By SQLSTATE. */
-const ADVICE: Readonly<Record<string, (table: string) => string>> = {
+const ADVICE: Readonly<Record<string, (table: string, message: string) => string | undefined>> = {
   '42P01': table =>
     `create the table, by await store.createTable() or in a migration with the statements that npx spillway sql postgres --table ${table} prints`,
   '42703': table => `the table ${table} was not made by this version of spillway: drop it and create it again`,
   '42501': table => `GRANT SELECT, INSERT, UPDATE, DELETE ON ${table} TO the user of the pool`,
-  '25006': () => 'the server only reads, it may be a standby: expected a pool of the primary',
+  '25006': () => ONLY_READS,
+  // Of an unlogged table.
+  '0A000': (_, message) => (message.includes('during recovery') ? ONLY_READS : undefined),
   '53100': () => 'make room on its disk',
   '53300': () =>
     'raise max_connections, or give the store a small pool of its own: it needs one connection in each process',

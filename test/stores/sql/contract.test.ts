@@ -5,6 +5,7 @@ import { PostgresStore } from '../../../src/stores/sql/postgres-store.js'
 import type { ManualClock } from '../../../src/testing.js'
 import { expectAgreement, KINDS } from '../../support/agreement.js'
 import { ofCases } from '../../support/cases.js'
+import { PgBouncer } from '../../support/pg-bouncer.js'
 import { describeStore } from '../../support/store-contract.js'
 import { testPostgres } from '../../support/test-postgres.js'
 
@@ -13,11 +14,11 @@ const database = testPostgres()
 let stores = 0
 
 /** Makes stores over one client, and the table with the first. */
-function over(clientOf: () => object) {
+function over(clientOf: () => object | Promise<object>) {
   let client: object
   return {
     start: async () => {
-      client = clientOf()
+      client = await clientOf()
       await new PostgresStore(client).createTable()
     },
     make: (clock: ManualClock): Store => new PostgresStore(client, { clock, prefix: `store ${stores++}` }),
@@ -48,6 +49,17 @@ describeStore(
   over((): SqlClient => {
     const pool = database.pool({ max: 2 })
     return { query: async (text, values, name) => (await pool.query({ text, values: [...values], name })).rows }
+  }),
+)
+
+let bouncer: PgBouncer | undefined
+afterAll(() => bouncer?.stop())
+
+describeStore(
+  'PostgresStore behind PgBouncer in transaction mode',
+  over(async () => {
+    bouncer = await PgBouncer.start(database, 2)
+    return database.pool({ connectionString: bouncer.url(database.name), max: 4 })
   }),
 )
 
