@@ -88,6 +88,11 @@ class KeyHistory {
   /** By when the store has charged it. */
   chargedBy = (one: Decided): number => Math.max(endOf(one), isUnsure(one) ? one.askedAt + this.lateMs : 0)
 
+  /** A change that failed may still be carried out. */
+  #doneBy(change: Changed): number {
+    return Math.max(endOf(change), change.error === undefined ? 0 : change.askedAt + this.lateMs)
+  }
+
   /** The units that a grant has surely kept. */
   keptBy = (decision: Decided): number => Math.min(decision.cost, this.#settled.get(decision.id) ?? decision.cost)
 
@@ -116,7 +121,7 @@ class KeyHistory {
   returnedIn(from: number, until: number): number {
     let units = 0
     for (const change of this.changes) {
-      if (change.op !== 'refund' || change.askedAt >= until || endOf(change) <= from) continue
+      if (change.op !== 'refund' || change.askedAt >= until || this.#doneBy(change) <= from) continue
       units += change.units ?? 0
     }
     return units
@@ -126,7 +131,7 @@ class KeyHistory {
   beginningsIn(from: number, until: number): number {
     const resets = this.changes.filter(({ op, askedAt }) => op === 'reset' && askedAt < until)
     const lost = faultsIn(this.history, ANEW, from, until).filter(({ process }) => process === undefined)
-    return resets.filter(reset => endOf(reset) > from).length + lost.length
+    return resets.filter(reset => this.#doneBy(reset) > from).length + lost.length
   }
 
   violation(rule: string, said: string, operations: readonly Operation[]): Violation {
