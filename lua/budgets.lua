@@ -95,7 +95,7 @@ end
 
 --[[
   The calls of one member that wait, as lists: one for each kind of calls, which take from the same budgets. `text` has for each kind a line: the numbers of its budgets and places, with spaces
-  between them, a tab, and its calls in their order, "age number + units units …;"; '-': it leaves now or never, and is not kept. `named` are the budgets by these numbers; a kind with one that is not known here is left out. `at`: the moment of which the ages tell.
+  between them, a tab, and its calls in their order, "age number + units units …;"; '-': it leaves now or never, and is not kept. `named` are the budgets by these numbers; a kind with one that is not known here is left out, and `missing` is called with its number. `at`: the moment of which the ages tell.
   A list has `kind`, `wanted` (its budgets), `ticket` (when its first call began to wait; nil: it has none left), `number`, `units`, and `from`, where that call begins in `calls`.
 ]]
 local function budget_advance(list)
@@ -105,12 +105,13 @@ local function budget_advance(list)
   for count in string.gmatch(units or '', '%d+') do list.units[#list.units + 1] = tonumber(count) end
 end
 
-local function budget_lists(lists, member, at, named, text)
+local function budget_lists(lists, member, at, named, text, missing)
   for numbers, calls in string.gmatch(text, '([%d ]*)\t([^\n]*)\n') do
     local list, known = { member = member, at = at, kind = '', wanted = {}, numbers = numbers, calls = calls, next = 1 }, true
     for number in string.gmatch(numbers, '%d+') do
       local budget = named[tonumber(number)]
       known = known and budget
+      if not budget then missing(tonumber(number)) end
       if budget then
         list.wanted[#list.wanted + 1] = budget
         list.kind = list.kind .. budget.key .. '\n'
@@ -131,7 +132,7 @@ local BUDGET_MOST_VISITED = 1000
   An ask of a process whose calls wait for budgets and places of a partner: carries out its changes, then lets calls leave that fit, in the order in which they began to wait over all processes. A
   call takes from all of its budgets at once, or from none. Calls pass those that wait for something else; nobody passes a call of the same kind.
 
-  KEYS[1]      the calls that wait: HASH member → the moment of its last ask, the keys of its budgets, how many units wait there, and its calls, each in lines of their own
+  KEYS[1]      the calls that wait: HASH member → the moment of its last ask, the keys of its budgets, how many units wait there, what it gave as ARGV[5], and its calls, each in lines of their own
   KEYS[2]      ZSET member → the moment by which it asks again, ms
   KEYS[3]      the number of the last ask of this member
   KEYS[4..]    two keys of each budget or partner with places: see budget_open
@@ -149,15 +150,16 @@ local BUDGET_MOST_VISITED = 1000
   ARGV[8]      how many units wait in this process for each budget
   ARGV[9]      calls that must know how long they would wait: "budget units ahead," of each budget, and a semicolon. `ahead`: the units of this process that go first
   ARGV[10]     the lease of a place, ms
-  ARGV[11]     the last moment at which this may be carried out, ms
+  ARGV[11]     how many budgets and places an ask may name: as long as those that it has not named fit, nobody leaves, so that no call of others is passed
+  ARGV[12]     the last moment at which this may be carried out, ms
 
   Returns a list of now alone if it came too late; '0' if the ask is not new; else as text: 1, now and the ms until the next ask, with spaces between them, then the numbers of the calls that may leave, the wait and the
-  budget that causes it for each question, and the used units of each budget, each list after a comma.
+  budget that causes it for each question, and the used units of each budget, each list after a comma; and in a line for each budget or places that others wait for and that this ask has not named: "rate interval key".
 ]]
 function budget_ask()
   local clock, member, number, channel = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
   local given, changes, calls, totals, questions = ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
-  local lease = tonumber(ARGV[10])
+  local lease, most_named = tonumber(ARGV[10]), tonumber(ARGV[11])
   local waiting_key, asks_key, record = KEYS[1], KEYS[2], KEYS[3]
   local now = now_ms(clock)
   if is_late(now) then return { now } end
@@ -189,7 +191,7 @@ function budget_ask()
     end
   end
 
-  local lists, asks_by = {}, {}
+  local lists, asks_by, unnamed = {}, {}, {}
   budget_lists(lists, member, now, budgets, calls)
   local asks = redis.call('ZRANGE', asks_key, '0', '-1', 'WITHSCORES')
   for i = 1, #asks, 2 do asks_by[asks[i]] = tonumber(asks[i + 1]) end
@@ -203,23 +205,29 @@ function budget_ask()
         redis.call('ZREM', asks_key, other)
         line_tell(channel, other, ' 0')
       else
-        local at, keys, units, text = string.match(stored[i + 1], '^(%d+)\n([^\n]*)\n([^\n]*)\n(.*)$')
-        local named, index = {}, 0
+        local at, keys, units, limits, text = string.match(stored[i + 1], '^(%d+)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n(.*)$')
+        local named, facts, index = {}, {}, 0
+        local limit = string.gmatch(limits, '[^,]+')
         local waits = string.gmatch(units, '%d+')
         for key in string.gmatch(keys, '[^\t]+') do
           index = index + 1
-          named[index] = by_key[key]
+          named[index], facts[index] = by_key[key], limit() .. ' ' .. key
           local count = tonumber(waits())
           if named[index] then named[index].others = named[index].others + count end
         end
-        budget_lists(lists, other, tonumber(at), named, text)
+        budget_lists(lists, other, tonumber(at), named, text, function(number) unnamed[facts[number]] = true end)
       end
     end
   end
 
+  local more = {}
+  for fact in pairs(unnamed) do more[#more + 1] = '\n' .. fact end
+  table.sort(more)
+  local asks_again = #more > 0 and #budgets + #more <= most_named
+
   local granted, next = {}, BUDGET_CHECK_MS
   local blocked, awaited = {}, {}
-  for _ = 1, BUDGET_MOST_VISITED do
+  for _ = 1, asks_again and 0 or BUDGET_MOST_VISITED do
     local first
     for _, list in ipairs(lists) do
       if list.ticket and not blocked[list.kind] and (not first or list.ticket < first.ticket) then first = list end
@@ -274,7 +282,7 @@ function budget_ask()
   end
 
   local waits = {}
-  for question in string.gmatch(questions, '([^;]*);') do
+  for question in string.gmatch(asks_again and '' or questions, '([^;]*);') do
     local longest, cause = 0, 1
     for budget, units, ahead in string.gmatch(question, '(%d+) (%d+) (%d+),') do
       local b = budgets[tonumber(budget)]
@@ -291,7 +299,7 @@ function budget_ask()
     if rest and rest ~= '' then left[#left + 1] = list.numbers .. '\t' .. rest .. '\n' end
   end
   if #left > 0 then
-    local text = string.format('%.0f', now) .. '\n' .. table.concat(names, '\t') .. '\n' .. totals .. '\n' .. table.concat(left)
+    local text = string.format('%.0f', now) .. '\n' .. table.concat(names, '\t') .. '\n' .. totals .. '\n' .. given .. '\n' .. table.concat(left)
     redis.call('HSET', waiting_key, member, text)
     redis.call('ZADD', asks_key, string.format('%.0f', now + next), member)
     redis.call('PEXPIRE', waiting_key, BUDGET_KEEP_MS)
@@ -302,5 +310,5 @@ function budget_ask()
   end
   local used = {}
   for i, b in ipairs(budgets) do used[i] = string.format('%.0f', b.used) end
-  return string.format('1 %.0f %.0f', now, next) .. ',' .. table.concat(granted, ' ') .. ',' .. table.concat(waits, ' ') .. ',' .. table.concat(used, ' ')
+  return string.format('1 %.0f %.0f', now, next) .. ',' .. table.concat(granted, ' ') .. ',' .. table.concat(waits, ' ') .. ',' .. table.concat(used, ' ') .. table.concat(more)
 end

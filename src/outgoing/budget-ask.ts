@@ -8,7 +8,14 @@ const WINDOW = 64
 /** How many calls of an ask are told how long they would wait: so that the server works for about 1 ms. */
 const MOST_QUESTIONS = 64
 
-export type Resource = Account | Places
+/** A budget, or places (then `intervalMs` is 0), for which only other processes wait. */
+interface Foreign {
+  readonly key: string
+  readonly rate: number
+  readonly intervalMs: number
+}
+
+export type Resource = Account | Places | Foreign
 
 /** One ask of a process, as lua/budgets.lua reads it. Budgets and places get their numbers when they are first spoken of. */
 export class BudgetAsk {
@@ -92,7 +99,7 @@ export class BudgetAsk {
   }
 
   get keys(): string[] {
-    return [...this.resources].flatMap(([key, one]) => [key, one instanceof Account ? `${key}:units` : key])
+    return [...this.resources].flatMap(([key, one]) => [key, limitOf(one)[1] > 0 ? `${key}:units` : key])
   }
 
   /** Rates, changes, calls, units that wait, and questions. */
@@ -100,9 +107,8 @@ export class BudgetAsk {
     let given = ''
     const totals: number[] = []
     for (const one of this.resources.values()) {
-      const isAccount = one instanceof Account
-      given += isAccount ? `${one.budget.rate} ${one.budget.intervalMs},` : `${one.permits} 0,`
-      totals.push(isAccount ? one.waiting(0) : 0)
+      given += `${limitOf(one).join(' ')},`
+      totals.push(one instanceof Account ? one.waiting(0) : 0)
     }
     return [given, this.#changes, this.#calls, totals.join(' '), this.#questionText]
   }
@@ -112,7 +118,20 @@ function resourcesOf({ charges, places }: Call): Resource[] {
   return [...charges.map(({ account }) => account), ...places]
 }
 
+/** Of a line that the script tells: "rate interval key". */
+export function foreignOf(line: string): Foreign {
+  const [, rate, intervalMs, key] = /^(\d+) (\d+) (.*)$/.exec(line) as RegExpExecArray
+  return { key, rate: Number(rate), intervalMs: Number(intervalMs) }
+}
+
+/** Rate and interval; of places 0. */
+function limitOf(one: Resource): readonly [rate: number, intervalMs: number] {
+  if (one instanceof Account) return [one.budget.rate, one.budget.intervalMs]
+  return 'key' in one ? [one.rate, one.intervalMs] : [one.permits, 0]
+}
+
 function keyOf(one: Resource): string {
+  if ('key' in one) return one.key
   if (!(one instanceof Account)) return `${keyRoot('politeFetch', 'places', 'outgoing')}:${keySegment(one.partner)}`
   return `${keyRoot('politeFetch', 'budget', 'outgoing')}:${keySegment(one.partner)}:${keySegment(one.budget.id)}`
 }

@@ -8,7 +8,7 @@ import { TimelyScripts } from '../redis/timely-scripts.js'
 import { Alarm } from '../waiting/alarms.js'
 import { Mailbox } from '../waiting/mailbox.js'
 import { Account } from './account.js'
-import { BudgetAsk, type Resource } from './budget-ask.js'
+import { BudgetAsk, foreignOf, type Resource } from './budget-ask.js'
 import { type Call, CallLine, type Departure, type LongestWait, type Places, type Waiter } from './line.js'
 import { LOOK_EVERY_MS } from './pause.js'
 import { type DepartureUser, type SharedCharge, SharedDeparture } from './shared-departure.js'
@@ -40,6 +40,8 @@ class Asker implements DepartureUser {
   #inFlight = false
   #again = false
   #listens = false
+  /** The last ask has not named budgets for which calls of other processes wait: the next one does, so that they are told what is free. */
+  #mustName = false
   #restsUntil = 0
   /** When the alarm rings. */
   #comesAt = Number.POSITIVE_INFINITY
@@ -119,7 +121,7 @@ class Asker implements DepartureUser {
     this.#comesAt = Number.POSITIVE_INFINITY
     const kinds = this.#kinds()
     const isIdle = kinds.length === 0 && this.#changed.size === 0 && this.#leases.size === 0
-    if (isIdle && !this.#listens) return
+    if (isIdle && !this.#listens && !this.#mustName) return
     if (!guarded.mayAsk()) {
       this.#rest()
       return
@@ -128,7 +130,7 @@ class Asker implements DepartureUser {
     this.#again = false
     const ask = this.#next(kinds)
     const { address, channel } = this.#mailbox
-    const words = ['', address, String(++this.#number), channel, ...ask.words, String(LEASE_MS)]
+    const words = ['', address, String(++this.#number), channel, ...ask.words, String(LEASE_MS), String(MOST_NAMED)]
     const call = TimelyScripts.of(port).run({
       script: budgetAsk,
       does: 'ask for the calls to a partner',
@@ -188,7 +190,8 @@ class Asker implements DepartureUser {
   }
 
   #read(reply: string, { at, resources: named, waiters, questions, answered, hasMore }: BudgetAsk): void {
-    const [head, granted = '', waits = '', used = ''] = reply.split(',')
+    const [text, ...unnamed] = reply.split('\n')
+    const [head, granted = '', waits = '', used = ''] = text.split(',')
     const [code, serverNow, nextMs] = head.split(' ').map(Number)
     if (code !== 1) {
       this.schedule()
@@ -201,17 +204,25 @@ class Asker implements DepartureUser {
     const resources = [...named.values()]
     const usedUnits = numbersOf(used)
     for (const [index, one] of resources.entries()) if (one instanceof Account) one.heard(usedUnits[index], now)
+    // Calls of other processes wait for these: with these named, they keep their turns.
+    for (const one of unnamed.map(foreignOf)) this.#seen.set(one.key, one)
+    this.#mustName = unnamed.length > 0 && named.size + unnamed.length <= MOST_NAMED
     const left = numbersOf(granted)
     for (const order of left) this.#letLeave(waiters.get(order) as Waiter, serverNow, now - at)
     const told = numbersOf(waits)
-    for (const [index, waiter] of questions.entries()) {
+    for (const [index, waiter] of this.#mustName ? [] : questions.entries()) {
       const cause = resources[told[2 * index + 1] - 1]
       const account = cause instanceof Account ? cause : undefined
       if (!waiter.wait.ended) this.#line.judgeShared(waiter, { account, waitMs: told[2 * index] })
     }
     const stillWait = this.#kinds().length > 0
     this.#listen(stillWait)
-    if (this.#again || (hasMore && (left.length > 0 || questions.length > 0 || this.#changed.size > 0))) this.schedule()
+    if (
+      this.#again ||
+      this.#mustName ||
+      (hasMore && (left.length > 0 || questions.length > 0 || this.#changed.size > 0))
+    )
+      this.schedule()
     else if (stillWait) this.#comeIn(Math.max(1, at + nextMs - now))
   }
 

@@ -110,7 +110,7 @@ describe('a line of calls', () => {
       for (const ending of endings.values()) ending.abort()
       await turn()
     }
-  })
+  }, 120_000)
 
   test('a wait that would be longer than the timeout is refused at once, and names the budget', async () => {
     const [requests, tokens] = [accountOf(10, 1000), accountOf(100, 10_000, 'tokens')]

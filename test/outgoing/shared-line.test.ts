@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { guardRedis } from '../../src/limiter/guarded-redis.js'
 import { Account } from '../../src/outgoing/account.js'
-import type { Call } from '../../src/outgoing/line.js'
+import { type Call, Places } from '../../src/outgoing/line.js'
 import { SharedLine } from '../../src/outgoing/shared-line.js'
 import { monitor } from '../support/monitor.js'
 import { testRedis } from '../support/test-redis.js'
@@ -39,10 +39,12 @@ describe('what a process sends to Redis', () => {
   /** The keys that each ask names: two for each budget. */
   let asks: string[][]
   let end: () => void
+  let told = () => {}
   beforeEach(async () => {
     await redis.client().flushall()
     asks = []
     end = await monitor(redis.port, ({ args: [name, , keys, ...more], byScript }) => {
+      if (/^echo$/i.test(name)) told()
       if (!byScript && /^evalsha$/i.test(name)) asks.push(more.slice(3, Number(keys)))
     })
   })
@@ -50,8 +52,13 @@ describe('what a process sends to Redis', () => {
 
   /** Until the server has reported what it was sent before. */
   const settled = async (line: SharedLine) => {
-    await (line.client as ReturnType<typeof redis.client>).ping()
-    await new Promise(resolve => setTimeout(resolve, 50))
+    // What has just been answered is sent at the end of this turn.
+    for (let i = 0; i < 3; i++) await new Promise(resolve => setImmediate(resolve))
+    const seen = new Promise<void>(resolve => {
+      told = resolve
+    })
+    await (line.client as ReturnType<typeof redis.client>).echo('all')
+    await seen
   }
 
   test('a budget is named once in an ask, although its partner was forgotten and is called again', async () => {
@@ -59,6 +66,34 @@ describe('what a process sends to Redis', () => {
     for (let round = 0; round < 5; round++) await line.take(callOf(accountOf('tokens')), FOR_EVER)
     await settled(line)
     expect(asks.map(({ length }) => length)).toEqual(asks.map(() => 2))
+  })
+
+  test('calls that leave together are one script call, however many budgets, places and partners they take from, and so are their answers', async () => {
+    const line = lineOf()
+    await line.take(callOf(accountOf('clock')), FOR_EVER)
+    await settled(line)
+    asks.length = 0
+    const accounts = Array.from({ length: 16 }, (_, i) => accountOf(`b${i}`, i < 8 ? 'wide' : 'narrow'))
+    const places = [new Places('wide', 100), new Places('narrow', 100)]
+    const calls = Array.from({ length: 50 }, () => ({ ...callOf(...accounts), places }))
+    const departures = await Promise.all(calls.map(call => line.take(call, FOR_EVER)))
+    await settled(line)
+    expect(asks).toHaveLength(1)
+    for (const departure of departures.slice(0, 5)) departure.answered()
+    await settled(line)
+    expect(asks).toHaveLength(2)
+    for (const departure of departures) departure.unused()
+  })
+
+  test('a call to a partner with one budget is two script calls with its answer', async () => {
+    const line = lineOf()
+    const account = accountOf('calls')
+    ;(await line.take(callOf(account), FOR_EVER)).answered()
+    await settled(line)
+    asks.length = 0
+    ;(await line.take(callOf(account), FOR_EVER)).answered()
+    await settled(line)
+    expect(asks).toHaveLength(2)
   })
 
   test('an ask names the budgets that were used last, however many there were', async () => {

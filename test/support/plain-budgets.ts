@@ -12,6 +12,8 @@ export interface PlainCall {
   readonly priority: number
   /** Whether it takes a place of the one partner that has some. */
   readonly hasPlace: boolean
+  /** Over Redis: the process whose call it is. Without it, all are of one. */
+  readonly process?: number
 }
 
 interface Entry {
@@ -32,11 +34,25 @@ export class PlainBudgets {
     readonly budgets: readonly PlainBudget[],
     readonly places: number,
     readonly now: () => number,
+    /** Over Redis it depends on the order of asks which calls pass a first one that waits for something else: then the calls that leave are told by `left`. */
+    readonly follows = false,
   ) {}
 
   join(call: PlainCall): void {
     this.waiting.push(call)
     this.pass()
+  }
+
+  /** The process is killed: its calls wait no longer. */
+  kill(process: number): void {
+    const left = this.waiting.filter(call => call.process !== process)
+    this.waiting.splice(0, this.waiting.length, ...left)
+    this.pass()
+  }
+
+  /** When the next units end. */
+  nextEnd(): number {
+    return Math.min(...this.#entries.map(({ end }) => end))
   }
 
   leave(id: number): void {
@@ -75,14 +91,36 @@ export class PlainBudgets {
     return sum
   }
 
+  /** Lets calls leave that may; of a follower: others decide when. */
   pass(): void {
-    const now = this.now()
-    this.#entries = this.#entries.filter(({ end }) => end > now)
+    this.#entries = this.#entries.filter(({ end }) => end > this.now())
+    if (!this.follows) this.#walk(call => this.#leave(call))
+  }
+
+  /** The calls that may leave at this moment. */
+  mayLeave(): number[] {
+    this.#entries = this.#entries.filter(({ end }) => end > this.now())
+    const [entries, inside, waiting, count] = [this.#entries, [...this.inside], [...this.waiting], this.granted.length]
+    this.#entries = [...entries]
+    this.#walk(call => this.#leave(call))
+    // They leave when they are said to.
+    this.#entries = entries
+    this.inside.clear()
+    for (const id of inside) this.inside.add(id)
+    this.waiting.splice(0, this.waiting.length, ...waiting)
+    return this.granted.splice(count)
+  }
+
+  /** A call has left. */
+  left(id: number): void {
+    this.#leave(this.waiting.find(call => call.id === id) as PlainCall)
+  }
+
+  #walk(leave: (call: PlainCall) => void): void {
     const blocked = new Set<string>()
     const awaited = new Set<number | 'places'>()
-    const inOrder = [...this.waiting].sort((a, b) => b.priority - a.priority || a.id - b.id)
-    for (const call of inOrder) {
-      const kind = `${[...call.costs.keys()]} ${call.hasPlace}`
+    for (const call of [...this.waiting].sort((a, b) => b.priority - a.priority || a.id - b.id)) {
+      const kind = kindOf(call)
       if (blocked.has(kind)) continue
       const lacking: (number | 'places')[] = [...call.costs]
         .filter(([budget, units]) => units > 0 && this.used(budget) + units > this.budgets[budget].rate)
@@ -90,19 +128,22 @@ export class PlainBudgets {
       if (call.hasPlace && this.inside.size >= this.places) lacking.push('places')
       const wanted = [...call.costs].filter(([, units]) => units > 0).map(([budget]) => budget)
       const mayPass = !wanted.some(one => awaited.has(one)) && !(call.hasPlace && awaited.has('places'))
-      if (lacking.length === 0 && mayPass) {
-        this.waiting.splice(this.waiting.indexOf(call), 1)
-        this.granted.push(call.id)
-        for (const [budget, units] of call.costs) {
-          const end = this.#rounded(budget, now + longestAnswerMs(this.budgets[budget].intervalMs))
-          this.#entries.push({ id: call.id, budget, end, units })
-        }
-        if (call.hasPlace) this.inside.add(call.id)
-        continue
+      if (lacking.length === 0 && mayPass) leave(call)
+      else {
+        blocked.add(kind)
+        for (const one of lacking) awaited.add(one)
       }
-      blocked.add(kind)
-      for (const one of lacking) awaited.add(one)
     }
+  }
+
+  #leave(call: PlainCall): void {
+    this.waiting.splice(this.waiting.indexOf(call), 1)
+    this.granted.push(call.id)
+    for (const [budget, units] of call.costs) {
+      const end = this.#rounded(budget, this.now() + longestAnswerMs(this.budgets[budget].intervalMs))
+      this.#entries.push({ id: call.id, budget, end, units })
+    }
+    if (call.hasPlace) this.inside.add(call.id)
   }
 
   /** How long a call that came now, and took from one budget only, would wait. */
@@ -127,4 +168,8 @@ export class PlainBudgets {
     const { intervalMs } = this.budgets[budget]
     return Math.ceil((at + intervalMs) / grainMs(intervalMs)) * grainMs(intervalMs)
   }
+}
+
+function kindOf({ costs, hasPlace }: PlainCall): string {
+  return `${[...costs.keys()]} ${hasPlace}`
 }

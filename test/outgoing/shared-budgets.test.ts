@@ -1,0 +1,187 @@
+import { afterEach, beforeEach, expect, jest, test } from '@jest/globals'
+import { guardRedis } from '../../src/limiter/guarded-redis.js'
+import { Account } from '../../src/outgoing/account.js'
+import { type Call, type Departure, Places } from '../../src/outgoing/line.js'
+import { SharedLine } from '../../src/outgoing/shared-line.js'
+import { ofCases } from '../support/cases.js'
+import { PlainBudgets } from '../support/plain-budgets.js'
+import { randomFrom } from '../support/random.js'
+import { testRedis } from '../support/test-redis.js'
+
+/** A whole number of everything to which ends of units are rounded. */
+const BEGIN_AT = 1_800_000_000_000
+const PROCESSES = [0, 1, 2]
+
+const redis = testRedis()
+beforeEach(() => void jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask'] }))
+afterEach(() => void jest.useRealTimers())
+const serverNow = () => BEGIN_AT + performance.now()
+
+/** The line of one process, for whose scripts the server's clock shows the test's time. */
+function processOf(budgets: PlainBudgets['budgets'], permits: number) {
+  const client = redis.client()
+  const evalsha = client.evalsha.bind(client) as (...args: unknown[]) => Promise<unknown>
+  const state = { isDead: false, asks: 0 }
+  client.evalsha = ((sha: string, keys: number, ...args: unknown[]) => {
+    args[keys] = String(serverNow())
+    if (state.isDead) return new Promise(() => {})
+    state.asks++
+    return evalsha(sha, keys, ...args).finally(() => state.asks--)
+  }) as typeof client.evalsha
+  const accounts = budgets.map(({ rate, intervalMs }, index) => {
+    const partner = index === 0 ? 'wide' : 'narrow'
+    return new Account(partner, {
+      rate,
+      intervalMs,
+      name: `${index}`,
+      id: `${index}`,
+      cost: undefined,
+      settle: undefined,
+    })
+  })
+  const line = new SharedLine(client, guardRedis(client, 5000, {}, { name: 'politeFetch', meanwhile: 'alone' }))
+  return { client, line, accounts, places: new Places('wide', permits), state }
+}
+
+/** Redis has answered what was sent before. */
+async function turn(processes: ReadonlyArray<ReturnType<typeof processOf>>): Promise<void> {
+  await Promise.all(processes.map(({ client }) => client.ping()))
+  await new Promise(resolve => setImmediate(resolve))
+}
+
+test('several processes let calls leave over Redis only, and as soon as, lists allow it that are searched each time', async () => {
+  for (let round = 0; round < ofCases(60); round++) {
+    await redis.client().flushall()
+    const random = randomFrom(`shared budgets ${round}`)
+    const budgets = Array.from({ length: random.integer(1, 3) }, () => ({
+      rate: random.integer(1, 9),
+      intervalMs: random.pick([100, 1000, 3000]),
+    }))
+    const permits = random.integer(1, 4)
+    const plain = new PlainBudgets(budgets, permits, serverNow, true)
+    const processes = PROCESSES.map(() => processOf(budgets, permits))
+    const granted: number[] = []
+    const departures = new Map<number, Departure>()
+    const calls = new Map<number, Call>()
+    const endings = new Map<number, AbortController>()
+    const homes = new Map<number, number>()
+    const alive = new Set(PROCESSES)
+    await Promise.all(processes.map(({ client }) => client.ping()))
+
+    /** Until all processes know what each of them has told. */
+    const settled = async () => {
+      for (let quiet = 0, turns = 0; quiet < 3 && turns < 2000; turns++) {
+        await turn(processes)
+        // The answers to two processes may arrive in another order than they were given.
+        for (let open = granted.splice(0); open.length > 0; ) {
+          // One ask looks at each call that waits once, whoever has left before.
+          const may = plain.mayLeave()
+          const left = open.filter(id => may.includes(id))
+          expect([round, open, left]).not.toEqual([round, open, []])
+          for (const id of left) plain.left(id)
+          open = open.filter(id => !left.includes(id))
+        }
+        quiet = processes.every(({ state }) => state.asks === 0) && plain.mayLeave().length === 0 ? quiet + 1 : 0
+      }
+      expect([round, plain.mayLeave()]).toEqual([round, []])
+    }
+    const join = (id: number) => {
+      const home = random.pick([...alive])
+      const { line, accounts, places } = processes[home]
+      const [from, hasPlace] = [random.integer(0, budgets.length - 1), random.integer(0, 2) === 0]
+      const charges = accounts
+        .slice(from)
+        .map((account, index) => ({ account, units: random.integer(0, budgets[from + index].rate) }))
+      const call: Call = {
+        kind: `${from} ${hasPlace}`,
+        root: 'wide',
+        charges,
+        places: hasPlace ? [places] : [],
+        priority: 0,
+        order: id,
+        cameAt: performance.now(),
+        pauseMs: () => 0,
+      }
+      const ending = new AbortController()
+      endings.set(id, ending)
+      calls.set(id, call)
+      homes.set(id, home)
+      const costs = new Map(charges.map(({ units }, index) => [from + index, units]))
+      plain.join({ id, costs, priority: call.priority, hasPlace, process: home })
+      line.take(call, { timeoutMs: Number.POSITIVE_INFINITY, signal: ending.signal }).then(
+        departure => {
+          if (!alive.has(home)) return
+          departures.set(id, departure)
+          granted.push(id)
+        },
+        () => {},
+      )
+    }
+    /** Time goes on, from each moment at which something ends to the next. */
+    const goOn = async (ms: number) => {
+      const until = performance.now() + ms
+      while (performance.now() < until) {
+        jest.advanceTimersByTime(Math.max(1, Math.min(until, plain.nextEnd() - BEGIN_AT) - performance.now()))
+        plain.pass()
+        await settled()
+      }
+    }
+    const step = async (id: number) => {
+      const inFlight = [...departures.keys()]
+      const chosen = inFlight.length > 0 ? random.pick(inFlight) : undefined
+      const what = random.integer(0, 9)
+      if (what < 4) join(id)
+      else if (what < 6 && chosen !== undefined) {
+        const { charges } = calls.get(chosen) as Call
+        departures.get(chosen)?.answered()
+        plain.answer(chosen)
+        await settled()
+        if (random.integer(0, 1) === 0) {
+          const index = random.integer(0, charges.length - 1)
+          const actual = random.integer(0, 2 * charges[index].units)
+          departures.get(chosen)?.settle(index, actual)
+          plain.settle(chosen, budgets.length - charges.length + index, charges[index].units, actual)
+        }
+        departures.delete(chosen)
+      } else if (what === 6 && chosen !== undefined) {
+        departures.get(chosen)?.unused()
+        plain.drop(chosen)
+        departures.delete(chosen)
+      } else if (what === 7 && plain.waiting.length > 0) {
+        const { id: leaving } = random.pick(plain.waiting)
+        endings.get(leaving)?.abort()
+        plain.leave(leaving)
+      } else await goOn(random.integer(1, 400))
+      await settled()
+      // Calls of one ms have no order over processes.
+      await goOn(1)
+    }
+
+    for (let id = 0; id < 60; id++) await step(id)
+    // One process is killed: its calls that wait are in nobody's way after two asks, and its units end by themselves.
+    for (const [id, departure] of departures) if (homes.get(id) === 0) departure.answered()
+    for (const id of [...plain.inside]) if (homes.get(id) === 0) plain.answer(id)
+    await settled()
+    processes[0].state.isDead = true
+    alive.delete(0)
+    plain.kill(0)
+    for (let quiet = 0; quiet < 40; quiet = plain.waiting.length > 0 ? 0 : quiet + 1) {
+      for (const departure of departures.values()) departure.answered()
+      for (const id of departures.keys()) plain.answer(id)
+      departures.clear()
+      jest.advanceTimersByTime(250)
+      plain.pass()
+      for (let turns = 0; turns < 4; turns++) await turn(processes)
+      for (const id of granted.splice(0)) plain.left(id)
+    }
+    await settled()
+    expect(plain.waiting).toEqual([])
+    for (let id = 60; id < 90; id++) await step(id)
+    for (const ending of endings.values()) ending.abort()
+    for (const departure of departures.values()) departure.unused()
+    for (const { client, line } of processes) {
+      line.close()
+      client.disconnect()
+    }
+  }
+}, 120_000)
