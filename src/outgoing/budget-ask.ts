@@ -52,7 +52,7 @@ export class BudgetAsk {
     this.#calls += `${resourcesOf(kind[0].call)
       .map(one => this.numberOf(one))
       .join(' ')}\t`
-    // Calls of a higher priority take the turns of those that they pass, so that no process gains by priorities.
+    // Calls of a higher priority take the turns of those that they pass. These have their own again in the next ask.
     const turns = window.map(({ call }) => call.cameAt).sort((a, b) => a - b)
     for (const [index, waiter] of window.entries()) {
       this.waiters.set(waiter.call.order, waiter)
