@@ -14,7 +14,7 @@ const MOST_RECEIVED = 256
 /** An end of a job that is told when its place has come back. */
 interface Freed {
   readonly job: Job
-  readonly settle: (() => void) | undefined
+  readonly settle: () => void
 }
 
 /** The limiter whose jobs they are. */
@@ -43,8 +43,6 @@ export class Scheduler {
   #held = 0
   #endless = 0
   #expiresAt = 0
-  /** No `maxConcurrent` is set, as far as the store has told. */
-  #isUnlimited = false
   #isAsked = false
   #isAsking = false
   #heads = 1
@@ -111,11 +109,8 @@ export class Scheduler {
   free(job: Job, settle: () => void): void {
     this.#held -= job.options.weight
     if (job.options.expiration === null) this.#endless--
-    // Without `maxConcurrent` nobody waits for the place: a job that is added after this one shares its call. But 'idle' is told before the end of the last job.
-    const isEarly = this.#isUnlimited && !this.host.Events.hears('idle')
-    this.#freed.push({ job, settle: isEarly ? undefined : settle })
+    this.#freed.push({ job, settle })
     this.ask()
-    if (isEarly) settle()
   }
 
   /** Asks the store in the next turn of the event loop, or when its answer is here. */
@@ -163,9 +158,8 @@ export class Scheduler {
     for (const { job, settle } of freed) {
       this.#debug(`Freed ${job.options.id}`)
       if (answer.running === 0 && this.isEmpty) this.#tell('idle')
-      settle?.()
+      settle()
     }
-    this.#isUnlimited = answer.maxConcurrent === null
     if (answer.dropsQueue) this.dropQueue()
     // Of the last one that is launched, the reservoir is the answer's; before, it was higher by what came later.
     let reservoir = answer.reservoir
@@ -211,7 +205,7 @@ export class Scheduler {
       job.decided?.(false)
     }
     tick.errand?.reject(error)
-    for (const { settle } of freed) settle?.()
+    for (const { settle } of freed) settle()
     this.#isAsking = false
     this.#again.set(this.queue.length > 0 ? performance.now() + 1000 : Number.POSITIVE_INFINITY)
     if (this.#isAsked || this.#inbox.length > 0) {

@@ -97,11 +97,14 @@ async function decide(): Promise<void> {
   if (keys % 7 === 0) await limiter.settle(decision, 1)
 }
 
-/** Somebody looks at the dashboard: the page, and its stream of changes. */
+/** Somebody looks at the dashboard, as its page asks each second. */
 async function look(): Promise<void> {
-  const page = await fetch(`${address}/limits/`, { signal })
-  await page.text()
-  if (page.status !== 200) throw new Error(`the dashboard answers ${page.status}`)
+  for (const page of ['limits', 'waiting', 'queues']) {
+    const ask = Buffer.from(JSON.stringify({ page })).toString('base64url')
+    const view = await fetch(`${address}/limits/view`, { headers: { 'x-spillway-request': ask }, signal })
+    const text = await view.text()
+    if (![200, 503].includes(view.status)) throw new Error(`the dashboard answers ${view.status}: ${text}`)
+  }
 }
 
 await rate.setRate({ rate: 30, interval: '1s' })
