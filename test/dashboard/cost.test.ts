@@ -77,12 +77,13 @@ class Told {
   }
 }
 
-/** Counts what a dashboard asks Redis, and in how many rounds: a round ends when something is asked after an answer has come. */
+/** Counts what a dashboard asks Redis, and in how many rounds: the answers of a round are given together, whichever node is slow. */
 class Asked {
   calls = 0
   rounds = 0
   readonly client: object
-  #answered = true
+  #open: Promise<unknown>[] = []
+  #round: Promise<void> | undefined
 
   constructor(client: object) {
     this.client = new Proxy(client, {
@@ -92,22 +93,25 @@ class Asked {
         if (name !== 'evalsha' && name !== 'eval' && name !== 'hgetall') return value.bind(target)
         return (...args: unknown[]) => {
           this.calls++
-          if (this.#answered) this.rounds++
-          this.#answered = false
-          const answer = value.apply(target, args)
-          const done = () => {
-            this.#answered = true
-          }
-          answer.then(done, done)
-          return answer
+          const answer: Promise<unknown> = value.apply(target, args)
+          this.#open.push(answer)
+          this.#round ??= this.#allAnswered()
+          return this.#round.then(() => answer)
         }
       },
     })
   }
 
+  async #allAnswered(): Promise<void> {
+    this.rounds++
+    // More may be asked meanwhile.
+    for (let i = 0; i < this.#open.length; i++) await this.#open[i].catch(() => {})
+    this.#open = []
+    this.#round = undefined
+  }
+
   async of(act: () => Promise<unknown>): Promise<[calls: number, rounds: number]> {
     const [calls, rounds] = [this.calls, this.rounds]
-    this.#answered = true
     await act()
     return [this.calls - calls, this.rounds - rounds]
   }
