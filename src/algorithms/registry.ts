@@ -66,8 +66,8 @@ export function pack(algorithm: Algorithm<State>, state: State): number[] {
   return numbers
 }
 
-/** As many as the widest row has, and more. */
-const CELLS = new Float64Array(8)
+/** For one row at a time. */
+const CELLS = new Float64Array(Math.max(...Object.values(ALGORITHMS).map(({ row }) => row?.width ?? 0)))
 
 export function unpack(algorithm: Algorithm<State>, numbers: readonly number[]): State {
   return algorithm.row?.read(Float64Array.from(numbers), 0) ?? algorithm.unpack!(numbers)

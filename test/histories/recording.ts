@@ -26,6 +26,8 @@ let lastId = 0
 process.once('SIGTERM', () => {
   ending = true
 })
+// However the run ends, its processes do not outlive it.
+process.stdin.resume().once('end', () => process.exit())
 
 const write = (line: Operation | Fault): void => appendFileSync(options.file, `${JSON.stringify(line)}\n`)
 

@@ -62,7 +62,7 @@ export async function playRound(options: RoundOptions): Promise<Round> {
       pace: options.processes / 4,
     }
     writeFileSync(about.file, '')
-    const child = spawn(process.execPath, [program, JSON.stringify(about)], { stdio: ['ignore', 'inherit', 'inherit'] })
+    const child = spawn(process.execPath, [program, JSON.stringify(about)], { stdio: ['pipe', 'inherit', 'inherit'] })
     running.set(name, child)
     child.once('exit', code => {
       running.delete(name)
