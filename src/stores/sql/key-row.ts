@@ -139,16 +139,19 @@ export class KeyRow {
     at: number,
   ): { readonly row: KeyRow; readonly text: string; readonly until: number } {
     const limits = this.#limits.slice()
-    let isLeft = this.#limits.length > changed.length
+    // How many states this write leaves as they are.
+    let left = this.#limits.length
     for (const kept of changed) {
       const index = this.#indexOf(kept.id)
+      if (index < 0) {
+        limits.push(kept)
+        continue
+      }
       const before = this.#limits[index]
-      if (index < 0) limits.push(kept)
-      else limits[index] = kept
-      if (before === undefined ? kept.state === undefined : !isStored(before) && before.state === kept.state)
-        isLeft = true
+      limits[index] = kept
+      if (isStored(before) || before.state !== kept.state) left--
     }
-    const reaches = isLeft ? Math.max(at, this.at) : at
+    const reaches = left > 0 ? Math.max(at, this.at) : at
     let until = at
     let text = `${FORMAT} ${reaches}`
     let count = 0

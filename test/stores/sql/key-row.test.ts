@@ -21,4 +21,9 @@ test('a write after the clock has run back says how far a state reaches that it 
     draft.change(limit).state = { level: 1, at: 600 }
   })
   expect(corrected.at).toBe(600)
+  const other = parseLimit({ quota: 5, window: '1h', algorithm: 'token-bucket' })
+  const added = written(spent, 500, draft => {
+    draft.change(other).state = { level: 1, at: 500 }
+  })
+  expect(added.at).toBe(1000)
 })
