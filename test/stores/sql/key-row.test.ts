@@ -10,7 +10,7 @@ test('a write after the clock has run back says how far a state reaches that it 
     return draft.written(String(at), at).row
   }
   const spent = written(KeyRow.none, 1000, draft => {
-    draft.change(limit).state = { level: 1, at: 1000 }
+    Object.assign(draft.change(limit), { state: { level: 1, at: 1000 }, until: 60_000 })
   })
   expect(spent.at).toBe(1000)
   const blocked = written(spent, 500, draft => {
@@ -23,7 +23,7 @@ test('a write after the clock has run back says how far a state reaches that it 
   expect(corrected.at).toBe(600)
   const other = parseLimit({ quota: 5, window: '1h', algorithm: 'token-bucket' })
   const added = written(spent, 500, draft => {
-    draft.change(other).state = { level: 1, at: 500 }
+    Object.assign(draft.change(other), { state: { level: 1, at: 500 }, until: 60_000 })
   })
   expect(added.at).toBe(1000)
 })
