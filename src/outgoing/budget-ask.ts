@@ -17,13 +17,19 @@ interface Foreign {
 
 export type Resource = Account | Places | Foreign
 
+interface Told {
+  readonly waiter: Waiter
+  readonly turnAt: number
+  readonly kind: readonly Waiter[]
+}
+
 /** One ask of a process, as lua/budgets.lua reads it. Budgets and places get their numbers when they are first spoken of. */
 export class BudgetAsk {
   readonly at = performance.now()
   /** By key, in the order of their numbers: after its partner was forgotten, a budget may be another object than before. */
   readonly resources = new Map<string, Resource>()
-  /** By their order. */
-  readonly waiters = new Map<number, Waiter>()
+  /** By their order: the calls of which it tells, each with its turn and all of its kind. */
+  readonly #told = new Map<number, Told>()
   readonly questions: Waiter[] = []
   readonly answered: SharedCharge[] = []
   /** There was more to say. */
@@ -52,10 +58,10 @@ export class BudgetAsk {
     this.#calls += `${resourcesOf(kind[0].call)
       .map(one => this.numberOf(one))
       .join(' ')}\t`
-    // Calls of a higher priority take the turns of those that they pass. These have their own again in the next ask.
-    const turns = window.map(({ call }) => call.cameAt).sort((a, b) => a - b)
+    // Calls of a higher priority are given the turns of those that they may pass.
+    const turns = kind.map(({ call }) => call.turnAt).sort((a, b) => a - b)
     for (const [index, waiter] of window.entries()) {
-      this.waiters.set(waiter.call.order, waiter)
+      this.#told.set(waiter.call.order, { waiter, turnAt: turns[index], kind })
       const { charges, places, order } = waiter.call
       const units = [...charges.map(charge => charge.units), ...places.map(() => 1)]
       this.#calls += `${Math.floor(this.at - turns[index])} ${order} ${waiter.timeoutMs > 0 ? '+' : '-'} ${units.join(' ')};`
@@ -69,6 +75,15 @@ export class BudgetAsk {
       }
       this.#addQuestion(waiter)
     }
+  }
+
+  /** The call of this order leaves, in the turn that was told. The call that it has passed has its turn from now on: so its process is served no more than others. */
+  leaves(order: number): Waiter {
+    const { waiter, turnAt, kind } = this.#told.get(order) as Told
+    const passed = kind.find(({ call }) => call.turnAt === turnAt)?.call
+    if (passed !== undefined) passed.turnAt = waiter.call.turnAt
+    waiter.call.turnAt = turnAt
+    return waiter
   }
 
   /** How long would it wait? */

@@ -41,8 +41,8 @@ export interface Call {
   readonly priority: number
   /** Its place among all calls, which it keeps when it waits again: it rises with each call. */
   readonly order: number
-  /** When the call came, by `performance.now()`. */
-  readonly cameAt: number
+  /** Its turn among the calls of all processes: when it came, by `performance.now()`, until it leaves in the turn of a call that it passes; that one has its turn from then on. */
+  turnAt: number
   /** In how many ms the pause ends that one of its partners has asked for; 0: there is none. Looks, from time to time, whether another process has ended it. */
   pauseMs(): number
 }

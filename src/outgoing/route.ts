@@ -17,6 +17,7 @@ export class Route {
   readonly #accounts: readonly Account[]
   readonly #order: number
   readonly #cameAt = performance.now()
+  #call: Call | undefined
   #costs: readonly number[]
 
   constructor(partners: readonly Partner[], line: CallLine) {
@@ -48,7 +49,8 @@ export class Route {
   ): Promise<Departure> {
     const endsAt = performance.now() + maxWaitMs
     const left = (): Patience => ({ timeoutMs: Math.max(0, Math.ceil(endsAt - performance.now())), signal })
-    const call = this.#callOf(priority)
+    this.#call ??= this.#callOf(priority)
+    const call = this.#call
     for (let again = retries; ; again = false) {
       signal?.throwIfAborted()
       await this.#waitForPause(left(), again)
@@ -115,7 +117,7 @@ export class Route {
       places: limited.flatMap(({ places }) => places ?? []),
       priority,
       order: this.#order,
-      cameAt: this.#cameAt,
+      turnAt: this.#cameAt,
       pauseMs: () => {
         const { pause } = this.#mostPaused
         if (pause.leftMs > 0) void pause.look()

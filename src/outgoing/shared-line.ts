@@ -189,7 +189,8 @@ class Asker implements DepartureUser {
     return ask
   }
 
-  #read(reply: string, { at, resources: named, waiters, questions, answered, hasMore }: BudgetAsk): void {
+  #read(reply: string, ask: BudgetAsk): void {
+    const { at, resources: named, questions, answered, hasMore } = ask
     const [text, ...unnamed] = reply.split('\n')
     const [head, granted = '', waits = '', used = ''] = text.split(',')
     const [code, serverNow, nextMs] = head.split(' ').map(Number)
@@ -208,7 +209,7 @@ class Asker implements DepartureUser {
     for (const one of unnamed.map(foreignOf)) this.#seen.set(one.key, one)
     this.#mustName = unnamed.length > 0 && named.size + unnamed.length <= MOST_NAMED
     const left = numbersOf(granted)
-    for (const order of left) this.#letLeave(waiters.get(order) as Waiter, serverNow, now - at)
+    for (const order of left) this.#letLeave(ask.leaves(order), serverNow, now - at)
     const told = numbersOf(waits)
     for (const [index, waiter] of this.#mustName ? [] : questions.entries()) {
       const cause = resources[told[2 * index + 1] - 1]

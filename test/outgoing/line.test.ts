@@ -16,7 +16,7 @@ function accountOf(rate: number, intervalMs: number, name = 'calls'): Account {
 }
 
 let calls = 0
-const NOT_PAUSED = { kind: 'p', root: 'p', places: [], priority: 0, cameAt: 0, pauseMs: () => 0 }
+const NOT_PAUSED = { kind: 'p', root: 'p', places: [], priority: 0, turnAt: 0, pauseMs: () => 0 }
 
 function callOf(account: Account, units = 1, priority = 0): Call {
   return { ...NOT_PAUSED, order: calls++, charges: [{ account, units }], priority }

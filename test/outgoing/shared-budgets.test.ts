@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, jest, test } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { guardRedis } from '../../src/limiter/guarded-redis.js'
 import { Account } from '../../src/outgoing/account.js'
 import { type Call, type Departure, Places } from '../../src/outgoing/line.js'
@@ -97,9 +97,9 @@ test('several processes let calls leave over Redis only, and as soon as, lists a
         root: 'wide',
         charges,
         places: hasPlace ? [places] : [],
-        priority: 0,
+        priority: random.pick([0, 0, 0, 1, -8, 8]),
         order: id,
-        cameAt: performance.now(),
+        turnAt: performance.now(),
         pauseMs: () => 0,
       }
       const ending = new AbortController()
@@ -185,3 +185,90 @@ test('several processes let calls leave over Redis only, and as soon as, lists a
     }
   }
 }, 120_000)
+
+describe('priorities', () => {
+  /** A call of one unit. */
+  function callOf(account: Account, order: number, priority: number): Call {
+    const charges = [{ account, units: 1 }]
+    const turnAt = performance.now()
+    return { kind: 'wide', root: 'wide', charges, places: [], priority, order, turnAt, pauseMs: () => 0 }
+  }
+  const pass = async (processes: ReadonlyArray<ReturnType<typeof processOf>>, ms: number) => {
+    for (let passed = 0; passed < ms; passed++) {
+      jest.advanceTimersByTime(1)
+      for (let turns = 0; turns < 4; turns++) await turn(processes)
+    }
+  }
+  const end = (processes: ReadonlyArray<ReturnType<typeof processOf>>) => {
+    for (const { client, line } of processes) {
+      line.close()
+      client.disconnect()
+    }
+  }
+
+  test('give a process no more of a budget than its calls would have without them', async () => {
+    await redis.client().flushall()
+    const processes = PROCESSES.map(() => processOf([{ rate: 1, intervalMs: 20 }], 1))
+    await Promise.all(processes.map(({ client }) => client.ping()))
+    const random = randomFrom('shares')
+    const [came, left]: [number[], number[]] = [[], []]
+    const ending = new AbortController()
+    const served: number[] = []
+    for (let order = 0; order < 120; order++) {
+      const home = random.integer(0, 2)
+      const { line, accounts } = processes[home]
+      came.push(home)
+      const priority = home === 0 ? random.integer(-8, 8) : 0
+      const patience = { timeoutMs: Number.POSITIVE_INFINITY, signal: ending.signal }
+      line.take(callOf(accounts[0], order, priority), patience).then(
+        departure => {
+          left.push(home)
+          if (home === 0) served.push(priority)
+          departure.answered()
+        },
+        () => {},
+      )
+      await pass(processes, 5)
+    }
+    await pass(processes, 400)
+    // Its own calls were served by priority.
+    expect(served.slice(2).every(priority => priority > 0)).toBe(true)
+    expect(left.length).toBeGreaterThan(35)
+    expect(left).toEqual(came.slice(0, left.length))
+    ending.abort()
+    end(processes)
+  }, 60_000)
+
+  test('pass no call for longer than it may wait, over Redis too', async () => {
+    await redis.client().flushall()
+    const processes = PROCESSES.slice(0, 2).map(() => processOf([{ rate: 1, intervalMs: 20 }], 1))
+    await Promise.all(processes.map(({ client }) => client.ping()))
+    let order = 0
+    const left: { readonly home: number; readonly order: number; readonly at: number }[] = []
+    const take = (home: number, priority: number) => {
+      const own = order++
+      const { line, accounts } = processes[home]
+      void line.take(callOf(accounts[0], own, priority), { timeoutMs: 200, signal: undefined }).then(
+        departure => {
+          left.push({ home, order: own, at: performance.now() })
+          departure.answered()
+        },
+        () => {},
+      )
+      return own
+    }
+    take(0, 0)
+    await pass(processes, 1)
+    const overdueAt = performance.now() + 200
+    const low = take(0, 0)
+    for (let n = 0; n < 25; n++) {
+      take(0, 1)
+      take(0, 1)
+      take(1, 0)
+      await pass(processes, 24)
+    }
+    expect(left.filter(({ home, at }) => home === 0 && at < overdueAt).length).toBeGreaterThan(4)
+    expect(left.find(({ home, at }) => home === 0 && at > overdueAt)?.order).toBe(low)
+    end(processes)
+  }, 60_000)
+})

@@ -30,7 +30,7 @@ function callOf(...accounts: readonly Account[]): Call {
     places: [],
     priority: 0,
     order: order++,
-    cameAt: performance.now(),
+    turnAt: performance.now(),
     pauseMs: () => 0,
   }
 }

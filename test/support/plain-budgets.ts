@@ -1,3 +1,4 @@
+import { getOrMake } from '../../src/core/maps.js'
 import { grainMs, longestAnswerMs } from '../../src/outgoing/account.js'
 
 export interface PlainBudget {
@@ -29,6 +30,8 @@ export class PlainBudgets {
   readonly granted: number[] = []
   readonly inside = new Set<number>()
   #entries: Entry[] = []
+  /** Over Redis: the turns of the calls that wait, by their ids. */
+  readonly #turns = new Map<number, number>()
 
   constructor(
     readonly budgets: readonly PlainBudget[],
@@ -40,6 +43,7 @@ export class PlainBudgets {
 
   join(call: PlainCall): void {
     this.waiting.push(call)
+    this.#turns.set(call.id, call.id)
     this.pass()
   }
 
@@ -111,15 +115,31 @@ export class PlainBudgets {
     return this.granted.splice(count)
   }
 
-  /** A call has left. */
+  /** A call has left. The one whose turn it has taken has its turn from now on. */
   left(id: number): void {
+    const taken = this.#inOrder().find(({ call }) => call.id === id)?.turn as number
+    const [passed] = [...this.#turns].find(([, turn]) => turn === taken) as [number, number]
+    this.#turns.set(passed, this.#turns.get(id) as number).set(id, taken)
     this.#leave(this.waiting.find(call => call.id === id) as PlainCall)
+  }
+
+  /** The calls that wait, by their turns: within a process and a kind, those of a higher priority have the first ones. */
+  #inOrder(): { readonly call: PlainCall; readonly turn: number }[] {
+    const byPriority = [...this.waiting].sort((a, b) => b.priority - a.priority || a.id - b.id)
+    if (!this.follows) return byPriority.map((call, turn) => ({ call, turn }))
+    const groups = new Map<string, PlainCall[]>()
+    for (const call of byPriority) getOrMake(groups, `${call.process} ${kindOf(call)}`, () => []).push(call)
+    const all = [...groups.values()].flatMap(group => {
+      const turns = group.map(({ id }) => this.#turns.get(id) as number).sort((a, b) => a - b)
+      return group.map((call, index) => ({ call, turn: turns[index] }))
+    })
+    return all.sort((a, b) => a.turn - b.turn)
   }
 
   #walk(leave: (call: PlainCall) => void): void {
     const blocked = new Set<string>()
     const awaited = new Set<number | 'places'>()
-    for (const call of [...this.waiting].sort((a, b) => b.priority - a.priority || a.id - b.id)) {
+    for (const { call } of this.#inOrder()) {
       const kind = kindOf(call)
       if (blocked.has(kind)) continue
       const lacking: (number | 'places')[] = [...call.costs]
