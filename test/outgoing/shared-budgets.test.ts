@@ -248,7 +248,7 @@ describe('priorities', () => {
     const take = (home: number, priority: number) => {
       const own = order++
       const { line, accounts } = processes[home]
-      void line.take(callOf(accounts[0], own, priority), { timeoutMs: 200, signal: undefined }).then(
+      void line.take(callOf(accounts[0], own, priority), { timeoutMs: 190, signal: undefined }).then(
         departure => {
           left.push({ home, order: own, at: performance.now() })
           departure.answered()
@@ -259,7 +259,7 @@ describe('priorities', () => {
     }
     take(0, 0)
     await pass(processes, 1)
-    const overdueAt = performance.now() + 200
+    const overdueAt = performance.now() + 190
     const low = take(0, 0)
     for (let n = 0; n < 25; n++) {
       take(0, 1)
