@@ -169,7 +169,7 @@ export function parseOptions(options: PoliteOptions): CheckedOptions {
     limits: limitsOf(limits, nameOf),
     client,
     partnerOf: partner ?? (url => url.origin),
-    priorityOf: (url, init) => checkedPriority(priority?.(url, init) ?? 0),
+    priorityOf: (url, init) => (priority === undefined ? 0 : checkedPriority(priority(url, init))),
     nameOf,
     retries,
     isRepeatable: repeatable(retryMethods),
@@ -214,11 +214,14 @@ function parseLimits(owner: string, limits: PartnerLimits): CheckedLimits {
   const checked = budgets.map((budget, index) => budgetOf(`${owner}: budgets[${index}]`, budget, `#${index}`))
   if (hasRate) checked.unshift(rateOf(owner, { rate, interval } as Budget, 'rate'))
   if (checked.length > MOST_BUDGETS) {
-    throw new PolicyError(`${owner}: ${checked.length} budgets: expected at most ${MOST_BUDGETS}`)
+    throw new PolicyError(
+      `${owner}: ${checked.length} budgets: expected at most ${MOST_BUDGETS}, like [${BUDGET_EXAMPLE}]`,
+    )
   }
   for (const [index, { name }] of checked.entries()) {
     if (checked.findIndex(other => other.name === name) === index) continue
-    throw new PolicyError(`${owner}: two budgets are called ${shown(name)}: give one another \`name\``)
+    const expected = `expected a \`name\` for each, like [${BUDGET_EXAMPLE}]`
+    throw new PolicyError(`${owner}: two budgets are called ${shown(name)}: ${expected}`)
   }
   return {
     budgets: checked,
@@ -247,7 +250,7 @@ function rateOf(owner: string, { rate, interval, name, cost, settle }: Budget, i
 
 function checkedPriority(priority: number): number {
   if (Number.isInteger(priority) && Math.abs(priority) <= MOST_PRIORITY) return priority
-  throw new PolicyError(`politeFetch: priority returned ${shown(priority)}: expected an integer from -8 to 8`)
+  throw new PolicyError(`politeFetch: priority returned ${shown(priority)}: expected an integer from -8 to 8, like 1`)
 }
 
 function lengthOf(given: Duration, what: string): number {

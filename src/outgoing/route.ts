@@ -145,9 +145,10 @@ export class Route {
 }
 
 async function costOf({ subject, budget }: Account, url: URL, init: RequestInit | undefined): Promise<number> {
-  const cost = await (budget.cost?.(url, init) ?? 1)
+  const cost = budget.cost === undefined ? 1 : await budget.cost(url, init)
   if (Number.isSafeInteger(cost) && cost >= 0 && cost <= budget.rate) return cost
-  throw new CostError(`politeFetch: ${subject}: cost ${shown(cost)}: expected an integer from 0 to ${budget.rate}`)
+  const expected = `expected an integer from 0 to ${budget.rate}, like 1`
+  throw new CostError(`politeFetch: ${subject}: cost ${shown(cost)}: ${expected}`)
 }
 
 /** Budgets whose `settle` has failed. */

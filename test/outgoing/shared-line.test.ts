@@ -83,6 +83,8 @@ describe('what a process sends to Redis', () => {
     await settled(line)
     expect(asks).toHaveLength(2)
     for (const departure of departures) departure.unused()
+    // Nothing of this is seen by the next test.
+    await settled(line)
   })
 
   test('a call to a partner with one budget is two script calls with its answer', async () => {
