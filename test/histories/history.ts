@@ -112,6 +112,8 @@ export interface History {
   readonly leftKeys: readonly string[]
   /** All processes have ended in order, and queues were drained. */
   readonly endedAt: number
+  /** What the machine may add to a promised time. Default: `SLACK_MS`. */
+  readonly slackMs?: number
 }
 
 /** A promise that was broken, with the operations that show it. */

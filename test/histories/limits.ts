@@ -390,9 +390,9 @@ function ofFailures(history: History, subject: Subject, decisions: readonly Deci
 }
 
 /** Whether the promised time after a fault is not over. */
-function isNearFault({ faults }: History, decision: Decided): boolean {
+function isNearFault({ faults, slackMs = SLACK_MS }: History, decision: Decided): boolean {
   return faults.some(({ what, process, from, until }) => {
-    const endsAt = until + RECOVERY_MS[what] + SLACK_MS
+    const endsAt = until + RECOVERY_MS[what] + slackMs
     const concerns = what !== 'lost' && (process ?? decision.process) === decision.process
     return concerns && from < endOf(decision) && endsAt > decision.askedAt
   })
@@ -460,7 +460,7 @@ function deadlines(
     const deadlineMs = isFirst ? Math.max(CONNECT_MS, subject.deadlineMs) : subject.deadlineMs
     const withinMs = op === 'acquire' ? (decision.timeoutMs ?? 0) : deadlineMs
     const tookMs = (answeredAt ?? history.endedAt) - askedAt
-    if (tookMs <= withinMs + SLACK_MS) continue
+    if (tookMs <= withinMs + (history.slackMs ?? SLACK_MS)) continue
     const rule = answeredAt === undefined ? 'never answered' : 'answered too late'
     const place = { subject: subject.name, key, from: askedAt, until: answeredAt ?? history.endedAt }
     found.push({ rule, ...place, said: `took ${tookMs.toFixed(0)} ms of ${withinMs}`, operations: [decision] })

@@ -4,6 +4,7 @@ import { type Random, randomFrom } from '../support/random.js'
 
 const real = { ...timers, now: performance.now.bind(performance), dateNow: Date.now, random: Math.random }
 let world: World | undefined
+const settle = (process as unknown as { _tickCallback(): void })._tickCallback
 
 /** A variable of a module, with its first value: the bundle tells them. */
 export interface ModuleState {
@@ -115,29 +116,42 @@ export class World {
 
   /** Ends when nothing is left to do before that time. */
   async run(until: number): Promise<void> {
-    for (let next = this.#queue[0]; next !== undefined && next.at <= until; next = this.#queue[0]) {
-      this.#take()
-      const { owner, act } = next
-      if (next.isCancelled || owner?.isDead) continue
-      this.now = Math.max(this.now, next.at)
-      if (owner !== undefined && owner.standsUntil > this.now) {
-        next.at = owner.standsUntil
-        this.#add(next)
-        continue
-      }
-      this.process = owner
-      if (owner !== undefined && owner !== this.#last) {
-        owner.follow(this.#last)
-        this.#last = owner
-      }
-      this.events++
-      this.trace = (Math.imul(this.trace ^ (Math.round(next.at * 1000) | 0), 0x01000193) + next.order) | 0
-      act()
-      // All promises and ticks of this turn.
-      await new Promise(resolve => real.setImmediate(resolve))
-    }
+    // From the event loop, since promises settle only where no promise is settling.
+    await new Promise<void>((resolve, reject) => {
+      real.setImmediate(() => {
+        try {
+          while (this.#queue.length > 0 && this.#queue[0].at <= until) this.#next()
+          resolve()
+        } catch (error) {
+          reject(error)
+        }
+      })
+    })
     this.process = undefined
     this.now = Math.max(this.now, until)
+  }
+
+  #next(): void {
+    const [next] = this.#queue
+    this.#take()
+    const { owner, act } = next
+    if (next.isCancelled || owner?.isDead) return
+    this.now = Math.max(this.now, next.at)
+    if (owner !== undefined && owner.standsUntil > this.now) {
+      next.at = owner.standsUntil
+      this.#add(next)
+      return
+    }
+    this.process = owner
+    if (owner !== undefined && owner !== this.#last) {
+      owner.follow(this.#last)
+      this.#last = owner
+    }
+    this.events++
+    this.trace = (Math.imul(this.trace ^ (Math.round(next.at * 1000) | 0), 0x01000193) + next.order) | 0
+    act()
+    // All ticks and promises of this turn, as behind each callback of the event loop.
+    settle()
   }
 
   /** A heap, the first event on top. */

@@ -2,22 +2,35 @@
 
 const buffer = Buffer.alloc(16)
 
-/** Calls `act` for each letter of a format of struct: whether it is little-endian, the letter, and its bytes. */
-function eachField(format: string, act: (little: boolean, letter: string, bytes: number) => void): void {
+interface Field {
+  readonly little: boolean
+  readonly letter: string
+  readonly bytes: number
+}
+
+const formats = new Map<string, readonly Field[]>()
+
+/** The fields of a format of struct. */
+function fieldsOf(format: string): readonly Field[] {
+  const known = formats.get(format)
+  if (known !== undefined) return known
   let little = true
+  const fields: Field[] = []
   for (const [, sign, letter, size] of format.matchAll(/([<>=])|([A-Za-z])(\d*)/g)) {
     if (sign !== undefined) little = sign !== '>'
-    else if (letter === 'd') act(little, letter, 8)
-    else if (letter === 'B' || letter === 'b') act(little, letter, 1)
-    else if (letter === 'I' || letter === 'i') act(little, letter, Number(size || 4))
+    else if (letter === 'd') fields.push({ little, letter, bytes: 8 })
+    else if (letter === 'B' || letter === 'b') fields.push({ little, letter, bytes: 1 })
+    else if (letter === 'I' || letter === 'i') fields.push({ little, letter, bytes: Number(size || 4) })
     else throw new Error(`struct: the format ${format} is not known here`)
   }
+  formats.set(format, fields)
+  return fields
 }
 
 export function structPack(format: string, values: readonly number[]): string {
   let text = ''
   let next = 0
-  eachField(format, (little, letter, bytes) => {
+  for (const { little, letter, bytes } of fieldsOf(format)) {
     const value = values[next++]
     if (letter === 'd') little ? buffer.writeDoubleLE(value) : buffer.writeDoubleBE(value)
     else {
@@ -25,7 +38,7 @@ export function structPack(format: string, values: readonly number[]): string {
       little ? buffer.writeBigUInt64LE(whole) : buffer.writeBigUInt64BE(whole << BigInt(8 * (8 - bytes)))
     }
     text += buffer.toString('latin1', 0, bytes)
-  })
+  }
   return text
 }
 
@@ -33,10 +46,8 @@ export function structPack(format: string, values: readonly number[]): string {
 export function structUnpack(format: string, text: string, from = 1): number[] | undefined {
   const values: number[] = []
   let at = from - 1
-  let isShort = false
-  eachField(format, (little, letter, bytes) => {
-    isShort ||= text.length < at + bytes
-    if (isShort) return
+  for (const { little, letter, bytes } of fieldsOf(format)) {
+    if (text.length < at + bytes) return undefined
     buffer.fill(0)
     if (letter === 'd') {
       buffer.write(text.slice(at, at + 8), 'latin1')
@@ -47,8 +58,8 @@ export function structUnpack(format: string, text: string, from = 1): number[] |
       values.push(Number(letter === letter.toUpperCase() ? whole : BigInt.asIntN(8 * bytes, whole)))
     }
     at += bytes
-  })
-  return isShort ? undefined : [...values, at + 1]
+  }
+  return [...values, at + 1]
 }
 
 /** What Lua packs: a table is an array if its keys are 1 to n, else a map of pairs. */
