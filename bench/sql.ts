@@ -1,5 +1,9 @@
-// Decisions over PostgreSQL against rate-limiter-flexible: one process and four, one key and many, and with 1 ms added to each answer.
+// Decisions over PostgreSQL and SQLite against rate-limiter-flexible: one process and four, one key and many, PostgreSQL also with 1 ms added to each answer; and what leases cost.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { PostgresStore } from '../src/stores/sql/postgres-store.js'
+import { nodeWithSqlite } from '../test/runtimes/runtimes.js'
 import { PostgresServer } from '../test/support/postgres-server.js'
 import { TcpProxy } from '../test/support/tcp-proxy.js'
 import { type Contender, ContenderProcess, checkQuota, type Effort, type Turns } from './contest/contest.js'
@@ -15,17 +19,23 @@ interface Run {
 }
 
 interface Setting {
+  /** As the title says it. */
+  readonly database: string
   readonly inFlight: number
   readonly keys: number
   readonly processes: number
-  /** Where the contenders find the database. */
-  readonly place: { readonly url: string }
+  /** Where the contenders find the database: an address, or the path of a file. */
+  readonly url: string
 }
 
 const MANY = 10_000
 const OURS = 'spillway'
 const PEER = 'rate-limiter-flexible'
 const ONE = 'SELECT 1'
+const POSTGRES = 'PostgreSQL'
+const SQLITE = 'SQLite'
+const OWN = "spillway, SQLite of Node's own"
+const LEASES = 'spillway, leases'
 
 const perSecond = ({ decisions, ms }: Run) => (decisions / ms) * 1000
 
@@ -43,6 +53,22 @@ const OVER_POSTGRES: ReadonlyArray<readonly [processes: number, inFlight: number
   [4, 64, 1, 6],
 ]
 
+const OVER_SQLITE: typeof OVER_POSTGRES = [
+  [1, 1, MANY, 1.3],
+  [1, 1, 1, 1.3],
+  [1, 64, MANY, 3],
+  [1, 64, 1, 3],
+  [4, 64, MANY, 1],
+  [4, 64, 1, 1],
+]
+
+/** [processes, requests of each in 10 ms]: with 4 processes the limit of 10 000 a minute is within reach, or far away. */
+const LEASED: ReadonlyArray<readonly [processes: number, burst: number]> = [
+  [1, 1],
+  [4, 1],
+  [4, 200],
+]
+
 export async function sql(effort: Effort): Promise<Report> {
   const server = await PostgresServer.start({ settings: { max_connections: 200 } })
   const proxy = await TcpProxy.start(server.port)
@@ -56,47 +82,46 @@ export async function sql(effort: Effort): Promise<Report> {
     )
     const url = server.url()
     const far = url.replace(`:${server.port}/`, `:${proxy.port}/`)
-    const overPostgres =
-      (place: Setting['place']) =>
-      (inFlight: number, keys: number, processes: number): Setting => ({ inFlight, keys, processes, place })
-    const near = overPostgres({ url })
-    progress('over SQL: does every contender limit?')
-    await checkQuota([...contenders('PostgreSQL', near(1, 1, 1))])
-    const empty = () => admin.query('TRUNCATE spillway, peer')
+    progress('over PostgreSQL: does every contender limit?')
+    await checkQuota(contenders({ database: POSTGRES, url, processes: 1, inFlight: 1, keys: 1 }))
     const tables: Table[] = []
     const claims: Claim[] = []
-    const measureAll = async (
-      database: string,
-      settings: typeof OVER_POSTGRES,
-      settingOf: typeof near,
-      before: () => unknown,
-    ) => {
-      for (const [processes, inFlight, keys, share] of settings) {
-        await before()
-        const title = `${database}, ${processes} ${processes === 1 ? 'process' : 'processes'}, ${inFlight} in flight, ${keys === 1 ? 'one key' : `${figure(keys)} keys`}`
-        progress(`over ${title}`)
-        const setting = settingOf(inFlight, keys, processes)
-        const all = [...contenders(database, setting), ...(database === 'PostgreSQL' ? [select(setting)] : [])]
-        const turns = await measure(all, setting, effort)
-        tables.push(table(title, turns))
-        claims.push(faster(title, turns, `${OURS}, ${database}`, `${PEER}, ${database}`, share))
+    const compare = async (setting: Setting, ahead: readonly (readonly [reference: string, share: number])[]) => {
+      progress(`over ${titleOf(setting)}`)
+      const turns = await measure(setting, effort)
+      tables.push(table(setting, turns))
+      for (const [reference, share] of ahead) claims.push(faster(setting, turns, reference, share))
+      return turns
+    }
+    for (const [processes, inFlight, keys, share] of OVER_POSTGRES) {
+      await admin.query('TRUNCATE spillway, peer')
+      await compare({ database: POSTGRES, url, processes, inFlight, keys }, [[PEER, share]])
+    }
+    await admin.query('TRUNCATE spillway, peer')
+    const distant = { database: `${POSTGRES} 1 ms farther away`, url: far, processes: 1, inFlight: 1, keys: MANY }
+    await compare(distant, [
+      [PEER, 0.85],
+      [ONE, 0.8],
+    ])
+
+    for (const [processes, inFlight, keys, share] of OVER_SQLITE) {
+      const folder = mkdtempSync(join(tmpdir(), 'spillway-bench-'))
+      try {
+        const setting = { database: SQLITE, url: join(folder, 'limits.db'), processes, inFlight, keys }
+        const turns = await compare(setting, [[PEER, share]])
+        if (processes > 1) claims.push(steadier(setting, turns))
+      } finally {
+        rmSync(folder, { recursive: true })
       }
     }
-    await measureAll('PostgreSQL', OVER_POSTGRES, near, empty)
 
-    progress('over PostgreSQL, 1 ms farther away')
-    await empty()
-    const setting = overPostgres({ url: far })(1, MANY, 1)
-    const turns = await measure([...contenders('PostgreSQL', setting), select(setting)], setting, effort)
-    const title = `PostgreSQL 1 ms farther away, 1 in flight, ${figure(MANY)} keys`
-    tables.push(table(title, turns))
-    claims.push(faster(title, turns, `${OURS}, PostgreSQL`, `${PEER}, PostgreSQL`, 0.85))
-    claims.push(faster(title, turns, `${OURS}, PostgreSQL`, ONE, 0.8))
-
+    const leased = await measureLeases(url, effort, () => admin.query('TRUNCATE spillway'))
+    tables.push(leased.table)
+    claims.push(leased.claim)
     return {
-      title: 'Decisions over PostgreSQL',
+      title: 'Decisions over PostgreSQL and SQLite',
       method:
-        'Fixed windows, all allowed, asked by `consume` of a limiter. Both tables are unlogged, both pools have 10 connections, and the server keeps its defaults but for fsync. "SELECT 1" is a prepared statement, and limits nothing. The keys of several processes are the same.',
+        'Fixed windows, all allowed, asked by `consume` of a limiter. Of PostgreSQL both tables are unlogged, both pools have 10 connections, and the server keeps its defaults but for fsync. "SELECT 1" is a prepared statement, and limits nothing. Of SQLite both files are opened by better-sqlite3, in WAL mode, with synchronous = NORMAL. The keys of several processes are the same.',
       tables,
       claims,
     }
@@ -106,20 +131,32 @@ export async function sql(effort: Effort): Promise<Report> {
   }
 }
 
-function contenders(database: string, setting: Setting): Contender[] {
-  return [`${OURS}, ${database}`, `${PEER}, ${database}`].map(name => contender(name, setting))
+function titleOf(setting: Setting): string {
+  const { database, processes, inFlight, keys } = setting
+  return `${database}, ${processes} ${processes === 1 ? 'process' : 'processes'}, ${inFlight} in flight, ${keys === 1 ? 'one key' : `${figure(keys)} keys`}`
 }
 
-function select(setting: Setting): Contender {
-  return contender(ONE, setting)
+function contenders(setting: Setting): Contender[] {
+  const library = libraryOf(setting)
+  const names = [`${OURS}, ${library}`, `${PEER}, ${library}`]
+  if (library === SQLITE) names.push(OWN)
+  return names.map(name => contender(name, setting))
 }
 
-function contender(name: string, { inFlight, keys, place }: Setting): Contender {
-  return { name, file: 'sql.mjs', setup: { contender: name, inFlight, keys, ...place } }
+/** What the contenders' names end in. */
+const libraryOf = ({ database }: Setting) => (database.startsWith(POSTGRES) ? POSTGRES : SQLITE)
+
+function contender(name: string, setting: Setting): Contender {
+  const { inFlight, keys, url } = setting
+  const node = libraryOf(setting) === SQLITE ? nodeWithSqlite() : undefined
+  return { name, file: 'sql.mjs', setup: { contender: name, inFlight, keys, url }, node }
 }
 
 /** As `contest`, with several processes of each contender at once. */
-async function measure(all: readonly Contender[], { processes }: Setting, effort: Effort): Promise<Turns<Run>> {
+async function measure(setting: Setting, effort: Effort): Promise<Turns<Run>> {
+  const { processes } = setting
+  const all = contenders(setting)
+  if (libraryOf(setting) === POSTGRES) all.push(contender(ONE, setting))
   const turns = new Map<string, Run[]>(all.map(({ name }) => [name, []]))
   for (let generation = 0; generation < effort.generations; generation++) {
     const groups = all.map(contender => Array.from({ length: processes }, () => new ContenderProcess(contender)))
@@ -152,10 +189,56 @@ async function measure(all: readonly Contender[], { processes }: Setting, effort
   return turns
 }
 
-function table(caption: string, turns: Turns<Run>): Table {
-  const peer = [...turns.keys()].find(name => name.startsWith(PEER))!
+/** What purchases of leases for one key cost the database. */
+async function measureLeases(url: string, effort: Effort, before: () => unknown) {
+  interface Trickle {
+    readonly asked: number
+    readonly passed: number
+    readonly statements: number
+    readonly ms: number
+  }
+  const rows: string[][] = []
+  const found: number[] = []
+  for (const [processes, burst] of LEASED) {
+    await before()
+    progress(`leases of one key at 10000/1m, ${processes} × ${burst} requests in 10 ms`)
+    const setting = { database: POSTGRES, url, processes, inFlight: 1, keys: 1 }
+    const children = Array.from({ length: processes }, () => new ContenderProcess(contender(LEASES, setting)))
+    try {
+      const trickle = (ms: number) =>
+        Promise.all(children.map(child => child.ask<Trickle>('trickle', { ms: ms * effort.stretch, burst })))
+      await trickle(1000)
+      const runs = await trickle(5000)
+      const each = (of: (run: Trickle) => number) => runs.map(run => (of(run) / run.ms) * 1000)
+      const statements = each(run => run.statements)
+      found.push(...statements)
+      const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0)
+      rows.push([
+        `${processes}`,
+        figure(sum(each(run => run.asked))),
+        figure(sum(each(run => run.passed))),
+        figure(Math.max(...statements)),
+      ])
+    } finally {
+      for (const child of children) await child.end()
+    }
+  }
+  const value = Math.max(...found)
+  const claim: Claim = {
+    text: 'leases of one key at 10000/1m: statements a second of the process that needs most',
+    bound: 'at most',
+    target: 20,
+    measured: { value, low: Math.min(...found), high: value },
+    unit: 'statements/s',
+  }
+  const head = ['processes', 'requests/s', 'allowed/s', 'statements/s of the busiest process']
+  return { table: { caption: 'Over PostgreSQL, one key at 10000/1m, with leases', head, rows }, claim }
+}
+
+function table(setting: Setting, turns: Turns<Run>): Table {
+  const peer = `${PEER}, ${libraryOf(setting)}`
   return {
-    caption: `Over ${caption}`,
+    caption: `Over ${titleOf(setting)}`,
     head: ['contender', 'decisions/s', `÷ ${PEER}`, 'p50 ms', 'p99 ms'],
     rows: rowsOf(turns, ({ name, of, against }) => [
       name,
@@ -167,10 +250,19 @@ function table(caption: string, turns: Turns<Run>): Table {
   }
 }
 
-function faster(title: string, turns: Turns<Run>, name: string, reference: string, target: number): Claim {
-  const measured = ratio(turns, name, reference, perSecond)
-  progress(`${title}: ${figure(measured.value)} × ${reference}, at least ${figure(target)} promised`)
-  return { text: `${title}: decisions/s ÷ ${reference}`, bound: 'at least', target, measured }
+function faster(setting: Setting, turns: Turns<Run>, reference: string, target: number): Claim {
+  const library = libraryOf(setting)
+  const other = reference === PEER ? `${PEER}, ${library}` : reference
+  const measured = ratio(turns, `${OURS}, ${library}`, other, perSecond)
+  progress(`${figure(measured.value)} × ${reference}, at least ${figure(target)} promised`)
+  return { text: `${titleOf(setting)}: decisions/s ÷ ${reference}`, bound: 'at least', target, measured }
+}
+
+function steadier(setting: Setting, turns: Turns<Run>): Claim {
+  const library = libraryOf(setting)
+  const measured = ratio(turns, `${OURS}, ${library}`, `${PEER}, ${library}`, ({ p99 }) => p99)
+  progress(`p99 ${figure(measured.value)} × ${PEER}, at most 1 promised`)
+  return { text: `${titleOf(setting)}: p99 ÷ ${PEER}`, bound: 'at most', target: 1, measured }
 }
 
 await runAlone(import.meta, sql)

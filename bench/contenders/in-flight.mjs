@@ -15,8 +15,8 @@ export function inFlightOf(decide, keys, inFlight) {
   let endsAt = 0
   let at = 0
 
-  async function work() {
-    let until = TIMED_ONE_IN
+  async function work(/** @type {unknown} */ _, /** @type {number} */ lane) {
+    let until = 1 + (lane % TIMED_ONE_IN)
     // By the clock: decisions that are made at once leave a timer no turn.
     while (performance.now() < endsAt) {
       const key = keys[at]

@@ -1,4 +1,5 @@
 // The peers are there only when bench/ is installed, and types are checked without: nothing is known of them here.
+declare module 'better-sqlite3'
 declare module 'koa-ratelimit'
 declare module 'rate-limit-redis'
 declare module 'rate-limiter-flexible'

@@ -1,14 +1,16 @@
-// Contenders over PostgreSQL, each with a number of decisions in flight.
+// Contenders over PostgreSQL and SQLite, each with a number of decisions in flight.
 import pg from 'pg'
-import { RateLimiterPostgres } from 'rate-limiter-flexible'
+import { RateLimiterPostgres, RateLimiterSQLite } from 'rate-limiter-flexible'
 import { RateLimiter } from '../../dist/index.mjs'
 import { PostgresStore } from '../../dist/postgres.mjs'
+import { SqliteStore } from '../../dist/sqlite.mjs'
 import { answer, setup } from './answering.mjs'
 import { inFlightOf } from './in-flight.mjs'
 import { passedOf30, passes } from './passing.mjs'
 import { clients, PLENTY, WINDOW_MS } from './traffic.mjs'
 
 const { contender, url, inFlight, keys: keyCount } = setup
+let statements = 0
 
 /** @param {import('../../dist/index.mjs').Store} store @param {number} quota */
 function limiterOver(store, quota) {
@@ -31,6 +33,26 @@ function limiterOver(store, quota) {
 
 const pool = () => new pg.Pool({ connectionString: url, max: 10 })
 
+/** A file whose writers disturb its readers least, and which is not flushed with each write. */
+async function file() {
+  // Runs only on a Node for which it is made, and the contenders over PostgreSQL on any.
+  const { default: Database } = await import('better-sqlite3')
+  const database = new Database(url)
+  database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL')
+  return database
+}
+
+/** Counts its statements. */
+function countingClient() {
+  const one = pool()
+  return {
+    async query(/** @type {string} */ text, /** @type {readonly unknown[]} */ values, /** @type {string=} */ name) {
+      statements++
+      return (await one.query({ text, values: [...values], name })).rows
+    },
+  }
+}
+
 /** @type {Record<string, (quota: number) => Promise<(key: string) => Promise<boolean>>>} */
 const contenders = {
   'spillway, PostgreSQL': async quota => limiterOver(new PostgresStore(pool()), quota),
@@ -46,6 +68,31 @@ const contenders = {
     return passes(
       new RateLimiterPostgres({ ...options, keyPrefix: `${quota}`, points: quota, duration: WINDOW_MS / 1000 }),
     )
+  },
+
+  'spillway, SQLite': async quota => limiterOver(new SqliteStore(await file()), quota),
+
+  "spillway, SQLite of Node's own": async quota => limiterOver(new SqliteStore(url), quota),
+
+  'rate-limiter-flexible, SQLite': async quota => {
+    const options = { storeClient: await file(), storeType: 'better-sqlite3', tableName: 'peer', tableCreated: true }
+    options.storeClient.exec(
+      'CREATE TABLE IF NOT EXISTS peer (key TEXT PRIMARY KEY, points INTEGER NOT NULL DEFAULT 0, expire INTEGER)',
+    )
+    return passes(
+      new RateLimiterSQLite({ ...options, keyPrefix: `${quota}`, points: quota, duration: WINDOW_MS / 1000 }),
+    )
+  },
+
+  'spillway, leases': async () => {
+    const limiter = new RateLimiter({
+      policy: '10000/1m',
+      name: 'leased',
+      store: new PostgresStore(countingClient(), { leases: true }),
+      deadline: '10s',
+      onStoreFailure: 'closed',
+    })
+    return async key => (await limiter.consume(key)).allowed
   },
 }
 
@@ -63,4 +110,17 @@ answer({
   },
 
   run: ({ ms }) => run(ms),
+
+  /** Asks `burst` times every 10 ms: how often it asked, how many passed, and how many statements that took. */
+  async trickle({ ms, burst }) {
+    statements = 0
+    let asked = 0
+    let passed = 0
+    const startedAt = performance.now()
+    while (performance.now() < startedAt + ms) {
+      for (let i = 0; i < burst; i++, asked++) if (await decide(keys[0])) passed++
+      await new Promise(resolve => setTimeout(resolve, 10))
+    }
+    return { asked, passed, statements, ms: performance.now() - startedAt }
+  },
 })

@@ -29,6 +29,8 @@ export interface Contender {
   readonly file: string
   readonly setup: unknown
   readonly nodeOptions?: readonly string[]
+  /** The path of the Node that runs it, in place of this one. */
+  readonly node?: string
 }
 
 /** One contender in a plain Node process of its own: no loader, nobody else's JIT state. Answers one question at a time. */
@@ -40,6 +42,7 @@ export class ContenderProcess {
     this.#child = fork(join(folder, contender.file), [JSON.stringify(contender.setup)], {
       // Ours is run by tsx, which must not come along.
       execArgv: [...(contender.nodeOptions ?? [])],
+      execPath: contender.node ?? process.execPath,
       env: { ...process.env, NODE_OPTIONS: '', NODE_ENV: 'production' },
     })
     this.#exited = new Promise(resolve => this.#child.once('exit', resolve))

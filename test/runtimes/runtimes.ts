@@ -54,3 +54,9 @@ export function runtimes(): Runtime[] {
     return { column, title: `${column} ${version}`, version, command: [program, ...args] }
   })
 }
+
+/** The path of a Node that has SQLite: this one, or else one of those. */
+export function nodeWithSqlite(): string {
+  if (process.getBuiltinModule('node:sqlite') !== undefined) return process.execPath
+  return runtimes().find(({ title }) => title.startsWith('Node 22'))!.command[0]
+}
