@@ -157,7 +157,7 @@ export class Scheduler {
     this.host._watch?.left(answer.reservoir)
     for (const { job, settle } of freed) {
       this.#debug(`Freed ${job.options.id}`)
-      if (answer.running === 0 && this.isEmpty) this.#tell('idle')
+      if (job === freed.at(-1)?.job && answer.running === 0 && this.isEmpty) this.#tell('idle')
       settle()
     }
     if (answer.dropsQueue) this.dropQueue()
