@@ -160,7 +160,24 @@ export function isAnswered(operation: Operation): boolean {
 export const ANEW = ['lost', 'failover', 'moved', 'clock'] as const
 export const ANY_FAULT = Object.keys(RECOVERY_MS) as ReadonlyArray<Fault['what']>
 
+/** Of each history: a busy machine has thousands of faults, few of which a question concerns. */
+const byKind = new WeakMap<readonly Fault[], Map<Fault['what'], Fault[]>>()
+
 /** The faults of these kinds that fell into a span. */
-export function faultsIn(history: History, what: ReadonlyArray<Fault['what']>, from: number, until: number): Fault[] {
-  return history.faults.filter(fault => what.includes(fault.what) && fault.from < until && fault.until > from)
+export function faultsIn(
+  { faults }: History,
+  what: ReadonlyArray<Fault['what']>,
+  from: number,
+  until: number,
+): readonly Fault[] {
+  let kinds = byKind.get(faults)
+  if (kinds === undefined) {
+    kinds = new Map(ANY_FAULT.map(kind => [kind, faults.filter(fault => fault.what === kind)]))
+    byKind.set(faults, kinds)
+  }
+  const found: Fault[] = []
+  for (const kind of what) {
+    for (const fault of kinds.get(kind) ?? []) if (fault.from < until && fault.until > from) found.push(fault)
+  }
+  return found
 }

@@ -225,15 +225,17 @@ function allowedIn(of: KeyHistory, from: number, until: number): number {
 }
 
 function boundOf(of: KeyHistory, limit: Limit, from: number, until: number): number {
-  // A window counted from its first request: after a whole window without any, the next begins with the span.
-  const startsHere = () => {
-    const before = of.decisionsIn(from - limit.windowMs - of.lateMs, from).filter(one => one.askedAt < from)
-    const begins = (one: Decided) => (one.allowed || isUnsure(one)) && of.chargedBy(one) + limit.windowMs > from
-    return !before.some(begins) && !of.changes.some(({ op, askedAt }) => op === 'charge' && askedAt < until)
-  }
-  if (limit.algorithm === 'fixed-window' && startsHere())
+  if (limit.algorithm === 'fixed-window' && startsHere(of, limit.windowMs, from, until))
     return Math.ceil((until - from) / limit.windowMs) * limit.quota
   return most(limit, until - from)
+}
+
+/** A window counted from its first request: after a whole window without any, the next begins with the span. */
+function startsHere(of: KeyHistory, windowMs: number, from: number, until: number): boolean {
+  for (const one of of.decisionsIn(from - windowMs - of.lateMs, from)) {
+    if ((one.allowed || isUnsure(one)) && of.chargedBy(one) + windowMs > from) return false
+  }
+  return !of.changes.some(({ op, askedAt }) => op === 'charge' && askedAt < until)
 }
 
 /** A refusal by the store has a reason: refused requests spend nothing, and a decision under several limits spends from all or from none. */
@@ -290,13 +292,16 @@ function tooSoon(of: KeyHistory): Violation[] {
   // Leases give back what they have not spent, whenever they end.
   if (of.subject.leased) return []
   const exact = of.decisions.filter(one => isAnswered(one) && EXACT.has(one.source ?? ''))
-  for (const refused of exact) {
+  for (const [at, refused] of exact.entries()) {
     const { retryAfterMs = 0, cost } = refused
     if (refused.allowed !== false || refused.source !== 'store' || retryAfterMs === 0) continue
-    const granted = exact.find(next => {
+    let granted: Decided | undefined
+    for (let i = at + 1; i < exact.length && granted === undefined; i++) {
+      const next = exact[i]
+      if (next.askedAt >= refused.askedAt + retryAfterMs) break
       const later = next.askedAt >= endOf(refused) && next.source === 'store' && next.allowed && next.cost >= cost
-      return later && endOf(next) + WHOLE_MS < refused.askedAt + retryAfterMs
-    })
+      if (later && endOf(next) + WHOLE_MS < refused.askedAt + retryAfterMs) granted = next
+    }
     if (granted === undefined) continue
     const [from, until] = [refused.askedAt, endOf(granted)]
     // A later block replaces an earlier one, which may be the reason of the refusal.

@@ -163,12 +163,13 @@ export function nemeses(servers: Servers, processes: Processes, random: Random, 
   return { ofServers, ofProcesses: OF_PROCESSES }
 }
 
-/** Does what the seed says until the time is over: each of them once before any comes again. */
+/** Does what the seed says until the time is over: each of them once before any comes again. `doing`: what is going on. */
 export async function torment(
   all: Readonly<Record<string, Nemesis>>,
   random: Random,
   until: number,
   counts: Map<string, number>,
+  doing: Set<string>,
 ): Promise<void> {
   let left: string[] = []
   while (now() < until) {
@@ -177,8 +178,10 @@ export async function torment(
     const name = random.pick(left)
     left = left.filter(one => one !== name)
     counts.set(name, (counts.get(name) ?? 0) + 1)
+    doing.add(name)
     await all[name]().catch(error => {
       throw new Error(`${name}: ${error.message}; before it: ${[...counts.keys()].join(', ')}`, { cause: error })
     })
+    doing.delete(name)
   }
 }

@@ -23,8 +23,20 @@ export const random = randomFrom(`${options.seed} ${options.process}`)
 export const ms = (least: number, most: number) => pause(random.integer(least, most) * options.pace)
 let ending = false
 let lastId = 0
+/** What was begun and has not been answered. */
+const open = new Map<number, Operation>()
+/** Longer than any timeout here. */
+const ENDING_MS = 25_000
 process.once('SIGTERM', () => {
   ending = true
+  const end = () => {
+    const said = [...open.values()].map(({ op, subject, key, askedAt }) => {
+      return `${op} ${subject} ${key} for ${((now() - askedAt) / 1000).toFixed(1)} s`
+    })
+    console.log(`${options.process} (${options.client}) has not ended; unanswered: ${said.join(', ') || 'nothing'}`)
+    process.exit(3)
+  }
+  setTimeout(end, ENDING_MS).unref()
 })
 // However the run ends, its processes do not outlive it.
 process.stdin.resume().once('end', () => process.exit())
@@ -46,6 +58,7 @@ export async function recorded<T>(
   const id = options.number * 10_000_000 + ++lastId
   const operation = { id, process: options.process, askedAt: now(), ...begun } as Operation
   write(operation)
+  open.set(id, operation)
   try {
     const answer = await act()
     write({ ...operation, answeredAt: now(), ...facts(answer) } as Operation)
@@ -55,6 +68,8 @@ export async function recorded<T>(
     const refused = code === 'SPILLWAY_TIMEOUT' ? { allowed: false, granted: false } : { error: `${code ?? error}` }
     write({ ...operation, answeredAt: now(), ...refused } as Operation)
     return undefined
+  } finally {
+    open.delete(id)
   }
 }
 

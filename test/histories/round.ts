@@ -38,12 +38,36 @@ const START_MS = 3000
 /** After the last fault: longer than any recovery that is promised. */
 const CALM_MS = 6500
 
-/** Servers and processes from their start to their end, and what they have written. */
+/** Beyond its length no round takes longer than that. */
+const MOST_MS = 60_000
+
+/** Servers and processes from their start to their end, and what they have written. Rejects with what is still going on if they do not end. */
 export async function playRound(options: RoundOptions): Promise<Round> {
+  const doing = new Set<string>()
+  const over = new AbortController()
+  const hung = pause(options.lengthMs + MOST_MS, undefined, { signal: over.signal }).then(() => {
+    const place = `${options.topology}, seed ${options.seed}`
+    throw new Error(`${place}: no end ${MOST_MS / 1000} s after its time: ${[...doing].join(', ')}`)
+  })
+  try {
+    return await Promise.race([play(options, doing), hung])
+  } finally {
+    over.abort()
+    hung.catch(() => {})
+  }
+}
+
+async function play(options: RoundOptions, doing: Set<string>): Promise<Round> {
   const { topology, seed, subjects, lengthMs } = options
+  const during = async <T>(what: string, done: Promise<T>): Promise<T> => {
+    doing.add(what)
+    const result = await done
+    doing.delete(what)
+    return result
+  }
   const path = mkdtempSync(join(tmpdir(), 'spillway-histories-'))
   const faults: Fault[] = []
-  const servers = await Servers.start(topology)
+  const servers = await during('the servers start', Servers.start(topology))
   const program = childProgram(`import '${options.program}'`)
   const clients = options.clients ?? CLIENTS_OF[topology]
   const clientOf = (number: number) => clients[(number - 1) % clients.length]
@@ -80,18 +104,21 @@ export async function playRound(options: RoundOptions): Promise<Round> {
   const looking = look(servers, faults)
   const until = now() + lengthMs
   await Promise.all([
-    torment(ofServers, randomFrom(`${seed} servers`), until, counts),
-    torment(ofProcesses, randomFrom(`${seed} processes`), until, counts),
+    torment(ofServers, randomFrom(`${seed} servers`), until, counts, doing),
+    torment(ofProcesses, randomFrom(`${seed} processes`), until, counts, doing),
   ])
   await pause(CALM_MS)
-  const last = [...running.values()]
-  for (const child of last) child.kill('SIGTERM')
-  await Promise.all(last.map(child => (child.exitCode === null ? once(child, 'exit') : undefined)))
+  const last = [...running]
+  for (const [, child] of last) child.kill('SIGTERM')
+  const ended = last.map(([name, child]) => {
+    return running.has(name) ? during(`${name} ends`, once(child, 'exit')) : undefined
+  })
+  await Promise.all(ended)
   looking.end()
 
   const endedAt = now()
-  const leftKeys = await keysWithoutLifetime(servers)
-  await servers.stop()
+  const leftKeys = await during('keys are listed', keysWithoutLifetime(servers))
+  await during('the servers stop', servers.stop())
   const operations = operationsIn(path, started, faults)
   const repeating = Array.from({ length: started }, (_, i) => i + 1)
     .filter(number => clientOf(number) === 'upstash' || (topology === 'sentinel' && clientOf(number) === 'node-redis'))

@@ -21,6 +21,8 @@ export interface Place {
 
 /** Longer than any of the pauses that a run makes: servers that only stand still keep their role. */
 const NODE_TIMEOUT_MS = 3000
+/** A copy without a disk is begun when a replica has waited for 5 s by a clock that this run sets back: never, then. */
+const COPIES = ['--repl-diskless-sync', 'no', '--rdb-del-sync-files', 'yes']
 
 export class Servers {
   readonly doors = new Map<RedisServer, readonly TcpProxy[]>()
@@ -43,10 +45,10 @@ export class Servers {
         return new Servers(topology, [await RedisServer.start({ env: env(0) })], clocks)
       }
       if (topology === 'sentinel') {
-        const sentinel = await RedisSentinel.start({ sentinels: 3, env })
+        const sentinel = await RedisSentinel.start({ sentinels: 3, args: COPIES, env })
         return new Servers(topology, sentinel.servers, clocks, undefined, sentinel)
       }
-      const args = ['--cluster-node-timeout', String(NODE_TIMEOUT_MS)]
+      const args = ['--cluster-node-timeout', String(NODE_TIMEOUT_MS), ...COPIES]
       const cluster = await RedisCluster.start({ nodes: 3, replicas: 1, args, env })
       return new Servers(topology, cluster.nodes, clocks, cluster)
     }

@@ -104,11 +104,12 @@ export class RedisCluster {
     await this.#cluster(to, 'SETSLOT', slot, 'IMPORTING', source)
     await this.#cluster(from, 'SETSLOT', slot, 'MIGRATING', target)
     await halfway?.()
-    for (;;) {
+    await eventually(`the keys of slot ${slot} have moved`, async () => {
       const keys = (await this.#cluster(from, 'GETKEYSINSLOT', slot, 1000)) as string[]
-      if (keys.length === 0) break
+      if (keys.length === 0) return true
       await this.#admin(from).call('MIGRATE', to.host, to.port, '', 0, 5000, 'REPLACE', 'KEYS', ...keys)
-    }
+      return false
+    })
     // Notify the new owner first: in the other order, both could briefly redirect clients to each other.
     await this.#cluster(to, 'SETSLOT', slot, 'NODE', target)
     await this.#cluster(from, 'SETSLOT', slot, 'NODE', target)
