@@ -65,8 +65,8 @@ export async function expectAgreement(
       done += burst.length + 1
     }
   }
-  expect(denied).toBeGreaterThan(operations / 10)
-  expect(denied).toBeLessThan((operations * 9) / 10)
+  expect(denied).toBeGreaterThan(done / 10)
+  expect(denied).toBeLessThan((done * 9) / 10)
   memory.close()
   await shared.close?.()
 }

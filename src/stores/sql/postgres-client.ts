@@ -1,4 +1,5 @@
 import { PolicyError, StoreError, shown } from '../../core/errors.js'
+import { quoted } from './key-row.js'
 
 type Row = Readonly<Record<string, unknown>>
 export type SqlValue = string | null
@@ -113,7 +114,11 @@ const ADVICE: Readonly<Record<string, (table: string, message: string) => string
   '42P01': table =>
     `create the table, by await store.createTable() or in a migration with the statements that npx spillway sql postgres --table ${table} prints`,
   '42703': table => `the table ${table} was not made by this version of spillway: drop it and create it again`,
-  '42501': table => `GRANT SELECT, INSERT, UPDATE, DELETE ON ${table} TO the user of the pool`,
+  '42501': (table, message) =>
+    /schema|create/.test(message)
+      ? `let a user who may create tables there run the statements that npx spillway sql postgres --table ${table} prints`
+      : `GRANT SELECT, INSERT, UPDATE, DELETE ON ${/[A-Z]/.test(table) ? quoted(table) : table} TO the user of the pool`,
+  '3F000': () => 'create the schema first, or name a table in one that exists',
   '25006': () => ONLY_READS,
   // Of an unlogged table.
   '0A000': (_, message) => (message.includes('during recovery') ? ONLY_READS : undefined),

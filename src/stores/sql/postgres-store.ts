@@ -1,5 +1,5 @@
 import { type Duration, parseDurationOrZero } from '../../core/duration.js'
-import { StoreError, shown } from '../../core/errors.js'
+import { PolicyError, StoreError, shown } from '../../core/errors.js'
 import { checkFlag, checkOptions, type OptionNames } from '../../core/options.js'
 import { ClockSteps } from '../store.js'
 import { Flights } from './flights.js'
@@ -54,7 +54,9 @@ export class PostgresStore extends SqlStore {
   constructor(client: object, options: PostgresStoreOptions = {}) {
     const settings = parseSqlOptions('PostgresStore', options, OPTIONS)
     const { connectDeadline = '1s', prepare = 'auto' } = options
-    if (prepare !== 'auto') checkFlag(prepare, 'PostgresStore: prepare')
+    if (prepare !== 'auto' && typeof prepare !== 'boolean') {
+      throw new PolicyError(`PostgresStore: prepare ${shown(prepare)}: expected true, false or "auto"`)
+    }
     const connectDeadlineMs = parseDurationOrZero(connectDeadline, 'PostgresStore: connectDeadline')
     const port: PostgresPort = postgresPort(client, 'PostgresStore')
     const table = new PostgresTable(port, settings.table, prepare)
@@ -79,11 +81,11 @@ export class PostgresStore extends SqlStore {
    */
   async createTable(options: PostgresTableOptions = {}): Promise<void> {
     const logged = parseLogged('PostgresStore.createTable', options)
-    const find = `SELECT to_regclass($1) IS NOT NULL AS is_there, obj_description(to_regclass($1), 'pg_class') AS comment`
+    const find = `SELECT to_regclass($1) IS NOT NULL AS found, obj_description(to_regclass($1), 'pg_class') AS comment`
     const look = async () => (await this.#table.run(find, [quoted(this.table)], SCHEMA_MS))[0]
-    const { is_there, comment } = await look()
-    if (is_there === true && comment === formatComment) return
-    if (is_there === true && typeof comment === 'string' && comment.startsWith('spillway format')) {
+    const { found, comment } = await look()
+    if (found === true && comment === formatComment) return
+    if (found === true && typeof comment === 'string' && comment.startsWith('spillway format')) {
       throw new StoreError(
         `PostgresStore: the table ${this.table} is of ${shown(comment)}, this version of spillway writes ${shown(formatComment)}: expected another table, or the same version in all processes`,
       )
@@ -102,6 +104,7 @@ export class PostgresStore extends SqlStore {
    * The statements of `createTable`, for a migration tool: `await client.query(PostgresStore.schema({ table: 'limits' }))`. Throws `PolicyError`.
    */
   static schema(options: { table?: string } & PostgresTableOptions = {}): string {
+    checkOptions('PostgresStore.schema', options, { table: true, logged: true }, '{ table: "limits" }')
     const { table = 'spillway', ...more } = options
     const logged = parseLogged('PostgresStore.schema', more)
     return `${postgresSchema(checkTable('PostgresStore.schema', table), logged).join(';\n')};\n`

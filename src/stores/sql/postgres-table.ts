@@ -1,3 +1,4 @@
+import { StoreError, shown } from '../../core/errors.js'
 import { hashOf } from '../../core/short-key.js'
 import type { RowWrite, StoredRow, VersionedTable, WriteAnswer, WriteBatch } from './flights.js'
 import { FORMAT, NO_VERSION, quoted } from './key-row.js'
@@ -52,7 +53,7 @@ FROM unnest($1::text::text[]) AS k (key) LEFT JOIN ${table} AS r ON r.key = k.ke
 gone AS (DELETE FROM ${table} WHERE key IN (
 SELECT r.key FROM ${table} AS r WHERE r.key IN (SELECT key FROM page WHERE expires_at < coalesce($4::float8, ${CLOCK} - $5::float8))
 AND r.expires_at < coalesce($4::float8, ${CLOCK} - $5::float8) FOR UPDATE SKIP LOCKED))
-SELECT max(key) AS last, count(*)::int AS rows FROM page`,
+SELECT max(key) AS last, count(*)::int AS rows, ${CLOCK} AS clock FROM page`,
   }
 }
 
@@ -175,12 +176,12 @@ export class PostgresTable implements VersionedTable {
     }
   }
 
-  #run(statement: keyof ReturnType<typeof statementsOf>, values: readonly SqlValue[], timeoutMs: number) {
+  async #run(statement: keyof ReturnType<typeof statementsOf>, values: readonly SqlValue[], timeoutMs: number) {
     const text = this.#sql[statement]
     // The others would be planned for the table as it is now: one that is small is read whole.
     const name =
       this.#prepares && (statement === 'write' || statement === 'writeOne') ? this.#names[statement] : undefined
-    return this.port.query(text, values, name, timeoutMs).catch(error => {
+    const rows = await this.port.query(text, values, name, timeoutMs).catch(error => {
       if (isConflict(error)) throw error
       if (name === undefined || this.prepare === true || !isUnknownStatement(error)) {
         throw postgresError(error, this.port.server, this.table)
@@ -189,6 +190,11 @@ export class PostgresTable implements VersionedTable {
       this.#prepares = false
       return this.run(text, values, timeoutMs)
     })
+    const mayBeEmpty = statement === 'writeOne' || statement === 'add'
+    if (Array.isArray(rows) && (rows.length === 0 ? mayBeEmpty : rows[0].clock !== undefined)) return rows
+    throw new StoreError(
+      `PostgresStore: its client answered ${shown(rows)}: expected a list of rows, objects with the names of the columns as they are: query: async (text, values) => (await pool.query(text, [...values])).rows`,
+    )
   }
 }
 
