@@ -71,6 +71,11 @@ const PLANTED: ReadonlyArray<[rule: string, kind: string, plant: (history: Histo
   ],
   [
     'over the limit',
+    'although a replica that takes over allows twice as much',
+    history => withFaults(adding(...grants('leaky', 36, 28))(history), { what: 'failover', from: 90, until: 1200 }),
+  ],
+  [
+    'over the limit',
     'although a clock that was set on allows ten more',
     history => withFaults(adding(...grants('sliding', 21, 20))(history), { what: 'clock', from: 150, until: 160 }),
   ],
@@ -302,6 +307,11 @@ describe('the checker', () => {
       expect(check(withFaults(history, { what, from: 285, until: 295 }), excused).map(textOf)).toEqual([])
       expect([what, excused.get('sliding')]).toEqual([what, 10])
     }
+  })
+
+  test('allows two servers at once while a replica takes over', () => {
+    const history = adding(...grants('leaky', 25, 40))(honest('two servers'))
+    expect(check(withFaults(history, { what: 'failover', from: 90, until: 1200 })).map(textOf)).toEqual([])
   })
 
   test('has at least 25 kinds of violations planted, one for each of its rules', () => {

@@ -4,6 +4,7 @@ import {
   type Changed,
   type Decided,
   endOf,
+  type Fault,
   faultsIn,
   type History,
   isAnswered,
@@ -218,10 +219,21 @@ function allowedIn(of: KeyHistory, from: number, until: number): number {
   const leasedMs = of.subject.leased ? of.longestMs / 3 : 0
   const anew = 1 + of.beginningsIn(from - leasedMs, until)
   const longer = until + WHOLE_MS
+  const failovers = faultsIn(of.history, ['failover'], from, until)
   const bounds = of.limitsIn(from, until).map(limits => {
-    return Math.min(...limits.map(limit => boundOf(of, limit, from, longer) + (anew - 1) * limit.burst))
+    return Math.min(
+      ...limits.map(limit => {
+        const once = boundOf(of, limit, from, longer) + (anew - 1) * limit.burst
+        return failovers.reduce((sum, fault) => sum + besideIn(fault, limit, from, longer), once)
+      }),
+    )
   })
   return Math.max(...bounds) + of.returnedIn(from, until)
+}
+
+/** While a replica takes over, the primary may live, and each of the two grants what the limit allows: so much beyond a burst. */
+function besideIn(fault: Fault, limit: Limit, from: number, until: number): number {
+  return most(limit, Math.min(until, fault.until) - Math.max(from, fault.from)) - limit.burst
 }
 
 function boundOf(of: KeyHistory, limit: Limit, from: number, until: number): number {
