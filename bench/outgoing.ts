@@ -40,8 +40,8 @@ async function scripts(): Promise<{ readonly alone: number; readonly batch: numb
   }
   const once = async () => new Response(null)
   const one = politeFetch({ client, fetch: once, limits: { [ORIGIN]: { rate: 10_000, interval: '1m' } } })
-  const ending = new AbortController()
-  const never: typeof fetch = () => new Promise((_, reject) => ending.signal.addEventListener('abort', reject))
+  const open: (() => void)[] = []
+  const never: typeof fetch = () => new Promise((_, reject) => open.push(() => reject(new Error('ended'))))
   const list = Array.from({ length: BUDGETS }, (_, i) => ({ rate: 10_000, interval: '1m', name: `b${i}` }) as const)
   const limits = { [ORIGIN]: { budgets: list, concurrency: 100 } }
   const many = politeFetch({ client, fetch: never, limits })
@@ -55,7 +55,7 @@ async function scripts(): Promise<{ readonly alone: number; readonly batch: numb
   const batch = await scriptsOf(async () => {
     for (let call = 0; call < BATCH; call++) void many(ORIGIN).catch(() => {})
   })
-  ending.abort()
+  for (const end of open) end()
   await new Promise(resolve => setTimeout(resolve, 50))
   client.disconnect()
   await redis.stop()

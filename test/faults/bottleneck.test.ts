@@ -124,6 +124,36 @@ describe('processes of one Redis', () => {
       expect(at).toBeGreaterThanOrEqual(beginning + 500 * Math.floor(i / 2))
     })
   })
+
+  test('a reservoir of 100 a second launches 100 jobs in every second by the clock of the server, also after a process was killed and another has begun', async () => {
+    const options = { reservoir: 100, reservoirRefreshInterval: 1000, reservoirRefreshAmount: 100 }
+    const work = `
+      const job = async () => console.log((await client.time()).join(' '))
+      for (let i = 0; i < 2000; i++) limiter.schedule(job)`
+    const first = start(server, options, work)
+    const all = [first, start(server, options, work)]
+    await sleep(4000)
+    // Between two refreshes, so that all that was launched has been told.
+    const told = () => all.reduce((sum, { lines }) => sum + lines.length, 0)
+    for (let before = -1; before !== told(); await sleep(250)) before = told()
+    first.child.kill('SIGKILL')
+    all.push(start(server, options, work))
+    await sleep(6000)
+    const begun = Number(await server.client().hget(keysOf('shared')[0], 'refreshedAt'))
+    const counts = new Map<number, number>()
+    for (const line of all.flatMap(({ lines }) => lines)) {
+      const [seconds, micros] = line.split(' ').map(Number)
+      const interval = Math.floor((seconds * 1000 + micros / 1000 - begun) / 1000)
+      counts.set(interval, (counts.get(interval) ?? 0) + 1)
+    }
+    // The first and the last interval are cut off.
+    const whole = [...counts].sort(([a], [b]) => a - b).slice(1, -1)
+    expect(whole.length).toBeGreaterThanOrEqual(8)
+    for (const [, count] of whole) {
+      expect(count).toBeLessThanOrEqual(100)
+      expect(count).toBeGreaterThanOrEqual(99)
+    }
+  })
 })
 
 test('a failover by Sentinel delays jobs and loses none; maxConcurrent holds in each process afterwards', async () => {
