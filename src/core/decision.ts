@@ -30,7 +30,7 @@ export function verdictOf(
 }
 
 /**
- * The source of the answer: the store (`memory`, `redis`), units that the process bought in advance (`lease`), a denial that the process remembers
+ * The source of the answer: the store (`memory`; `redis` for every store that processes share, also over a database), units that the process bought in advance (`lease`), a denial that the process remembers
  * (`deny-cache`), or the failure policy (`fallback`, `open`, `closed`).
  */
 export type DecisionSource = 'memory' | 'redis' | 'lease' | 'deny-cache' | 'fallback' | 'open' | 'closed'

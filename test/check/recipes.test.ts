@@ -22,6 +22,7 @@ describe('docs/architecture.md', () => {
     expect(titles).toEqual([
       'Add an algorithm',
       'Add a store',
+      'Add a database',
       'Add a web framework',
       'Add a header form',
       'Add a script',

@@ -190,6 +190,17 @@ describe('what is wrong is said, with what to do', () => {
     await failing(limiterOver(admin, 'older'), /the table older was not made by this version of spillway/)
   })
 
+  test('a full disk', async () => {
+    await new PostgresStore(admin, { table: 'full' }).createTable()
+    const failure = "RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'"
+    await admin.query(`CREATE FUNCTION fill() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN ${failure}; END $$`)
+    await admin.query('CREATE TRIGGER fill BEFORE INSERT ON "full" FOR EACH ROW EXECUTE FUNCTION fill()')
+    expect(await limiterOver(admin, 'full').consume('key')).toMatchObject({ source: 'fallback', degraded: true })
+    expect(errors).toEqual([expect.stringMatching(/No space left on device: make room on its disk$/)])
+    await admin.query('DROP TRIGGER fill ON "full"')
+    await backAgain(limiterOver(admin, 'full'), 1000)
+  })
+
   test('a row of another format', async () => {
     const limiter = limiterOver(admin)
     await limiter.consume('key')
