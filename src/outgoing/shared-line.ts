@@ -109,9 +109,8 @@ class Asker implements DepartureUser {
 
   #renew(): void {
     for (const [holder, places] of this.#held) this.#leases.set(holder, { places, leaseMs: LEASE_MS })
-    if (this.#held.size === 0) return
-    this.#renewal.set(performance.now() + LEASE_MS / 3)
-    this.schedule()
+    if (this.#held.size > 0) this.#renewal.set(performance.now() + LEASE_MS / 3)
+    if (this.#leases.size > 0) this.schedule()
   }
 
   async #ask(): Promise<void> {
@@ -128,6 +127,7 @@ class Asker implements DepartureUser {
     }
     this.#inFlight = true
     this.#again = false
+    const leaves = [...this.#leases].filter(([, { leaseMs }]) => leaseMs === 0)
     const ask = this.#next(kinds)
     const { address, channel } = this.#mailbox
     const words = ['', address, String(++this.#number), channel, ...ask.words, String(LEASE_MS), String(MOST_NAMED)]
@@ -148,6 +148,8 @@ class Asker implements DepartureUser {
       this.#inFlight = false
       // What was given back or answered may be known or not.
       for (const charge of ask.answered) charge.end = undefined
+      // That a place is free may be told twice.
+      for (const [holder, lease] of leaves) this.#leases.set(holder, lease)
       this.#rest()
     }
   }
@@ -166,6 +168,8 @@ class Asker implements DepartureUser {
     this.#restsUntil = performance.now() + REST_MS
     this.#line.goAlone()
     if (this.#line.kindsOf(this.#root).length > 0 || this.#held.size > 0) this.#comeIn(REST_MS)
+    // Places that are free are told when Redis is here again, which keeps no process alive.
+    else if (this.#leases.size > 0) this.#renewal.set(this.#restsUntil)
     this.#listen(false)
   }
 

@@ -412,6 +412,25 @@ describe('over Redis', () => {
     await loose(URL_A)
   })
 
+  test('a place that becomes free while Redis does not answer is free for other processes when it does, long before its lease ends', async () => {
+    const server = await RedisServer.start()
+    cleanups.push(() => server.stop())
+    const limits = { [A]: { concurrency: 1 } }
+    let answer: (() => void) | undefined
+    const slow = (() => new Promise(resolve => (answer = () => resolve(new Response())))) as typeof fetch
+    const one = politeFetch({ client: server.client(), limits, fetch: slow, observer: {} })
+    const two = politeFetch({ client: server.client(), limits, fetch: answers({}).fetch, maxWait: '15s', observer: {} })
+    const first = one(URL_A)
+    await eventually('it has left', async () => answer !== undefined)
+    server.pause()
+    answer?.()
+    await first
+    // Longer than the deadline of what tells of it.
+    await sleep(1500)
+    server.unpause()
+    expect((await two(URL_A)).status).toBe(200)
+  })
+
   test.each(['stopped', 'killed'])('with Redis %s calls are sent within five seconds, as without Redis', async how => {
     const server = await RedisServer.start()
     cleanups.push(() => server.stop())
