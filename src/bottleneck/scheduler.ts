@@ -45,6 +45,8 @@ export class Scheduler {
   #expiresAt = 0
   #isAsked = false
   #isAsking = false
+  /** Over Redis, without `maxConcurrent`. */
+  #settlesAtOnce = false
   #heads = 1
   /** Most new jobs of the next tick. The first one goes alone: it may have ended before those after it are decided, as with a store that decides one job at a time. */
   #batch = 1
@@ -146,7 +148,10 @@ export class Scheduler {
     const answer = this.host._store.tick(tick)
     if (answer instanceof Promise) {
       answer.then(
-        result => this.#apply(tick, freed, result),
+        result => {
+          this.#settlesAtOnce = result.maxConcurrent === null
+          this.#apply(tick, freed, result)
+        },
         error => this.#refused(tick, freed, error),
       )
     } else this.#apply(tick, freed, answer)
@@ -339,7 +344,9 @@ export class Scheduler {
     this.states.remove(job, this.host.trackDoneStatus)
     this.host._watch?.ended(job)
     if (this.host.Events.hears('done')) this.#tell('done', info)
-    this.free(job, settle)
+    // Where nobody waits for its place, the store hears of it with the next launch. Elsewhere a program that ends with its job would keep the place.
+    if (this.#settlesAtOnce) settle()
+    this.free(job, this.#settlesAtOnce ? () => {} : settle)
   }
 
   drop(job: Job, error?: unknown): void {
