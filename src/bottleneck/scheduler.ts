@@ -45,7 +45,7 @@ export class Scheduler {
   #expiresAt = 0
   #isAsked = false
   #isAsking = false
-  /** Over Redis, without `maxConcurrent`. */
+  /** Jobs end before Redis has their places again: it is so without `maxConcurrent`. */
   #settlesAtOnce = false
   #heads = 1
   /** Most new jobs of the next tick. The first one goes alone: it may have ended before those after it are decided, as with a store that decides one job at a time. */

@@ -17,6 +17,7 @@ interface Foreign {
 
 export type Resource = Account | Places | Foreign
 
+/** A call of which an ask tells, the turn that it is given there, and the calls whose turn that may be. */
 interface Told {
   readonly waiter: Waiter
   readonly turnAt: number
