@@ -84,6 +84,7 @@ export function responseEndsContract(world: World): void {
       client.leave()
       await pass(1)
       finish()
+      await pass(Infinity, () => ends.length === 4)
       await pass(90)
       expect([ends.length, await paid()]).toEqual([4, 4])
       for (const [, { completed }] of ends) expect(completed).toBe(false)
@@ -94,7 +95,8 @@ export function responseEndsContract(world: World): void {
       const { ends, visit, paid } = await open(() => createReadStream('/dev/zero'))
       ;(await visit({ reads: false })).send('/')
       await eventually('it is handled', async () => world.handled === 1)
-      expect(await pass(90, () => ends.length > 0)).toBeGreaterThanOrEqual(29)
+      // How long the connection takes bytes by itself depends on the machine.
+      expect(await pass(Infinity, () => ends.length > 0)).toBeGreaterThanOrEqual(29)
       await pass(90)
       expect([ends.map(([, end]) => end), await paid()]).toEqual([[EXPIRED], 1])
     })
