@@ -1,8 +1,8 @@
-// politeFetch in one process: as many calls as setup says wait for a rate that is used up, and then go away.
+// politeFetch in one process: 10 000 calls wait for rates that are used up, as many of them for each partner as setup says, and then go away.
 import { politeFetch } from '../../dist/outgoing.mjs'
 import { answer, setup } from './answering.mjs'
 
-const URL_CALLED = 'https://partner.example/things'
+const CALLS = 10_000
 const LONG = 2 ** 30
 const fetch = async () => new Response(null)
 
@@ -12,19 +12,20 @@ const cpuUs = from => {
   return user + system
 }
 
-/** A rate of so many calls, all of them used, that nobody gets back during the run. @param {number} rate */
-async function usedUp(rate) {
-  const limits = { 'https://partner.example': { rate, interval: LONG } }
+/** Rates of so many calls, all of them used, that nobody gets back during the run. @param {number} rate @param {number} partners */
+async function usedUp(rate, partners) {
+  const urls = Array.from({ length: partners }, (_, i) => `https://partner${i}.example/things`)
+  const limits = Object.fromEntries(urls.map(url => [new URL(url).origin, { rate, interval: LONG }]))
   const polite = politeFetch({ fetch, limits, maxWait: Number.POSITIVE_INFINITY })
-  await Promise.all(Array.from({ length: rate }, () => polite(URL_CALLED)))
-  return polite
+  await Promise.all(urls.flatMap(url => Array.from({ length: rate }, () => polite(url))))
+  return { polite, urls }
 }
 
 answer({
   async check() {
-    const polite = await usedUp(5)
+    const { polite, urls } = await usedUp(5, 1)
     const ending = new AbortController()
-    const call = polite(URL_CALLED, { signal: ending.signal }).then(
+    const call = polite(urls[0], { signal: ending.signal }).then(
       () => 'sent',
       () => 'waited',
     )
@@ -34,15 +35,14 @@ answer({
   },
 
   async run({ calls }) {
-    const { waiting } = setup
-    const polite = await usedUp(waiting)
+    const { polite, urls } = await usedUp(setup.waiting, CALLS / setup.waiting)
     let joined = 0
     let left = 0
-    for (let done = 0; done < calls; done += waiting) {
+    for (let done = 0; done < calls; done += CALLS) {
       const ending = new AbortController()
       const { signal } = ending
       const joinedFrom = process.cpuUsage()
-      const all = Array.from({ length: waiting }, () => polite(URL_CALLED, { signal }))
+      const all = Array.from({ length: CALLS }, (_, i) => polite(urls[i % urls.length], { signal }))
       // Until each of them stands in line.
       await new Promise(resolve => setImmediate(resolve))
       joined += cpuUs(joinedFrom)

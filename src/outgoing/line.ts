@@ -34,8 +34,8 @@ export interface Charge {
 export interface Call {
   /** Calls of one kind take from the same budgets and places: they leave in order. */
   readonly kind: string
-  /** The widest of its partners that has limits; '' if none has. */
-  readonly root: string
+  /** The names of its partners that have limits, widest first. */
+  readonly partners: readonly string[]
   readonly charges: readonly Charge[]
   readonly places: readonly Places[]
   readonly priority: number
@@ -179,15 +179,43 @@ export class Kind {
   }
 }
 
+/** Partners that calls take from together, also by way of others: only calls of one group can wait for each other, and nothing looks at those of other groups. */
+export class Group {
+  readonly partners = new Set<string>()
+  readonly kinds = new Map<string, Kind>()
+  /** By urgency: the latest of the calls that have left. */
+  readonly #latest: number[] = []
+  readonly alarm: Alarm
+
+  constructor(look: (group: Group) => void) {
+    this.alarm = new Alarm(() => look(this))
+  }
+
+  /** A call of this urgency and order has left. */
+  left(urgency: number, order: number): void {
+    this.#latest[urgency] = Math.max(this.#latest[urgency] ?? -1, order)
+  }
+
+  /** Whether a call of a higher priority that came later has left. */
+  hasPassed({ urgency, call }: Waiter): boolean {
+    return this.#latest.some((latest, passing) => passing > urgency && latest > call.order)
+  }
+
+  join(other: Group): void {
+    for (const name of other.partners) this.partners.add(name)
+    for (const [name, kind] of other.kinds) this.kinds.set(name, kind)
+    for (const [urgency, order] of other.#latest.entries()) this.left(urgency, order ?? -1)
+    other.alarm.clear()
+  }
+}
+
 /**
  * The calls of this process that wait to leave. A call leaves if all of its budgets and places have room, and no call that goes before it waits for one of them: calls
  * pass those that wait for something else.
  */
 export class CallLine {
-  protected readonly kinds = new Map<string, Kind>()
-  readonly #alarm = new Alarm(() => this.look())
-  /** By urgency: the latest of the calls that have left. */
-  readonly #latest: number[] = []
+  /** By the names of their partners. */
+  protected readonly groups = new Map<string, Group>()
   #orders = 0
 
   /** The place of a call that has just come. */
@@ -198,7 +226,7 @@ export class CallLine {
   /** Waits until the call may leave. Rejects with `TimeoutError` at once if that would be after the timeout, and with the signal's reason. */
   async take(call: Call, { timeoutMs, signal }: Patience): Promise<Departure> {
     const now = performance.now()
-    if (call.root === '') return new Departure(call, now, () => {})
+    if (call.partners.length === 0) return new Departure(call, now, () => {})
     const urgency = call.priority + MOST_PRIORITY
     for (const { account } of call.charges) account.update(now)
     const longest = longestWait(call, now, account => account.waiting(urgency))
@@ -220,8 +248,9 @@ export class CallLine {
       isJudged: false,
       wasLate: false,
     }
-    getOrMake(this.kinds, call.kind, () => new Kind()).add(waiter)
-    this.look()
+    const group = this.groupOf(call)
+    getOrMake(group.kinds, call.kind, () => new Kind()).add(waiter)
+    this.look(group)
     if (!wait.ended) {
       alarm.set(timeoutMs === 0 ? Number.POSITIVE_INFINITY : now + timeoutMs)
       this.judge(waiter, longest)
@@ -230,7 +259,25 @@ export class CallLine {
   }
 
   close(): void {
-    this.#alarm.clear()
+    for (const { alarm } of this.groups.values()) alarm.clear()
+  }
+
+  /** The group of a call, whose partners are in one from now on. */
+  protected groupOf({ partners: [widest, ...others] }: Call): Group {
+    const group = getOrMake(this.groups, widest, () => this.#newGroup(widest))
+    for (const name of others) {
+      const other = getOrMake(this.groups, name, () => this.#newGroup(name))
+      if (other === group) continue
+      group.join(other)
+      for (const joined of other.partners) this.groups.set(joined, group)
+    }
+    return group
+  }
+
+  #newGroup(partner: string): Group {
+    const group = new Group(group => this.look(group))
+    group.partners.add(partner)
+    return group
   }
 
   /** The call has begun to wait, and would wait so long: refuses it if that is longer than its timeout. */
@@ -250,15 +297,15 @@ export class CallLine {
     const waits = !waiter.wait.ended
     this.#remove(waiter)
     if (!waits) return false
-    this.#latest[waiter.urgency] = Math.max(this.#latest[waiter.urgency] ?? -1, waiter.call.order)
+    this.groupOf(waiter.call).left(waiter.urgency, waiter.call.order)
     waiter.wait.resolve(departure())
     return true
   }
 
   /** Lets calls leave that fit, and sets the alarm for the next ones. */
-  look(): void {
+  protected look({ kinds, alarm }: Group): void {
     const now = performance.now()
-    const open = new Set(this.kinds.values())
+    const open = new Set(kinds.values())
     const awaited = new Set<Account | Places>()
     let nextMs = Number.POSITIVE_INFINITY
     for (let waiter = firstOf(open); waiter !== undefined; waiter = firstOf(open)) {
@@ -269,7 +316,7 @@ export class CallLine {
       const { charges, places, kind } = waiter.call
       const pauseMs = waiter.call.pauseMs()
       if (pauseMs > 0) {
-        open.delete(this.kinds.get(kind) as Kind)
+        open.delete(kinds.get(kind) as Kind)
         nextMs = Math.min(nextMs, pauseMs, LOOK_EVERY_MS)
         continue
       }
@@ -287,19 +334,19 @@ export class CallLine {
         this.depart(waiter, () => this.departureOf(call, now))
         continue
       }
-      open.delete(this.kinds.get(kind) as Kind)
+      open.delete(kinds.get(kind) as Kind)
       for (const one of lacking) awaited.add(one)
     }
-    this.#alarm.set(now + nextMs)
+    alarm.set(now + nextMs)
   }
 
   protected departureOf(call: Call, now: number): Departure {
-    return new Departure(call, now, () => this.look())
+    return new Departure(call, now, () => this.look(this.groupOf(call)))
   }
 
   #timedOut(waiter: Waiter): void {
-    const { urgency, call } = waiter
-    if (!this.#latest.some((latest, passing) => passing > urgency && latest > call.order)) {
+    const group = this.groupOf(waiter.call)
+    if (!group.hasPassed(waiter)) {
       const now = performance.now()
       this.#reject(
         waiter,
@@ -307,11 +354,11 @@ export class CallLine {
       )
       return
     }
-    const kind = this.kinds.get(waiter.call.kind)
+    const kind = group.kinds.get(waiter.call.kind)
     if (!kind?.delete(waiter)) return
     waiter.urgency = OVERDUE
     kind.add(waiter)
-    this.look()
+    this.look(group)
   }
 
   #reject(waiter: Waiter, { account, waitMs }: LongestWait): void {
@@ -325,15 +372,15 @@ export class CallLine {
   }
 
   #leave(waiter: Waiter): void {
-    if (this.#remove(waiter)) this.look()
+    if (this.#remove(waiter)) this.look(this.groupOf(waiter.call))
   }
 
   #remove(waiter: Waiter): boolean {
     waiter.alarm.clear()
-    const { kind: name } = waiter.call
-    const kind = this.kinds.get(name)
+    const { kinds } = this.groupOf(waiter.call)
+    const kind = kinds.get(waiter.call.kind)
     if (!kind?.delete(waiter)) return false
-    if (kind.size === 0) this.kinds.delete(name)
+    if (kind.size === 0) kinds.delete(waiter.call.kind)
     return true
   }
 }

@@ -110,9 +110,10 @@ export class Route {
 
   #callOf(priority: number): Call {
     const limited = this.#partners.filter(({ accounts, places }) => accounts.length > 0 || places !== undefined)
+    const names = limited.map(({ name }) => name)
     return {
-      kind: JSON.stringify(limited.map(({ name }) => name)),
-      root: limited[0]?.name ?? '',
+      kind: JSON.stringify(names),
+      partners: names,
       charges: this.#accounts.map((account, index) => ({ account, units: this.#costs[index] })),
       places: limited.flatMap(({ places }) => places ?? []),
       priority,

@@ -9,7 +9,7 @@ import { Alarm } from '../waiting/alarms.js'
 import { Mailbox } from '../waiting/mailbox.js'
 import { Account } from './account.js'
 import { BudgetAsk, foreignOf, type Resource } from './budget-ask.js'
-import { type Call, CallLine, type Departure, type LongestWait, type Places, type Waiter } from './line.js'
+import { type Call, CallLine, type Departure, type Group, type LongestWait, type Places, type Waiter } from './line.js'
 import { LOOK_EVERY_MS } from './pause.js'
 import { type DepartureUser, type SharedCharge, SharedDeparture } from './shared-departure.js'
 
@@ -166,7 +166,7 @@ class Asker implements DepartureUser {
   /** Redis does not answer: calls leave by what this process knows, until it does. */
   #rest(): void {
     this.#restsUntil = performance.now() + REST_MS
-    this.#line.goAlone()
+    this.#line.goAlone(this.#root)
     if (this.#line.kindsOf(this.#root).length > 0 || this.#held.size > 0) this.#comeIn(REST_MS)
     // Places that are free are told when Redis is here again, which keeps no process alive.
     else if (this.#leases.size > 0) this.#renewal.set(this.#restsUntil)
@@ -232,8 +232,7 @@ class Asker implements DepartureUser {
   }
 
   #letLeave(waiter: Waiter, serverNow: number, ageMs: number): void {
-    const departure = () =>
-      new SharedDeparture(waiter.call, performance.now(), () => this.#line.look(), this, serverNow)
+    const departure = () => this.#line.departureOver(waiter.call, performance.now(), serverNow)
     const shortest = Math.min(...waiter.call.charges.map(({ account }) => account.budget.intervalMs), 2500)
     const isLate = ageMs > Math.max(50, shortest / 10) && !waiter.wasLate
     if (isLate && !waiter.wait.ended) {
@@ -268,31 +267,35 @@ export class SharedLine extends CallLine {
     this.port = portOf(client, 'politeFetch')
   }
 
-  override look(): void {
-    for (const { first } of this.kinds.values()) if (first !== undefined) this.#askerOf(first.call.root)
-    for (const asker of this.#askers.values()) asker.look()
-    if (this.guarded.failing) super.look()
+  protected override look(group: Group): void {
+    for (const { first } of group.kinds.values()) if (first !== undefined) this.#askerOf(first.call)
+    for (const name of group.partners) this.#askers.get(name)?.look()
+    if (this.guarded.failing) super.look(group)
   }
 
   /** Redis has failed. */
-  goAlone(): void {
-    this.look()
+  goAlone(root: string): void {
+    const group = this.groups.get(root)
+    if (group === undefined) return
+    this.look(group)
     const now = performance.now()
-    for (const kind of [...this.kinds.values()]) {
+    for (const kind of [...group.kinds.values()]) {
       for (const waiter of [...kind]) if (!waiter.isJudged) this.judge(waiter, this.longestWait(waiter, now))
     }
   }
 
   hasWaiters(root: string): boolean {
-    for (const { first } of this.kinds.values()) if (first?.call.root === root) return true
+    for (const { first } of this.groups.get(root)?.kinds.values() ?? []) {
+      if (first?.call.partners[0] === root) return true
+    }
     return false
   }
 
   /** The calls that wait and whose widest partner is this one: for each kind in the order in which they leave. */
   kindsOf(root: string): Waiter[][] {
     const kinds: Waiter[][] = []
-    for (const kind of this.kinds.values()) {
-      if (kind.first?.call.root === root) kinds.push([...kind].filter(({ wait }) => !wait.ended))
+    for (const kind of this.groups.get(root)?.kinds.values() ?? []) {
+      if (kind.first?.call.partners[0] === root) kinds.push([...kind].filter(({ wait }) => !wait.ended))
     }
     return kinds.filter(({ length }) => length > 0)
   }
@@ -311,10 +314,15 @@ export class SharedLine extends CallLine {
   }
 
   protected override departureOf(call: Call, now: number): Departure {
-    return new SharedDeparture(call, now, () => this.look(), this.#askerOf(call.root), undefined)
+    return this.departureOver(call, now, undefined)
   }
 
-  #askerOf(root: string): Asker {
+  /** `grantedAt`: when Redis has let the call leave, by its clock; undefined: this process has. */
+  departureOver(call: Call, now: number, grantedAt: number | undefined): SharedDeparture {
+    return new SharedDeparture(call, now, () => this.look(this.groupOf(call)), this.#askerOf(call), grantedAt)
+  }
+
+  #askerOf({ partners: [root] }: Call): Asker {
     let asker = this.#askers.get(root)
     if (asker === undefined) {
       asker = new Asker(this, root)

@@ -16,7 +16,7 @@ function accountOf(rate: number, intervalMs: number, name = 'calls'): Account {
 }
 
 let calls = 0
-const NOT_PAUSED = { kind: 'p', root: 'p', places: [], priority: 0, turnAt: 0, pauseMs: () => 0 }
+const NOT_PAUSED = { kind: 'p', partners: ['p'], places: [], priority: 0, turnAt: 0, pauseMs: () => 0 }
 
 function callOf(account: Account, units = 1, priority = 0): Call {
   return { ...NOT_PAUSED, order: calls++, charges: [{ account, units }], priority }
@@ -56,6 +56,8 @@ describe('a line of calls', () => {
             ...NOT_PAUSED,
             order: own,
             kind: `${from} ${hasPlace}`,
+            // Of each budget one: the last takes part in each call.
+            partners: budgets.slice(from).map((_, index) => `p${from + index}`),
             charges,
             places: hasPlace ? [places] : [],
             priority: random.pick([0, 0, 0, 1, -8, 8]),
@@ -153,6 +155,18 @@ describe('a line of calls', () => {
     expect(order.indexOf('low')).toBeLessThanOrEqual(12)
   })
 
+  test('a call waits no longer than it may because a call of a higher priority has left to another partner', async () => {
+    const line = new CallLine()
+    const places = new Places('p', 1)
+    const call = (): Call => ({ ...NOT_PAUSED, order: calls++, charges: [], places: [places] })
+    await line.take(call(), FOR_EVER)
+    const low = line.take(call(), { ...FOR_EVER, timeoutMs: 1000 })
+    const refused = expect(low).rejects.toBeInstanceOf(TimeoutError)
+    await line.take({ ...callOf(accountOf(1, 100), 1, 1), kind: 'other', partners: ['other'] }, FOR_EVER)
+    await jest.advanceTimersByTimeAsync(1001)
+    await refused
+  })
+
   test('calls that give up behind a first one that waits leave no memory, and the line goes on', async () => {
     const account = accountOf(1, 1000)
     const line = new CallLine()
@@ -176,6 +190,41 @@ describe('a line of calls', () => {
     account.update(performance.now())
     expect([account.used, account.waiting(0)]).toEqual([0, 0])
   })
+})
+
+test('a call is not held up by calls to other partners, nor looked at for them', async () => {
+  const line = new CallLine()
+  let looks = 0
+  const ending = new AbortController()
+  const take = (partners: string[], account: Account, priority = 0) =>
+    line.take(
+      {
+        ...callOf(account, 1, priority),
+        kind: partners.join(),
+        partners,
+        pauseMs: () => {
+          looks++
+          return 0
+        },
+      },
+      { timeoutMs: 100_000, signal: ending.signal },
+    )
+  const accounts = Array.from({ length: 100 }, () => accountOf(1, 10_000))
+  const waiting: Promise<unknown>[] = []
+  for (const [index, account] of accounts.entries()) {
+    await take([`p${index}`], account)
+    waiting.push(take([`p${index}`], account))
+  }
+  looks = 0
+  for (const [index, account] of accounts.entries()) waiting.push(take([`p${index}`], account))
+  expect(looks).toBe(100)
+  // Both wait in one line now.
+  looks = 0
+  waiting.push(take(['p1', 'p2'], accounts[1]))
+  expect(looks).toBe(3)
+  ending.abort()
+  await Promise.allSettled(waiting)
+  line.close()
 })
 
 test('a call that begins to wait costs the same behind 4000 others as behind 200', async () => {

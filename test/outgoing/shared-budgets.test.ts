@@ -94,7 +94,7 @@ test('several processes let calls leave over Redis only, and as soon as, lists a
         .map((account, index) => ({ account, units: random.integer(0, budgets[from + index].rate) }))
       const call: Call = {
         kind: `${from} ${hasPlace}`,
-        root: 'wide',
+        partners: ['wide'],
         charges,
         places: hasPlace ? [places] : [],
         priority: random.pick([0, 0, 0, 1, -8, 8]),
@@ -191,7 +191,7 @@ describe('priorities', () => {
   function callOf(account: Account, order: number, priority: number): Call {
     const charges = [{ account, units: 1 }]
     const turnAt = performance.now()
-    return { kind: 'wide', root: 'wide', charges, places: [], priority, order, turnAt, pauseMs: () => 0 }
+    return { kind: 'wide', partners: ['wide'], charges, places: [], priority, order, turnAt, pauseMs: () => 0 }
   }
   const pass = async (processes: ReadonlyArray<ReturnType<typeof processOf>>, ms: number) => {
     for (let passed = 0; passed < ms; passed++) {

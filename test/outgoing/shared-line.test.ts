@@ -25,7 +25,7 @@ function callOf(...accounts: readonly Account[]): Call {
   const kind = accounts.map(({ subject }) => subject).join()
   return {
     kind,
-    root: 'p',
+    partners: ['p'],
     charges,
     places: [],
     priority: 0,
