@@ -40,7 +40,7 @@ export class RedisSentinel {
       await group.#admin(replica).replicaof(primary.host, primary.port)
       // Servers that know these (7.0 and later) look around in fractions of a second instead of every ten.
       for (const sentinel of group.sentinels) await group.#ask(sentinel, 'DEBUG', ...HASTE).catch(() => {})
-      await group.#settled(primary, replica)
+      await group.#until(() => group.#isSettled(primary, replica))
       return group
     } catch (error) {
       await group.stop()
@@ -72,7 +72,7 @@ export class RedisSentinel {
   async failover(): Promise<RedisServer> {
     const [before, promoted] = await Promise.all([this.primary(), this.replica()])
     await this.#ask(this.sentinels[0], 'FAILOVER', NAME)
-    await this.#settled(promoted, before)
+    await this.#until(() => this.#isSettled(promoted, before))
     return promoted
   }
 
@@ -87,7 +87,8 @@ export class RedisSentinel {
 
   /** Resolves when the other server follows the primary and all sentinels know it. */
   async whole(): Promise<void> {
-    await this.#settled(await this.primary(), await this.replica())
+    // Meanwhile the sentinels may find that the primary is dead.
+    await this.#until(async () => this.#isSettled(await this.primary(), await this.replica()))
   }
 
   async stop(): Promise<void> {
@@ -96,31 +97,26 @@ export class RedisSentinel {
   }
 
   /** The replica follows the primary, and every sentinel knows both and each other: only then a failover can succeed. */
-  async #settled(primary: RedisServer, replica: RedisServer): Promise<void> {
-    await eventually(
-      'the replica follows the primary',
-      async () => {
-        const [role, , port, state] = await this.#role(replica)
-        return role === 'slave' && port === primary.port && state === 'connected'
-      },
-      ROLES_MS,
+  async #isSettled(primary: RedisServer, replica: RedisServer): Promise<boolean> {
+    const [role, , port, state] = await this.#role(replica)
+    if (role !== 'slave' || port !== primary.port || state !== 'connected') return false
+    const views = await Promise.all(this.sentinels.map(sentinel => this.#view(sentinel)))
+    const others = String(this.sentinels.length - 1)
+    return views.every(
+      ([master, replicas]) =>
+        master.port === String(primary.port) &&
+        master.flags === 'master' &&
+        master['num-other-sentinels'] === others &&
+        replicas.some(
+          seen => seen.port === String(replica.port) && seen.flags === 'slave' && seen['master-link-status'] === 'ok',
+        ),
     )
-    await eventually(
-      'the sentinels know the replica and each other',
-      async () => {
-        const views = await Promise.all(this.sentinels.map(sentinel => this.#view(sentinel)))
-        const others = String(this.sentinels.length - 1)
-        return views.every(
-          ([master, replicas]) =>
-            master.port === String(primary.port) &&
-            master.flags === 'master' &&
-            master['num-other-sentinels'] === others &&
-            replicas.some(
-              seen =>
-                seen.port === String(replica.port) && seen.flags === 'slave' && seen['master-link-status'] === 'ok',
-            ),
-        )
-      },
+  }
+
+  #until(isSettled: () => Promise<boolean>): Promise<void> {
+    return eventually(
+      'the replica follows the primary, and the sentinels know both and each other',
+      isSettled,
       ROLES_MS,
     )
   }
