@@ -71,8 +71,8 @@ export class Departure {
   }
 
   /**
-   * The answer has come, or the call has failed: its units end an interval from now, unless they end before. `settles`: for budgets with `settle` that is so when `settle` is called, because
-   * the partner may count what it has sent only at the end.
+   * The answer has come, or the call has failed: its units end an interval from now, unless they end before. `settles`: those of budgets with `settle` stay as they are until `settle` is called,
+   * because the partner may count what it has sent only at the end.
    */
   answered(settles = false): void {
     for (const charge of this.charges) {
@@ -95,14 +95,14 @@ export class Departure {
     this.#end()
   }
 
-  /** What the call has really cost of the budget of this index; undefined: as estimated. What it cost more counts from now on. */
+  /** What the call has really cost of the budget of this index, which counts from now on; undefined: as estimated. */
   settle(index: number, units: number | undefined): void {
     const charge = this.charges[index]
-    this.#answer(charge)
-    const more = (units ?? charge.units) - charge.units
-    if (more > 0) charge.account.add(charge.account.endAfter(performance.now()), more)
-    else charge.account.giveBack(charge.end, -more)
-    charge.units = Math.min(units ?? charge.units, charge.units)
+    const { account } = charge
+    account.giveBack(charge.end, charge.units)
+    charge.units = units ?? charge.units
+    charge.end = account.endAfter(performance.now())
+    account.add(charge.end, charge.units)
     this.#changed()
   }
 

@@ -62,12 +62,13 @@ export class SharedDeparture extends Departure {
 
   override settle(index: number, units: number | undefined): void {
     const charge = this.#shared[index]
-    this.#answer(index)
-    const more = (units ?? charge.units) - charge.units
-    if (more > 0) {
-      charge.more += more
+    const { end, units: estimated } = charge
+    // Redis does not know a call that has left while it was away.
+    if (end !== undefined) {
+      this.#giveBack(charge, estimated)
+      charge.more += units ?? estimated
       this.#asker.change(charge)
-    } else this.#giveBack(charge, -more)
+    }
     super.settle(index, units)
   }
 

@@ -309,6 +309,15 @@ describe('the checker', () => {
     }
   })
 
+  test('knows that a bucket which stood still while its clock was behind is emptier for seconds', () => {
+    const spent = Array.from({ length: 95 }, (_, i) => operation('bucket', 100_300 + 100 * i, {}))
+    const refused = operation('bucket', 109_790, refusal)
+    const clock = { what: 'clock', from: 99_000, until: 100_200 } as const
+    const history = adding(...spent, refused)(honest('clock'))
+    expect(check(withFaults(history, clock)).map(({ rule }) => rule)).toEqual([])
+    expect(check(history).map(({ rule }) => rule)).toEqual(['refused in vain'])
+  })
+
   test('allows two servers at once while a replica takes over', () => {
     const history = adding(...grants('leaky', 25, 40))(honest('two servers'))
     expect(check(withFaults(history, { what: 'failover', from: 90, until: 1200 })).map(textOf)).toEqual([])

@@ -180,7 +180,7 @@ export function checkLimits(history: History, excused = new Map<string, number>(
 function most(limit: Limit, spanMs: number): number {
   const { algorithm, quota, windowMs, burst } = limit
   if (algorithm === 'sliding-window') return Math.ceil(spanMs / windowMs) * quota
-  if (algorithm === 'token-bucket' || algorithm === 'leaky-bucket') return burst + (quota * spanMs) / windowMs
+  if (isBucket(limit)) return burst + (quota * spanMs) / windowMs
   // A span of less than a window lies in two windows at most.
   return (Math.ceil(spanMs / windowMs) + 1) * quota
 }
@@ -258,36 +258,41 @@ function refusedInVain(of: KeyHistory): Violation[] {
   if (subject.leased || of.decisions.some(({ op }) => op === 'acquire')) return []
   for (const refused of of.decisions) {
     if (refused.allowed !== false || refused.source !== 'store' || !isAnswered(refused)) continue
-    const all = of.limitsIn(refused.askedAt - of.longestMs, endOf(refused))
+    const from = refused.askedAt - Math.max(...of.limitsIn(refused.askedAt, endOf(refused)).flat().map(lookMs))
+    const all = of.limitsIn(from, endOf(refused))
     const blocks = changes.some(({ op, askedAt }) => op === 'block' && askedAt < endOf(refused))
     const charges = changes.some(({ op, units }) => op === 'charge' || (op === 'settle' && units !== undefined))
     if (blocks || charges || all.length !== 1 || refused.retryAfterMs === Number.POSITIVE_INFINITY) continue
     const hasReason = all[0].some(limit => mayBeSpent(of, limit, refused) + refused.cost > limit.burst)
-    if (
-      !hasReason &&
-      faultsIn(history, ['moved', 'clock', 'failover'], refused.askedAt - of.longestMs, endOf(refused)).length === 0
-    ) {
+    if (!hasReason && faultsIn(history, ['moved', 'clock', 'failover'], from, endOf(refused)).length === 0) {
       found.push(of.violation('refused in vain', `a request of ${refused.cost} fits every limit`, [refused]))
     }
   }
   return found
 }
 
+function isBucket({ algorithm }: Limit): boolean {
+  return algorithm === 'token-bucket' || algorithm === 'leaky-bucket'
+}
+
+/** How far before a refusal its reason is looked for: a bucket that has been full for longer is not empty by then. */
+function lookMs(limit: Limit): number {
+  const { algorithm, quota, windowMs, burst } = limit
+  return isBucket(limit) ? (5 * burst * windowMs) / quota : algorithm === 'sliding-counter' ? 2 * windowMs : windowMs
+}
+
 /** The most that may have been spent of a limit when a request was decided. */
-function mayBeSpent(of: KeyHistory, { algorithm, quota, windowMs, burst }: Limit, refused: Decided): number {
-  const isBucket = algorithm === 'token-bucket' || algorithm === 'leaky-bucket'
-  const drainMs = (burst * windowMs) / quota
-  const lookMs = isBucket ? 5 * drainMs : algorithm === 'sliding-counter' ? 2 * windowMs : windowMs
+function mayBeSpent(of: KeyHistory, limit: Limit, refused: Decided): number {
+  const { quota, windowMs, burst } = limit
+  const from = refused.askedAt - lookMs(limit)
   const before = of
-    .decisionsIn(refused.askedAt - lookMs - of.lateMs, endOf(refused))
-    .filter(
-      one => one.id !== refused.id && (one.allowed || isUnsure(one)) && of.chargedBy(one) > refused.askedAt - lookMs,
-    )
+    .decisionsIn(from - of.lateMs, endOf(refused))
+    .filter(one => one.id !== refused.id && (one.allowed || isUnsure(one)) && of.chargedBy(one) > from)
   const { repeating = [] } = of.history
   const isTwice = (one: Decided) =>
     repeating.includes(one.process) && faultsIn(of.history, ['cut', 'hang'], one.askedAt, of.chargedBy(one)).length > 0
   const units = (some: readonly Decided[]) => some.reduce((sum, one) => sum + one.cost * (isTwice(one) ? 2 : 1), 0)
-  if (!isBucket) return units(before)
+  if (!isBucket(limit)) return units(before)
   // The level is highest if the bucket was empty just before one of them; or it was full when the look begins.
   const drained = (ms: number) => (Math.max(0, ms) * quota) / windowMs
   const levels = before.map(first => {
@@ -295,7 +300,7 @@ function mayBeSpent(of: KeyHistory, { algorithm, quota, windowMs, burst }: Limit
       units(before.filter(next => of.chargedBy(next) >= first.askedAt)) - drained(refused.askedAt - of.chargedBy(first))
     )
   })
-  return Math.max(0, burst - drained(lookMs) + units(before), ...levels)
+  return Math.max(0, burst - drained(refused.askedAt - from) + units(before), ...levels)
 }
 
 /** `retryAfterMs` is true: nothing of that cost is granted sooner, unless something was given back. */

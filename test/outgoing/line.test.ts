@@ -83,7 +83,7 @@ describe('a line of calls', () => {
             const { account, units } = charges[index]
             const actual = random.integer(0, 2 * units)
             departures.get(chosen)?.settle(index, actual)
-            plain.settle(chosen, accounts.indexOf(account), units, actual)
+            plain.settle(chosen, accounts.indexOf(account), actual)
           }
           departures.delete(chosen)
         } else if (what === 6 && chosen !== undefined) {

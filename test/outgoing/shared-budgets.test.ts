@@ -140,7 +140,7 @@ test('several processes let calls leave over Redis only, and as soon as, lists a
           const index = random.integer(0, charges.length - 1)
           const actual = random.integer(0, 2 * charges[index].units)
           departures.get(chosen)?.settle(index, actual)
-          plain.settle(chosen, budgets.length - charges.length + index, charges[index].units, actual)
+          plain.settle(chosen, budgets.length - charges.length + index, actual)
         }
         departures.delete(chosen)
       } else if (what === 6 && chosen !== undefined) {

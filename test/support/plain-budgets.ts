@@ -81,11 +81,10 @@ export class PlainBudgets {
     this.pass()
   }
 
-  settle(id: number, budget: number, estimated: number, units: number): void {
-    const entry = this.#entries.find(one => one.id === id && one.budget === budget)
-    if (units > estimated)
-      this.#entries.push({ id: -1, budget, end: this.#rounded(budget, this.now()), units: units - estimated })
-    else if (entry !== undefined) entry.units -= estimated - units
+  /** What the call has cost counts from now on, however long ago it left. */
+  settle(id: number, budget: number, units: number): void {
+    this.#entries = this.#entries.filter(one => one.id !== id || one.budget !== budget)
+    this.#entries.push({ id, budget, end: this.#rounded(budget, this.now()), units })
     this.pass()
   }
 

@@ -40,7 +40,7 @@ export class RedisSentinel {
       await group.#admin(replica).replicaof(primary.host, primary.port)
       // Servers that know these (7.0 and later) look around in fractions of a second instead of every ten.
       for (const sentinel of group.sentinels) await group.#ask(sentinel, 'DEBUG', ...HASTE).catch(() => {})
-      await group.#until(() => group.#isSettled(primary, replica))
+      await group.whole()
       return group
     } catch (error) {
       await group.stop()
@@ -72,8 +72,9 @@ export class RedisSentinel {
   async failover(): Promise<RedisServer> {
     const [before, promoted] = await Promise.all([this.primary(), this.replica()])
     await this.#ask(this.sentinels[0], 'FAILOVER', NAME)
-    await this.#until(() => this.#isSettled(promoted, before))
-    return promoted
+    await this.whole()
+    // Sentinels give a failover up if the replica is slow, and keep the primary.
+    return (await this.primary()) === before ? this.failover() : promoted
   }
 
   /** Resolves with the new primary when the sentinels have replaced one that was killed or paused. */
@@ -88,7 +89,8 @@ export class RedisSentinel {
   /** Resolves when the other server follows the primary and all sentinels know it. */
   async whole(): Promise<void> {
     // Meanwhile the sentinels may find that the primary is dead.
-    await this.#until(async () => this.#isSettled(await this.primary(), await this.replica()))
+    const isWhole = async () => this.#isSettled(await this.primary(), await this.replica())
+    await eventually('the replica follows the primary, and the sentinels know both and each other', isWhole, ROLES_MS)
   }
 
   async stop(): Promise<void> {
@@ -110,14 +112,6 @@ export class RedisSentinel {
         replicas.some(
           seen => seen.port === String(replica.port) && seen.flags === 'slave' && seen['master-link-status'] === 'ok',
         ),
-    )
-  }
-
-  #until(isSettled: () => Promise<boolean>): Promise<void> {
-    return eventually(
-      'the replica follows the primary, and the sentinels know both and each other',
-      isSettled,
-      ROLES_MS,
     )
   }
 
