@@ -19,7 +19,7 @@ export interface Budget {
   cost?: (url: URL, init?: RequestInit) => number | Promise<number>
   /**
    * What the call has really cost, as its response tells: an integer ≥ 0; undefined: as estimated. Units that were not needed come back at once. More than estimated is
-   * charged even if it does not fit: later calls wait longer. To read the body, read that of `response.clone()`, which `settle` has to make before it awaits anything: the call's response does not wait for `settle`.
+   * charged even if it does not fit: later calls wait longer. The cost counts until an interval after this is known. To read the body, read that of `response.clone()`, which `settle` has to make before it awaits anything: the call's response does not wait for `settle`.
    * Called once for each response, also of calls that are repeated. If it throws or rejects, or returns something else, the estimate stays, and a process warning (SPILLWAY_SETTLE) says so once.
    */
   settle?: (response: Response, estimated: number) => number | undefined | Promise<number | undefined>
