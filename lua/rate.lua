@@ -8,13 +8,14 @@
     per_client  true if each client is counted separately
     keep_alive  how long the limiter lives unused, ms; -1 for ever
     ends_at     when the whole limiter ends (nil: it does not)
+    known_since  when earlier grants were last forgotten
     life        for how long a request that may be repeated is remembered, ms
     expires_at(reset)        the moment at which a key may expire whose state no longer matters in `reset` ms
     register(client, reset)  notes that a client has state of its own for `reset` ms more
     use(reset)  notes a use; the state then no longer matters in `reset` ms
 ]]
 local function rate_open(clock, now)
-  local config = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt')
+  local config = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt', 'knownSince')
   local rate, interval = tonumber(config[1]), tonumber(config[2])
   local keep_alive, ends_at, idle_at = tonumber(config[4]), tonumber(config[5]), tonumber(config[6])
   if not rate or not interval then return nil end
@@ -41,6 +42,7 @@ local function rate_open(clock, now)
     per_client = per_client,
     keep_alive = keep_alive or -1,
     ends_at = ends_at,
+    known_since = tonumber(config[7]),
     life = math.max(1, math.min(keep_alive or 60000, ends_at and ends_at - now or 60000, 60000)),
     expires_at = expires_at,
     register = function(client, reset)
@@ -122,7 +124,12 @@ local function rate_capacity(rate, now)
     state.charge(cost)
     capacity.granted = true
   end
-  capacity.give_back = function(cost, _, granted_at) state.settle(cost, { charged_at = granted_at }) end
+  capacity.give_back = function(cost, _, granted_at)
+    local back = state.settle(cost, { charged_at = granted_at })
+    -- A release gives back the oldest grants that count, and may have taken this one for another.
+    local is_known = granted_at > rate.known_since and now - granted_at < limit.window
+    if back < cost and is_known then state.refund(limit, cost - back) end
+  end
   return capacity
 end
 
@@ -257,8 +264,10 @@ function rate_set()
     if (when == 'absent' and before) or (when == 'present' and not before) then return { 0 } end
     local groups, missing = rate_groups(11)
     if not groups then return missing end
+    local keeps = keep and before and before.per_client == (mode_given == 'per-client')
+    local known_since = string.format('%.0f', keeps and before.known_since or now)
     redis.call('DEL', KEYS[1])
-    redis.call('HSET', KEYS[1], 'rate', rate_given, 'interval', interval_given, 'mode', mode_given)
+    redis.call('HSET', KEYS[1], 'rate', rate_given, 'interval', interval_given, 'mode', mode_given, 'knownSince', known_since)
     if keep_alive_given ~= '-1' then redis.call('HSET', KEYS[1], 'keepAlive', keep_alive_given) end
     if before and before.ends_at then
       redis.call('HSET', KEYS[1], 'endsAt', string.format('%.0f', before.ends_at))

@@ -262,14 +262,14 @@ end
 --[[
   Removes at most `units` of a decision's own units from the log of a sliding window: from the entry of the moment when the decision was charged. Rewrites
   the running totals on the shorter side of that entry. If both sides have more than 1000 entries, that would take too long: then removes as many of
-  the oldest units instead, which is safe, but some units become free later than they could. `log` comes from log_open.
+  the oldest units instead, which is safe, but some units become free later than they could. `log` comes from log_open. Returns how many it has removed.
 ]]
 local function settle_sliding_window(limit, now, units, receipt, key, log, expires_at)
   local charged_at = receipt.charged_at
-  if not log.newest or now - charged_at >= limit.window then return end
+  if not log.newest or now - charged_at >= limit.window then return 0 end
   local length = redis.call('LLEN', key)
   local index, at, total = log_search(key, 1, length, function(at) return at >= charged_at end)
-  if at ~= charged_at then return end
+  if at ~= charged_at then return 0 end
   local _, before = log_unpack(redis.call('LINDEX', key, index - 1))
   local earlier, later = index - 1, length - 1 - index
   local counted = total - before
@@ -277,11 +277,11 @@ local function settle_sliding_window(limit, now, units, receipt, key, log, expir
   local whole = back == counted
   if math.min(earlier, later) > 1000 then
     log_refund_oldest(key, log, back, expires_at(math.max(0, log.newest - now) + limit.window))
-    return
+    return back
   end
   if whole and length == 2 then
     redis.call('DEL', key)
-    return
+    return back
   end
   local shift, first, entries = -back, index, nil
   if later <= earlier then
@@ -311,9 +311,10 @@ local function settle_sliding_window(limit, now, units, receipt, key, log, expir
     end
     redis.call('LPUSH', key, unpack(written))
   end
+  return back
 end
 
---[[ Returns the same object as row_state, for a log. Changes are written at once, and a refund gives back the oldest units. `read_only`: see log_open. ]]
+--[[ Returns the same object as row_state, for a log. Changes are written at once, a refund gives back the oldest units, and `settle` returns how many it has given back. `read_only`: see log_open. ]]
 local function log_state(limit, key, now, expires_at, _, read_only)
   local log = log_open(key, limit.window, now, not read_only)
   local function reset() return log.newest and log.newest - now + limit.window or 0 end
@@ -336,8 +337,9 @@ local function log_state(limit, key, now, expires_at, _, read_only)
       log = log_open(key, limit.window, now, true)
     end,
     settle = function(units, receipt)
-      settle_sliding_window(limit, now, units, receipt, key, log, expires_at)
+      local back = settle_sliding_window(limit, now, units, receipt, key, log, expires_at)
       log = log_open(key, limit.window, now, not read_only)
+      return back
     end,
     save = function() end,
   }

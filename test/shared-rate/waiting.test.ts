@@ -545,6 +545,46 @@ describe('a reply that is lost', () => {
     return result
   }
 
+  /** Two permits of five are granted to a caller that goes before it hears of them; then, before they are given back, `meanwhile` happens. */
+  async function unheard(meanwhile: (near: SharedRateLimiter) => Promise<unknown>): Promise<SharedRateLimiter> {
+    const name = fresh()
+    const client = redis.client({ port: proxy.port })
+    const [far, near] = [open(name, {}, client), open(name)]
+    await near.trySetRate({ rate: 5, interval: '1h' })
+    await far.exists()
+    proxy.delayMs = () => 60_000
+    const abort = new AbortController()
+    const gone = far.acquire(2, { signal: abort.signal })
+    await eventually('granted', async () => (await near.availablePermits()) === 3)
+    // A grant of a later ms.
+    await sleep(2)
+    abort.abort()
+    await expect(gone).rejects.toBe(abort.signal.reason)
+    await meanwhile(near)
+    proxy.delayMs = () => 0
+    proxy.cut()
+    await eventually('it is connected again', async () => client.status === 'ready')
+    // Until the server has what it gives back.
+    await far.close()
+    return near
+  }
+
+  test('loses no permit of a grant that a release has taken for the oldest of its own', async () => {
+    const near = await unheard(async near => {
+      await near.acquire(3)
+      await near.release(3)
+    })
+    await eventually('all five are free', async () => (await near.availablePermits()) === 5)
+  })
+
+  test('gives nothing back of a grant that was forgotten since', async () => {
+    const near = await unheard(async near => {
+      await near.setRate({ rate: 5, interval: '1h' })
+      await near.acquire(5)
+    })
+    expect(await near.availablePermits()).toBe(0)
+  })
+
   test('counts once: of a grant, of a booking, of a release and of a rate', async () => {
     const name = fresh()
     const client = redis.client({ port: proxy.port })
