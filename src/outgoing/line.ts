@@ -179,7 +179,7 @@ export class Kind {
   }
 }
 
-/** Partners that calls take from together, also by way of others: only calls of one group can wait for each other, and nothing looks at those of other groups. */
+/** Partners of which some call takes from two at once, and those that such calls connect. A call can only wait for calls of its own group, so no other group is looked at for it. */
 export class Group {
   readonly partners = new Set<string>()
   readonly kinds = new Map<string, Kind>()
@@ -201,6 +201,7 @@ export class Group {
     return this.#latest.some((latest, passing) => passing > urgency && latest > call.order)
   }
 
+  /** Takes over the partners and calls of another group, which is not used any more. */
   join(other: Group): void {
     for (const name of other.partners) this.partners.add(name)
     for (const [name, kind] of other.kinds) this.kinds.set(name, kind)

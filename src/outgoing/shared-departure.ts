@@ -7,7 +7,7 @@ export interface SharedCharge {
   /** Undefined: unknown, because an answer was lost. */
   end: number | undefined
   units: number
-  /** What Redis is to be told. */
+  /** What Redis is to be told: the answer has come, so many units are given back, and so many count from now on. */
   answered: boolean
   back: number
   more: number

@@ -155,6 +155,20 @@ describe('a line of calls', () => {
     expect(order.indexOf('low')).toBeLessThanOrEqual(12)
   })
 
+  test('the units of a stream that is longer than any answer may take count until an interval after it is settled', async () => {
+    const account = accountOf(10, 1000)
+    const line = new CallLine()
+    const stream = await line.take(callOf(account, 10), FOR_EVER)
+    jest.advanceTimersByTime(600)
+    stream.settle(0, 8)
+    jest.advanceTimersByTime(999)
+    account.update(performance.now())
+    expect(account.used).toBe(8)
+    jest.advanceTimersByTime(2)
+    account.update(performance.now())
+    expect(account.used).toBe(0)
+  })
+
   test('a call waits no longer than it may because a call of a higher priority has left to another partner', async () => {
     const line = new CallLine()
     const places = new Places('p', 1)
