@@ -300,6 +300,16 @@ describe('the checker', () => {
     expect(check(adding(...before, ...after)(history)).map(({ rule }) => rule)).toEqual(['over the limit'])
   })
 
+  test('knows that a call which waited through a fault may be granted after it, begin a window, and be given back', () => {
+    const waited = { ...operation('fixed', 100, { ...turn, source: 'fallback' }), answeredAt: 150 }
+    const before = grants('fixed', 8, 20).map(one => later(one, 1200))
+    const after = grants('fixed', 10, 20).map(one => later(one, 1600))
+    const hang = { what: 'hang', from: 90, until: 600 } as const
+    const history = adding(waited, ...before, ...after)(honest('in line'))
+    expect(check(withFaults(history, hang)).map(textOf)).toEqual([])
+    expect(check(adding(...before, ...after)(honest('in line'))).map(({ rule }) => rule)).toEqual(['over the limit'])
+  })
+
   test('allows what a fault may cost, and counts it', () => {
     for (const what of ['lost', 'failover', 'moved', 'clock'] as const) {
       const excused = new Map<string, number>()

@@ -28,6 +28,8 @@ const FOLLOWED_LATE_MS = 8_000
 const CONNECT_MS = 1_000
 /** After its deadline a decision that the failure policy has taken over may still be charged, for so long. */
 const CHARGED_LATE_MS = 50
+/** Longer than a server stands still: until then a call may be in its line, although its caller has been answered. */
+const IN_LINE_MS = 10_000
 
 /** The store may have charged it, whatever was answered. */
 const isUnsure = (one: Decided): boolean =>
@@ -42,6 +44,8 @@ class KeyHistory {
   readonly bursts: readonly number[]
   /** How long after it was asked a decision may be charged. */
   readonly lateMs: number
+  /** Calls wait in a line. */
+  readonly waits: boolean
   readonly #settled = new Map<number, number>()
   readonly #longestCallMs: number
 
@@ -64,6 +68,7 @@ class KeyHistory {
     }
     const all = this.limitsIn(Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY).flat()
     this.lateMs = subject.lateMs ?? subject.deadlineMs + CHARGED_LATE_MS
+    this.waits = this.decisions.some(({ op }) => op === 'acquire')
     this.bursts = all.map(({ burst }) => burst)
     this.longestMs = Math.max(...all.map(({ windowMs }) => windowMs)) * 3
     this.#longestCallMs = this.decisions.reduce((most, one) => Math.max(most, endOf(one) - one.askedAt), 0)
@@ -242,10 +247,17 @@ function boundOf(of: KeyHistory, limit: Limit, from: number, until: number): num
   return most(limit, until - from)
 }
 
+/** By when a decision may have begun a window. One that the server did not make stays in its line until the server hears that nobody waits for it, and what it is granted is given back. */
+function begunBy(of: KeyHistory, one: Decided): number {
+  if (one.op !== 'acquire' || (one.allowed && one.source === 'store')) return of.chargedBy(one)
+  const faults = faultsIn(of.history, ANY_FAULT, one.askedAt, endOf(one))
+  return Math.max(of.chargedBy(one), ...faults.map(({ until }) => until + of.lateMs))
+}
+
 /** A window counted from its first request: after a whole window without any, the next begins with the span. */
 function startsHere(of: KeyHistory, windowMs: number, from: number, until: number): boolean {
-  for (const one of of.decisionsIn(from - windowMs - of.lateMs, from)) {
-    if ((one.allowed || isUnsure(one)) && of.chargedBy(one) + windowMs > from) return false
+  for (const one of of.decisionsIn(from - windowMs - (of.waits ? IN_LINE_MS : of.lateMs), from)) {
+    if ((one.allowed || isUnsure(one) || one.op === 'acquire') && begunBy(of, one) + windowMs > from) return false
   }
   return !of.changes.some(({ op, askedAt }) => op === 'charge' && askedAt < until)
 }
@@ -258,7 +270,8 @@ function refusedInVain(of: KeyHistory): Violation[] {
   if (subject.leased || of.decisions.some(({ op }) => op === 'acquire')) return []
   for (const refused of of.decisions) {
     if (refused.allowed !== false || refused.source !== 'store' || !isAnswered(refused)) continue
-    const from = refused.askedAt - Math.max(...of.limitsIn(refused.askedAt, endOf(refused)).flat().map(lookMs))
+    const looks = of.limitsIn(refused.askedAt, endOf(refused)).flat().map(lookMs)
+    const from = refused.askedAt - Math.max(of.longestMs, ...looks)
     const all = of.limitsIn(from, endOf(refused))
     const blocks = changes.some(({ op, askedAt }) => op === 'block' && askedAt < endOf(refused))
     const charges = changes.some(({ op, units }) => op === 'charge' || (op === 'settle' && units !== undefined))
