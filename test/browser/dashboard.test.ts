@@ -322,6 +322,8 @@ describe('changing', () => {
     await page.getByRole('slider').first().and(page.locator('[aria-valuetext$=": not known"]')).waitFor()
     expect(await chart.getAttribute('aria-valuetext')).toMatch(/^\d\d:\d\d:\d\d: not known$/)
     expect(await page.locator('.reading').innerText()).not.toContain('allowed')
+    // A view that is being changed needs its page.
+    await page.unrouteAll({ behavior: 'wait' })
     await page.context().close()
   })
 
