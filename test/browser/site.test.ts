@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals
 import type { Browser } from 'playwright-core'
 import { filesOf, root } from '../check/files.js'
 import { openPage, startBrowser, violationsOf } from '../support/browser.js'
+import { eventually } from '../support/redis-process.js'
 
 jest.setTimeout(60_000)
 
@@ -108,7 +109,11 @@ describe('the pages of the site', () => {
 
   test('are found by the search, which runs in the browser', async () => {
     const { page, requests } = await open('/')
-    await page.keyboard.press('Control+k')
+    // The page hears keys only when its script has run.
+    await eventually('the search is open', async () => {
+      await page.keyboard.press('Control+k')
+      return page.getByRole('searchbox').isVisible()
+    })
     await page.getByRole('searchbox').fill('onStoreFailure')
     const first = page.locator('.results a').first()
     await first.waitFor()
