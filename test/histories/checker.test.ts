@@ -328,6 +328,21 @@ describe('the checker', () => {
     expect(check(history).map(({ rule }) => rule)).toEqual(['refused in vain'])
   })
 
+  test('knows that a bucket drains by whole ms', () => {
+    const full = operation('bucket', 100_000, { cost: 20 })
+    const refusedAt = (at: number) => check(adding(full, operation('bucket', at, refusal))(honest('whole')))
+    expect(refusedAt(100_102.5).map(({ rule }) => rule)).toEqual([])
+    expect(refusedAt(100_103.5).map(({ rule }) => rule)).toEqual(['refused in vain'])
+  })
+
+  test('knows that permits may be lost before their holder hears of them', () => {
+    const [first, second] = [100, 400].map(at => operation('permits', at, { ...hold, permits: 3 }))
+    const released = [first, second].map(({ id }, i) => operation('permits', 600 + i, { op: 'release', of: id }))
+    const history = adding({ ...first, answeredAt: 500 }, second, ...released)(honest('late'))
+    expect(check(withFaults(history, { what: 'lost', from: 200, until: 201 })).map(textOf)).toEqual([])
+    expect(check(history).map(({ rule }) => rule)).toEqual(['over the permits'])
+  })
+
   test('allows two servers at once while a replica takes over', () => {
     const history = adding(...grants('leaky', 25, 40))(honest('two servers'))
     expect(check(withFaults(history, { what: 'failover', from: 90, until: 1200 })).map(textOf)).toEqual([])

@@ -307,7 +307,7 @@ function mayBeSpent(of: KeyHistory, limit: Limit, refused: Decided): number {
   const units = (some: readonly Decided[]) => some.reduce((sum, one) => sum + one.cost * (isTwice(one) ? 2 : 1), 0)
   if (!isBucket(limit)) return units(before)
   // The level is highest if the bucket was empty just before one of them; or it was full when the look begins.
-  const drained = (ms: number) => (Math.max(0, ms) * quota) / windowMs
+  const drained = (ms: number) => (Math.max(0, ms - WHOLE_MS) * quota) / windowMs
   const levels = before.map(first => {
     return (
       units(before.filter(next => of.chargedBy(next) >= first.askedAt)) - drained(refused.askedAt - of.chargedBy(first))

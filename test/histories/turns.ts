@@ -83,7 +83,7 @@ function overPermits(history: History, subject: Subject, all: readonly Held[]): 
       .map(release => [release.of, release]),
   )
   const held = all.filter(one => one.op === 'hold' && one.granted && isAnswered(one))
-  const spans = held.map(hold => {
+  const holds = held.map(hold => {
     const stopped = history.faults.find(({ what, process, until }) => {
       return (what === 'stopped' || what === 'killed') && process === hold.process && until > endOf(hold)
     })
@@ -96,7 +96,8 @@ function overPermits(history: History, subject: Subject, all: readonly Held[]): 
     if (stopped !== undefined) ends.push(stopped.from + holdMs * 0.5)
     return { hold, from: endOf(hold), until: Math.min(...ends) }
   })
-  spans.sort((one, two) => one.from - two.from)
+  // What was lost before its holder heard of it was never held.
+  const spans = holds.filter(({ from, until }) => until > from).sort((one, two) => one.from - two.from)
   let now: typeof spans = []
   for (const span of spans) {
     now = now.filter(({ hold, until }) => until > span.from && hold.key === span.hold.key).concat(span)
