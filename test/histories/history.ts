@@ -160,8 +160,62 @@ export function isAnswered(operation: Operation): boolean {
 export const ANEW = ['lost', 'failover', 'moved', 'clock'] as const
 export const ANY_FAULT = Object.keys(RECOVERY_MS) as ReadonlyArray<Fault['what']>
 
-/** Of each history: a busy machine has thousands of faults, few of which a question concerns. */
-const byKind = new WeakMap<readonly Fault[], Map<Fault['what'], Fault[]>>()
+/** What lasts, in the order in which it began: a history has thousands of each kind, few of which a question concerns. */
+export class Spans<T> {
+  readonly #began: readonly T[]
+  readonly #longestMs: number
+
+  constructor(
+    items: readonly T[],
+    readonly fromOf: (item: T) => number,
+    readonly untilOf: (item: T) => number,
+  ) {
+    this.#began = [...items].sort((one, two) => fromOf(one) - fromOf(two))
+    this.#longestMs = items.reduce((most, item) => Math.max(most, untilOf(item) - fromOf(item)), 0)
+  }
+
+  /** Those that began before `until` and ended after `from`. */
+  in(from: number, until: number): T[] {
+    const found: T[] = []
+    for (let at = this.#firstAt(from - this.#longestMs); at < this.#began.length; at++) {
+      const item = this.#began[at]
+      if (this.fromOf(item) >= until) break
+      if (this.untilOf(item) > from) found.push(item)
+    }
+    return found
+  }
+
+  /** The place of the first one that began at this moment or later. */
+  #firstAt(from: number): number {
+    let [low, high] = [0, this.#began.length]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (this.fromOf(this.#began[middle]) < from) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+}
+
+const byKind = new WeakMap<readonly Fault[], Map<Fault['what'], Spans<Fault>>>()
+
+function spansOf(faults: readonly Fault[]): Map<Fault['what'], Spans<Fault>> {
+  const spans = new Map<Fault['what'], Spans<Fault>>()
+  for (const kind of ANY_FAULT) {
+    const same = faults.filter(({ what }) => what === kind)
+    if (same.length > 0)
+      spans.set(
+        kind,
+        new Spans(
+          same,
+          ({ from }) => from,
+          ({ until }) => until,
+        ),
+      )
+  }
+  byKind.set(faults, spans)
+  return spans
+}
 
 /** The faults of these kinds that fell into a span. */
 export function faultsIn(
@@ -170,14 +224,6 @@ export function faultsIn(
   from: number,
   until: number,
 ): readonly Fault[] {
-  let kinds = byKind.get(faults)
-  if (kinds === undefined) {
-    kinds = new Map(ANY_FAULT.map(kind => [kind, faults.filter(fault => fault.what === kind)]))
-    byKind.set(faults, kinds)
-  }
-  const found: Fault[] = []
-  for (const kind of what) {
-    for (const fault of kinds.get(kind) ?? []) if (fault.from < until && fault.until > from) found.push(fault)
-  }
-  return found
+  const spans = byKind.get(faults) ?? spansOf(faults)
+  return what.flatMap(kind => spans.get(kind)?.in(from, until) ?? [])
 }

@@ -13,6 +13,7 @@ import {
   RECOVERY_MS,
   type Replaced,
   SLACK_MS,
+  Spans,
   type Subject,
   type Violation,
   WHOLE_MS,
@@ -35,6 +36,8 @@ const IN_LINE_MS = 10_000
 const isUnsure = (one: Decided): boolean =>
   !isAnswered(one) || !(EXACT.has(one.source ?? '') || one.source === 'memory')
 
+const askedAt = (one: Operation): number => one.askedAt
+
 /** What happened to one key of one limiter or rate, in the order in which it was asked. */
 class KeyHistory {
   readonly decisions: Decided[] = []
@@ -47,7 +50,10 @@ class KeyHistory {
   /** Calls wait in a line. */
   readonly waits: boolean
   readonly #settled = new Map<number, number>()
-  readonly #longestCallMs: number
+  readonly #all: readonly Limit[]
+  readonly #spans: Spans<Decided>
+  readonly #refunds: Spans<Changed>
+  readonly #resets: Spans<Changed>
 
   constructor(
     readonly history: History,
@@ -67,36 +73,38 @@ class KeyHistory {
       this.#settled.set(of, Math.min(this.#settled.get(of) ?? Number.POSITIVE_INFINITY, units ?? 0))
     }
     const all = this.limitsIn(Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY).flat()
+    this.#all = all
     this.lateMs = subject.lateMs ?? subject.deadlineMs + CHARGED_LATE_MS
     this.waits = this.decisions.some(({ op }) => op === 'acquire')
     this.bursts = all.map(({ burst }) => burst)
     this.longestMs = Math.max(...all.map(({ windowMs }) => windowMs)) * 3
-    this.#longestCallMs = this.decisions.reduce((most, one) => Math.max(most, endOf(one) - one.askedAt), 0)
+    this.#spans = new Spans(this.decisions, askedAt, endOf)
+    const changes = (op: Changed['op']) => {
+      return new Spans(
+        this.changes.filter(change => change.op === op),
+        askedAt,
+        this.#doneBy,
+      )
+    }
+    this.#refunds = changes('refund')
+    this.#resets = changes('reset')
   }
 
   /** The decisions that were asked before `until` and over after `from`. */
   decisionsIn(from: number, until: number): Decided[] {
-    const first = this.#indexAt(from - this.#longestCallMs)
-    return this.decisions.slice(first, this.#indexAt(until)).filter(one => endOf(one) > from)
-  }
-
-  /** Of the first decision that was asked at this moment or later. */
-  #indexAt(at: number): number {
-    let [low, high] = [0, this.decisions.length]
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if (this.decisions[middle].askedAt < at) low = middle + 1
-      else high = middle
-    }
-    return low
+    return this.#spans.in(from, until)
   }
 
   /** By when the store has charged it. */
   chargedBy = (one: Decided): number => Math.max(endOf(one), isUnsure(one) ? one.askedAt + this.lateMs : 0)
 
   /** A change that failed may still be carried out. */
-  #doneBy(change: Changed): number {
-    return Math.max(endOf(change), change.error === undefined ? 0 : change.askedAt + this.lateMs)
+  readonly #doneBy = (change: Changed): number =>
+    Math.max(endOf(change), change.error === undefined ? 0 : change.askedAt + this.lateMs)
+
+  /** What every limit of the subject allows in a span of this length, whatever happened in it. */
+  leastIn(spanMs: number): number {
+    return this.#all.reduce((least, limit) => Math.min(least, atLeast(limit, spanMs)), Number.POSITIVE_INFINITY)
   }
 
   /** The units that a grant has surely kept. */
@@ -107,11 +115,12 @@ class KeyHistory {
     const given = this.subject.limits ?? []
     if (this.replaced.length === 0) return [given]
     const isNew = this.startedAt.some(at => at < until && at + FOLLOWED_LATE_MS > from)
-    const standing = this.replaced.filter(change => this.#isFollowed(change, from, until))
-    const asked = this.replaced.filter(({ askedAt }) => askedAt < until)
-    const inForce = asked.filter(change => !standing.some(next => next.askedAt > endOf(change)))
+    const standing = this.replaced.findLast(change => this.#isFollowed(change, from, until))
+    const inForce = this.replaced.filter(change => {
+      return change.askedAt < until && (standing === undefined || standing.askedAt <= endOf(change))
+    })
     // A process that has just started may not know them yet.
-    return [...(standing.length === 0 || isNew ? [given] : []), ...inForce.map(({ limits }) => limits)]
+    return [...(standing === undefined || isNew ? [given] : []), ...inForce.map(({ limits }) => limits)]
   }
 
   /** Whether all processes surely obey a change, or a later one, from one moment until another. */
@@ -125,19 +134,13 @@ class KeyHistory {
 
   /** What may have been given back in a span. */
   returnedIn(from: number, until: number): number {
-    let units = 0
-    for (const change of this.changes) {
-      if (change.op !== 'refund' || change.askedAt >= until || this.#doneBy(change) <= from) continue
-      units += change.units ?? 0
-    }
-    return units
+    return this.#refunds.in(from, until).reduce((sum, { units = 0 }) => sum + units, 0)
   }
 
   /** How often the key may have begun anew in a span: by a reset, or because a server lost what it knew. */
   beginningsIn(from: number, until: number): number {
-    const resets = this.changes.filter(({ op, askedAt }) => op === 'reset' && askedAt < until)
     const lost = faultsIn(this.history, ANEW, from, until).filter(({ process }) => process === undefined)
-    return resets.filter(reset => this.#doneBy(reset) > from).length + lost.length
+    return this.#resets.in(from, until).length + lost.length
   }
 
   violation(rule: string, said: string, operations: readonly Operation[]): Violation {
@@ -161,6 +164,7 @@ export function checkLimits(history: History, excused = new Map<string, number>(
     if (subject.limits === undefined) continue
     const all = history.operations.filter(operation => operation.subject === subject.name)
     const replaced = all.filter((operation): operation is Replaced => operation.op === 'limits')
+    replaced.sort((one, two) => one.askedAt - two.askedAt)
     const byKey = new Map<string, Operation[]>()
     for (const operation of all) {
       if (operation.op === 'limits') continue
@@ -179,6 +183,11 @@ export function checkLimits(history: History, excused = new Map<string, number>(
     found.push(...deadlines(history, subject, decisions, connectedAt))
   }
   return found
+}
+
+/** No fewer are allowed in any span of this length. */
+function atLeast(limit: Limit, spanMs: number): number {
+  return isBucket(limit) ? most(limit, spanMs) : Math.ceil(spanMs / limit.windowMs) * limit.quota
 }
 
 /** The most units of a span, whatever the moment at which it begins. */
@@ -205,6 +214,7 @@ function overTheLimit(of: KeyHistory, excused: Map<string, number>): Violation[]
       units += of.keptBy(grant)
       const until = endOf(grant)
       if (worst !== undefined && until - from >= worst.until - worst.from) break
+      if (units <= of.leastIn(until - from)) continue
       const allowed = allowedIn(of, from, until)
       if (units <= allowed) {
         isExcused ||= units > allowed - of.beginningsIn(from, until) * Math.min(...of.bursts)
@@ -308,12 +318,14 @@ function mayBeSpent(of: KeyHistory, limit: Limit, refused: Decided): number {
   if (!isBucket(limit)) return units(before)
   // The level is highest if the bucket was empty just before one of them; or it was full when the look begins.
   const drained = (ms: number) => (Math.max(0, ms - WHOLE_MS) * quota) / windowMs
-  const levels = before.map(first => {
-    return (
-      units(before.filter(next => of.chargedBy(next) >= first.askedAt)) - drained(refused.askedAt - of.chargedBy(first))
-    )
-  })
-  return Math.max(0, burst - drained(refused.askedAt - from) + units(before), ...levels)
+  let level = Math.max(0, burst - drained(refused.askedAt - from) + units(before))
+  const [firsts, nexts] = [before, [...before].sort((one, two) => of.chargedBy(two) - of.chargedBy(one))]
+  let [next, since] = [0, 0]
+  for (const first of firsts.reverse()) {
+    while (next < nexts.length && of.chargedBy(nexts[next]) >= first.askedAt) since += units([nexts[next++]])
+    level = Math.max(level, since - drained(refused.askedAt - of.chargedBy(first)))
+  }
+  return level
 }
 
 /** `retryAfterMs` is true: nothing of that cost is granted sooner, unless something was given back. */
@@ -349,6 +361,7 @@ function tooSoon(of: KeyHistory): Violation[] {
 function tooMuchLeft(of: KeyHistory): Violation[] {
   const found: Violation[] = []
   const grants = of.decisions.filter(grant => grant.allowed && isAnswered(grant) && EXACT.has(grant.source ?? ''))
+  const spans = new Spans(grants, askedAt, endOf)
   for (const told of grants) {
     if (told.remaining === undefined || told.source !== 'store') continue
     const lists = of.limitsIn(told.askedAt, endOf(told))
@@ -356,7 +369,7 @@ function tooMuchLeft(of: KeyHistory): Violation[] {
     if (lists.length !== 1 || limits.length !== lists[0].length || of.changes.length > 0) continue
     const from = endOf(told) + WHOLE_MS - Math.min(...limits.map(({ windowMs }) => windowMs))
     if (of.beginningsIn(from, endOf(told)) > 0) continue
-    const spent = grants.filter(grant => grant.askedAt > from && endOf(grant) < told.askedAt)
+    const spent = spans.in(from, told.askedAt).filter(grant => grant.askedAt > from && endOf(grant) < told.askedAt)
     const units = told.cost + spent.reduce((sum, { cost }) => sum + cost, 0)
     const left = Math.min(...limits.map(({ quota }) => quota - units))
     if (told.remaining <= Math.max(0, left)) continue
@@ -399,6 +412,8 @@ function ofRequests(of: KeyHistory): Violation[] {
   return found
 }
 
+/** Faults that a client notices. */
+const FELT = ANY_FAULT.filter(what => what !== 'lost')
 /** So long a busy machine alone does not keep every answer beyond its deadline. */
 const ALONE_MS = 1_000
 
@@ -425,11 +440,11 @@ function ofFailures(history: History, subject: Subject, decisions: readonly Deci
 }
 
 /** Whether the promised time after a fault is not over. */
-function isNearFault({ faults, slackMs = SLACK_MS }: History, decision: Decided): boolean {
-  return faults.some(({ what, process, from, until }) => {
-    const endsAt = until + RECOVERY_MS[what] + slackMs
-    const concerns = what !== 'lost' && (process ?? decision.process) === decision.process
-    return concerns && from < endOf(decision) && endsAt > decision.askedAt
+function isNearFault(history: History, decision: Decided): boolean {
+  return FELT.some(what => {
+    const from = decision.askedAt - RECOVERY_MS[what] - (history.slackMs ?? SLACK_MS)
+    const near = faultsIn(history, [what], from, endOf(decision))
+    return near.some(({ process }) => (process ?? decision.process) === decision.process)
   })
 }
 

@@ -60,11 +60,11 @@ function overtaken(history: History, subject: Subject, asked: ReadonlyArray<Deci
   for (const [i, first] of inOrder.entries()) {
     if (!isServed(first) && first.answeredAt !== undefined) continue
     const servedAt = first.answeredAt ?? history.endedAt
+    if (faultsIn(history, ANY_FAULT, first.askedAt, servedAt).length > 0) continue
     for (const later of inOrder.slice(i + 1)) {
       if (later.askedAt > servedAt) break
       if (later.key !== first.key || size(later) < size(first) || !isServed(later)) continue
       if (later.askedAt < first.askedAt + SURELY_BEHIND_MS || endOf(later) > servedAt - SURELY_BEHIND_MS) continue
-      if (faultsIn(history, ANY_FAULT, first.askedAt, servedAt).length > 0) continue
       const said = `asked ${(later.askedAt - first.askedAt).toFixed(0)} ms later, served ${(servedAt - endOf(later)).toFixed(0)} ms sooner`
       return [{ rule: 'overtaken', ...place(subject, first.key, [first, later]), said }]
     }
