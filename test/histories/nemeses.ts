@@ -116,9 +116,10 @@ export function nemeses(servers: Servers, processes: Processes, random: Random, 
       await during(['failover', 'cut'], async () => {
         await server.kill()
         await servers.replaced(server)
+        // Until the sentinels have told it, it takes itself for a primary.
+        await server.restart()
+        await servers.whole()
       })
-      await server.restart()
-      await servers.whole()
     },
     'a replica takes over a server that lives': async () => {
       const server = await primary()

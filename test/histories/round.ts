@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
+import type { Redis } from 'ioredis'
 import { childProgram } from '../support/child-program.js'
 import { randomFrom } from '../support/random.js'
 import { CLIENTS_OF } from './clients.js'
@@ -152,17 +153,24 @@ function look(servers: Servers, faults: Fault[]): { end(): void } {
   }
 }
 
-/** But for numbers of permits, and rates, which were set, and live limits. */
+/** But for numbers of permits, and rates, which were set, and live limits; with what they hold. */
 async function keysWithoutLifetime(servers: Servers): Promise<string[]> {
   const left: string[] = []
   for (const server of await servers.primaries()) {
     const admin = server.client()
     for (const key of await admin.keys('*')) {
-      if (!/:(semaphore|rate)$|live/.test(key) && (await admin.pttl(key)) === -1) left.push(key)
+      if (/:(semaphore|rate)$|live/.test(key) || (await admin.pttl(key)) !== -1) continue
+      left.push(`${key} on ${server.port} holds ${JSON.stringify(await contentOf(admin, key))}`)
     }
     admin.disconnect()
   }
   return left
+}
+
+async function contentOf(admin: Redis, key: string): Promise<unknown> {
+  const type = await admin.type(key)
+  if (type === 'zset') return admin.zrange(key, 0, 9, 'WITHSCORES')
+  return type === 'hash' ? admin.hgetall(key) : type === 'string' ? admin.get(key) : type
 }
 
 /** The last line of an operation stands for it. */
