@@ -169,7 +169,7 @@ async function keysWithoutLifetime(servers: Servers): Promise<string[]> {
 
 async function contentOf(admin: Redis, key: string): Promise<unknown> {
   const type = await admin.type(key)
-  if (type === 'zset') return admin.zrange(key, 0, 9, 'WITHSCORES')
+  if (type === 'zset') return admin.call('ZRANGE', key, '0', '9', 'WITHSCORES')
   return type === 'hash' ? admin.hgetall(key) : type === 'string' ? admin.get(key) : type
 }
 
