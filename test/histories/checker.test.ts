@@ -328,6 +328,37 @@ describe('the checker', () => {
     expect(check(history).map(({ rule }) => rule)).toEqual(['refused in vain'])
   })
 
+  test('knows that what was spent before the clock was set counts from when the key is opened next', () => {
+    const spent = operation('sliding', 100_000, { cost: 10 })
+    const [first, second, third] = [108_000, 108_900, 109_100].map(at => operation('sliding', at, refusal))
+    const clock = { what: 'clock', from: 104_000, until: 104_100 } as const
+    const rules = (...refused: Operation[]) => {
+      const history = adding(spent, ...refused)(honest('set'))
+      return [withFaults(history, clock), history].map(one => check(one).map(({ rule }) => rule))
+    }
+    expect(rules(first)).toEqual([[], ['refused in vain']])
+    expect(rules(first, second)[0]).toEqual([])
+    expect(rules(first, second, { ...third, askedAt: 112_000, answeredAt: 112_002 })[0]).toEqual(['refused in vain'])
+  })
+
+  test('knows that a change that failed may be carried out', () => {
+    const block = operation('sliding', 100_000, { op: 'block', blockMs: 3000 })
+    const shorter = operation('sliding', 101_500, { op: 'block', blockMs: 50, error: 'SPILLWAY_STORE' })
+    const refused = { ...operation('sliding', 101_510, { ...refusal, retryAfterMs: 1480 }), answeredAt: 101_530 }
+    const granted = operation('sliding', 101_650, {})
+    expect(check(adding(block, shorter, refused, granted)(honest('failed'))).map(textOf)).toEqual([])
+    const rules = check(adding(block, refused, granted)(honest('failed'))).map(({ rule }) => rule)
+    expect(rules.sort()).toEqual(['granted sooner than said', 'granted while blocked'])
+  })
+
+  test('knows that a message may be taken long before its handler begins', () => {
+    const sent = operation('queue', 100, { op: 'send' })
+    const first = { ...operation('queue', 500, { op: 'handle', attempt: 1 }), answeredAt: 800 }
+    const history = adding(sent, first, operation('queue', 600, { op: 'handle', attempt: 2 }))(honest('taken'))
+    expect(check(withFaults(history, { what: 'clock', from: 300, until: 310 })).map(textOf)).toEqual([])
+    expect(check(history).map(({ rule }) => rule)).toEqual(['two handlers at once'])
+  })
+
   test('knows that a bucket drains by whole ms', () => {
     const full = operation('bucket', 100_000, { cost: 20 })
     const refusedAt = (at: number) => check(adding(full, operation('bucket', at, refusal))(honest('whole')))

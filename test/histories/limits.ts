@@ -20,6 +20,8 @@ import {
 } from './history.js'
 
 const EXACT = new Set(['store', 'lease'])
+/** After these a key is counted by another clock. */
+const SETS_CLOCK = new Set<string>(['moved', 'clock', 'failover'])
 /** After a change of limits has been answered, processes follow within this time. */
 const FOLLOWED_MS = 1_000
 /** Where a fault fell into this, some only later. */
@@ -83,7 +85,7 @@ class KeyHistory {
       return new Spans(
         this.changes.filter(change => change.op === op),
         askedAt,
-        this.#doneBy,
+        this.doneBy,
       )
     }
     this.#refunds = changes('refund')
@@ -99,7 +101,7 @@ class KeyHistory {
   chargedBy = (one: Decided): number => Math.max(endOf(one), isUnsure(one) ? one.askedAt + this.lateMs : 0)
 
   /** A change that failed may still be carried out. */
-  readonly #doneBy = (change: Changed): number =>
+  readonly doneBy = (change: Changed): number =>
     Math.max(endOf(change), change.error === undefined ? 0 : change.askedAt + this.lateMs)
 
   /** What every limit of the subject allows in a span of this length, whatever happened in it. */
@@ -275,7 +277,7 @@ function startsHere(of: KeyHistory, windowMs: number, from: number, until: numbe
 /** A refusal by the store has a reason: refused requests spend nothing, and a decision under several limits spends from all or from none. */
 function refusedInVain(of: KeyHistory): Violation[] {
   const found: Violation[] = []
-  const { history, subject, changes } = of
+  const { subject, changes } = of
   // Those who wait stand before; units on leases of other processes refuse for a while.
   if (subject.leased || of.decisions.some(({ op }) => op === 'acquire')) return []
   for (const refused of of.decisions) {
@@ -287,11 +289,20 @@ function refusedInVain(of: KeyHistory): Violation[] {
     const charges = changes.some(({ op, units }) => op === 'charge' || (op === 'settle' && units !== undefined))
     if (blocks || charges || all.length !== 1 || refused.retryAfterMs === Number.POSITIVE_INFINITY) continue
     const hasReason = all[0].some(limit => mayBeSpent(of, limit, refused) + refused.cost > limit.burst)
-    if (!hasReason && faultsIn(history, ['moved', 'clock', 'failover'], from, endOf(refused)).length === 0) {
+    if (!hasReason && !isLate(of, refused, refused.askedAt - from)) {
       found.push(of.violation('refused in vain', `a request of ${refused.cost} fits every limit`, [refused]))
     }
   }
   return found
+}
+
+/** Whether units that were spent long ago may count: the clock was set since, and from then on they count from when the key was opened first. */
+function isLate(of: KeyHistory, refused: Decided, countMs: number): boolean {
+  const sets = of.history.faults.filter(({ what, from }) => SETS_CLOCK.has(what) && from < endOf(refused))
+  return sets.some(({ until }) => {
+    const opened = of.decisions.find(one => one.askedAt > until && one.source === 'store' && isAnswered(one))
+    return opened === undefined || endOf(opened) > refused.askedAt - countMs
+  })
 }
 
 function isBucket({ algorithm }: Limit): boolean {
@@ -348,7 +359,7 @@ function tooSoon(of: KeyHistory): Violation[] {
     const [from, until] = [refused.askedAt, endOf(granted)]
     // A later block replaces an earlier one, which may be the reason of the refusal.
     const returned = of.changes.some(one => {
-      return one.askedAt < until && one.op !== 'charge' && (one.op !== 'block' || endOf(one) > from)
+      return one.askedAt < until && one.op !== 'charge' && (one.op !== 'block' || of.doneBy(one) > from)
     })
     if (returned || of.beginningsIn(from, until) > 0 || of.limitsIn(from, until).length > 1) continue
     const said = `refused for ${retryAfterMs.toFixed(0)} ms, and granted ${(until - from).toFixed(0)} ms later`
@@ -385,7 +396,7 @@ function duringBlocks(of: KeyHistory): Violation[] {
   for (const block of of.changes) {
     if (block.op !== 'block' || !isAnswered(block)) continue
     const ends = (op: Changed['op']) => op === 'unblock' || op === 'reset' || op === 'block'
-    const ended = of.changes.find(one => one !== block && ends(one.op) && endOf(one) > block.askedAt)
+    const ended = of.changes.find(one => one !== block && ends(one.op) && of.doneBy(one) > block.askedAt)
     const until = Math.min(block.askedAt + (block.blockMs ?? 0), ended?.askedAt ?? Number.POSITIVE_INFINITY)
     const granted = of.decisions.find(next => {
       const inside = next.askedAt > endOf(block) + FOLLOWED_MS && endOf(next) < until

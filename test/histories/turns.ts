@@ -178,7 +178,9 @@ function messages(history: History, subject: Subject, all: readonly Message[]): 
       const before = handled[i]
       const until = before.answeredAt ?? before.askedAt + (subject.holdMs ?? 0)
       const stood = faultsIn(history, ANY_FAULT, before.askedAt, next.askedAt)
-      if (next.askedAt < until && stood.length === 0) {
+      // It may have been taken long before its handler began.
+      const takenAt = before.askedAt - (subject.holdMs ?? 0)
+      if (next.askedAt < until && stood.length === 0 && !turned(takenAt, next.askedAt)) {
         tell('two handlers at once', `the first worked for ${(next.askedAt - before.askedAt).toFixed(0)} ms`, [
           before,
           next,

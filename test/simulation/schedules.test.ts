@@ -15,3 +15,10 @@ it('plays schedules without a violation, and a seed again to the byte, in any pr
   expect(alone).toMatch(/^55 [0-9a-f]{40}$/)
   expect(many).toContain(alone)
 }, 60_000)
+
+/** Each showed a mistake, of the checker so far, when its schedule was played for the first time. */
+const FOUND = [5156, 5546, 16298, 18634, 22249, 45686, 73311, 126439]
+
+it.each(FOUND)('plays seed %d, which had a violation once, without one', async seed => {
+  expect(await simulate('--seed', String(seed))).toContainEqual(expect.stringMatching(/ 0 with violations/))
+})
