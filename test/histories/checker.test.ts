@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import { check, textOf } from './checker.js'
-import type { Changed, Decided, Held, History, Limit, Message, Operation, Subject } from './history.js'
+import type { Changed, Decided, Fault, Held, History, Limit, Message, Operation, Subject } from './history.js'
 import { honest, SUBJECTS, withFaults } from './honest.js'
 
 type Facts = Partial<Omit<Decided, 'op'> & Omit<Changed, 'op'> & Omit<Held, 'op'> & Omit<Message, 'op'>> & {
@@ -355,8 +355,20 @@ describe('the checker', () => {
     const sent = operation('queue', 100, { op: 'send' })
     const first = { ...operation('queue', 500, { op: 'handle', attempt: 1 }), answeredAt: 800 }
     const history = adding(sent, first, operation('queue', 600, { op: 'handle', attempt: 2 }))(honest('taken'))
-    expect(check(withFaults(history, { what: 'clock', from: 300, until: 310 })).map(textOf)).toEqual([])
-    expect(check(history).map(({ rule }) => rule)).toEqual(['two handlers at once'])
+    const rules = (...faults: Fault[]) => check(withFaults(history, ...faults)).map(({ rule }) => rule)
+    expect(rules({ what: 'clock', from: 300, until: 310 })).toEqual([])
+    expect(rules({ what: 'stopped', from: 200, until: 500, process: 'p1' })).toEqual([])
+    expect(rules({ what: 'stopped', from: 200, until: 500, process: 'p2' })).toEqual(['two handlers at once'])
+  })
+
+  test('knows that a block lasts whole ms', () => {
+    const block = operation('sliding', 100_000.2, { op: 'block', blockMs: 2000 })
+    const rules = (until: number) => {
+      const granted = { ...operation('sliding', until - 0.1, {}), answeredAt: until }
+      return check(adding(block, granted)(honest('whole'))).map(({ rule }) => rule)
+    }
+    expect(rules(101_999.9)).toEqual([])
+    expect(rules(101_999)).toEqual(['granted while blocked'])
   })
 
   test('knows that a bucket drains by whole ms', () => {

@@ -397,7 +397,7 @@ function duringBlocks(of: KeyHistory): Violation[] {
     if (block.op !== 'block' || !isAnswered(block)) continue
     const ends = (op: Changed['op']) => op === 'unblock' || op === 'reset' || op === 'block'
     const ended = of.changes.find(one => one !== block && ends(one.op) && of.doneBy(one) > block.askedAt)
-    const until = Math.min(block.askedAt + (block.blockMs ?? 0), ended?.askedAt ?? Number.POSITIVE_INFINITY)
+    const until = Math.min(block.askedAt + (block.blockMs ?? 0) - WHOLE_MS, ended?.askedAt ?? Number.POSITIVE_INFINITY)
     const granted = of.decisions.find(next => {
       const inside = next.askedAt > endOf(block) + FOLLOWED_MS && endOf(next) < until
       return inside && isAnswered(next) && next.allowed && EXACT.has(next.source ?? '')

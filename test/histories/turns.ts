@@ -177,10 +177,10 @@ function messages(history: History, subject: Subject, all: readonly Message[]): 
     for (const [i, next] of handled.slice(1).entries()) {
       const before = handled[i]
       const until = before.answeredAt ?? before.askedAt + (subject.holdMs ?? 0)
-      const stood = faultsIn(history, ANY_FAULT, before.askedAt, next.askedAt)
       // It may have been taken long before its handler began.
-      const takenAt = before.askedAt - (subject.holdMs ?? 0)
-      if (next.askedAt < until && stood.length === 0 && !turned(takenAt, next.askedAt)) {
+      const stood = faultsIn(history, ANY_FAULT, before.askedAt - (subject.holdMs ?? 0), next.askedAt)
+      const concerns = stood.some(({ process }) => process === undefined || process === before.process)
+      if (next.askedAt < until && !concerns) {
         tell('two handlers at once', `the first worked for ${(next.askedAt - before.askedAt).toFixed(0)} ms`, [
           before,
           next,
