@@ -361,6 +361,33 @@ describe('the checker', () => {
     expect(rules({ what: 'stopped', from: 200, until: 500, process: 'p2' })).toEqual(['two handlers at once'])
   })
 
+  test('knows that what a server has lost may be given back', () => {
+    const late = {
+      ...operation('bucket', 100_000, { ...turn, source: 'fallback', timeoutMs: 500 }),
+      answeredAt: 100_050,
+    }
+    const after = grants('bucket', 21, 0.5, turn).map(one => later(one, 100_120))
+    const faults = (lostAt: number): Fault[] => [
+      { what: 'hang', from: 100_000, until: 100_200, process: 'p1' },
+      { what: 'lost', from: lostAt, until: lostAt + 1 },
+    ]
+    const rules = (lostAt: number) => {
+      return check(withFaults(adding(late, ...after)(honest('lost')), ...faults(lostAt))).map(({ rule }) => rule)
+    }
+    expect(rules(100_100)).toEqual([])
+    expect(rules(99_900)).toEqual(['over the limit'])
+  })
+
+  test('knows that what was leased before a loss is spent after it', () => {
+    const leased: Subject = { ...(SUBJECTS[0] as Subject), name: 'leased', leased: true }
+    const of = (history: History) => ({ ...history, subjects: [...history.subjects, leased] })
+    const spent = operation('leased', 100_000, { source: 'lease' })
+    const told = operation('leased', 100_100, { remaining: 9 })
+    const history = of(adding(spent, told)(honest('leased')))
+    expect(check(withFaults(history, { what: 'lost', from: 99_800, until: 99_801 })).map(textOf)).toEqual([])
+    expect(check(history).map(({ rule }) => rule)).toEqual(['remaining too high'])
+  })
+
   test('knows that a block lasts whole ms', () => {
     const block = operation('sliding', 100_000.2, { op: 'block', blockMs: 2000 })
     const rules = (until: number) => {

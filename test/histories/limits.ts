@@ -51,6 +51,8 @@ class KeyHistory {
   readonly lateMs: number
   /** Calls wait in a line. */
   readonly waits: boolean
+  /** What was leased before a loss may be spent after it, for a window at most. */
+  readonly leasedMs: number
   readonly #settled = new Map<number, number>()
   readonly #all: readonly Limit[]
   readonly #spans: Spans<Decided>
@@ -79,7 +81,9 @@ class KeyHistory {
     this.lateMs = subject.lateMs ?? subject.deadlineMs + CHARGED_LATE_MS
     this.waits = this.decisions.some(({ op }) => op === 'acquire')
     this.bursts = all.map(({ burst }) => burst)
-    this.longestMs = Math.max(...all.map(({ windowMs }) => windowMs)) * 3
+    const longestWindowMs = Math.max(...all.map(({ windowMs }) => windowMs))
+    this.longestMs = 3 * longestWindowMs
+    this.leasedMs = subject.leased ? longestWindowMs : 0
     this.#spans = new Spans(this.decisions, askedAt, endOf)
     const changes = (op: Changed['op']) => {
       return new Spans(
@@ -232,9 +236,7 @@ function overTheLimit(of: KeyHistory, excused: Map<string, number>): Violation[]
 }
 
 function allowedIn(of: KeyHistory, from: number, until: number): number {
-  // What was leased before a loss may be spent after it, for a window at most.
-  const leasedMs = of.subject.leased ? of.longestMs / 3 : 0
-  const anew = 1 + of.beginningsIn(from - leasedMs, until)
+  const anew = 1 + of.beginningsIn(from - of.leasedMs, until)
   const longer = until + WHOLE_MS
   const failovers = faultsIn(of.history, ['failover'], from, until)
   const bounds = of.limitsIn(from, until).map(limits => {
@@ -245,7 +247,17 @@ function allowedIn(of: KeyHistory, from: number, until: number): number {
       }),
     )
   })
-  return Math.max(...bounds) + of.returnedIn(from, until)
+  return Math.max(...bounds) + of.returnedIn(from, until) + lateReturnsIn(of, from, until)
+}
+
+/** A call that the failure policy answered may be granted, lost by the server, and given back when the key has begun anew. */
+function lateReturnsIn(of: KeyHistory, from: number, until: number): number {
+  if (!of.waits) return 0
+  const late = of.decisionsIn(from - IN_LINE_MS, until).filter(one => {
+    const isReturned = one.op === 'acquire' && !(one.allowed && one.source === 'store') && begunBy(of, one) > from
+    return isReturned && of.beginningsIn(one.askedAt, until) > 0
+  })
+  return late.reduce((sum, { cost }) => sum + cost, 0)
 }
 
 /** While a replica takes over, the primary may live, and each of the two grants what the limit allows: so much beyond a burst. */
@@ -379,7 +391,7 @@ function tooMuchLeft(of: KeyHistory): Violation[] {
     const limits = lists.flat().filter(({ algorithm }) => algorithm === 'sliding-window')
     if (lists.length !== 1 || limits.length !== lists[0].length || of.changes.length > 0) continue
     const from = endOf(told) + WHOLE_MS - Math.min(...limits.map(({ windowMs }) => windowMs))
-    if (of.beginningsIn(from, endOf(told)) > 0) continue
+    if (of.beginningsIn(from - of.leasedMs, endOf(told)) > 0) continue
     const spent = spans.in(from, told.askedAt).filter(grant => grant.askedAt > from && endOf(grant) < told.askedAt)
     const units = told.cost + spent.reduce((sum, { cost }) => sum + cost, 0)
     const left = Math.min(...limits.map(({ quota }) => quota - units))
