@@ -388,6 +388,17 @@ describe('the checker', () => {
     expect(check(history).map(({ rule }) => rule)).toEqual(['remaining too high'])
   })
 
+  test('knows that a clock that is set back moves deadlines', () => {
+    const late = { ...operation('sliding', 100_000, { cost: 10, source: 'fallback' }), answeredAt: 100_050 }
+    const refused = operation('sliding', 103_500, refusal)
+    const hang = { what: 'hang', from: 100_000, until: 103_000 } as const
+    const rules = (...faults: Fault[]) => {
+      return check(withFaults(adding(late, refused)(honest('back')), hang, ...faults)).map(({ rule }) => rule)
+    }
+    expect(rules({ what: 'clock', from: 101_000, until: 101_100 })).not.toContain('refused in vain')
+    expect(rules()).toContain('refused in vain')
+  })
+
   test('knows that a block lasts whole ms', () => {
     const block = operation('sliding', 100_000.2, { op: 'block', blockMs: 2000 })
     const rules = (until: number) => {

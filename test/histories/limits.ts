@@ -31,7 +31,7 @@ const FOLLOWED_LATE_MS = 8_000
 const CONNECT_MS = 1_000
 /** After its deadline a decision that the failure policy has taken over may still be charged, for so long. */
 const CHARGED_LATE_MS = 50
-/** Longer than a server stands still: until then a call may be in its line, although its caller has been answered. */
+/** Longer than a server stands still: until then a call may be in its line or in its socket, although its caller has been answered. */
 const IN_LINE_MS = 10_000
 
 /** The store may have charged it, whatever was answered. */
@@ -102,7 +102,13 @@ class KeyHistory {
   }
 
   /** By when the store has charged it. */
-  chargedBy = (one: Decided): number => Math.max(endOf(one), isUnsure(one) ? one.askedAt + this.lateMs : 0)
+  chargedBy = (one: Decided): number => Math.max(endOf(one), isUnsure(one) ? one.askedAt + this.#lateMsOf(one) : 0)
+
+  /** Deadlines are moments of the server's clock: if that is set back meanwhile, what lies in its socket is carried out. */
+  #lateMsOf({ askedAt }: Decided): number {
+    const sets = faultsIn(this.history, ['clock'], askedAt, askedAt + IN_LINE_MS)
+    return sets.some(({ process }) => process === undefined) ? Math.max(this.lateMs, IN_LINE_MS) : this.lateMs
+  }
 
   /** A change that failed may still be carried out. */
   readonly doneBy = (change: Changed): number =>
@@ -332,7 +338,7 @@ function mayBeSpent(of: KeyHistory, limit: Limit, refused: Decided): number {
   const { quota, windowMs, burst } = limit
   const from = refused.askedAt - lookMs(limit)
   const before = of
-    .decisionsIn(from - of.lateMs, endOf(refused))
+    .decisionsIn(from - Math.max(of.lateMs, IN_LINE_MS), endOf(refused))
     .filter(one => one.id !== refused.id && (one.allowed || isUnsure(one)) && of.chargedBy(one) > from)
   const { repeating = [] } = of.history
   const isTwice = (one: Decided) =>
