@@ -399,6 +399,15 @@ describe('the checker', () => {
     expect(rules()).toContain('refused in vain')
   })
 
+  test('knows that a token may be given before a loss and heard of after it', () => {
+    const [first, second] = [100, 300].map(at => operation('permits', at, { ...hold, token: 7 }))
+    const released = [first, second].map(({ id }, i) => operation('permits', 600 + i, { op: 'release', of: id }))
+    const history = adding({ ...first, answeredAt: 500 }, second, ...released)(honest('token'))
+    const lost = { what: 'lost', from: 200, until: 201 } as const
+    expect(check(withFaults(history, lost)).map(({ rule }) => rule)).not.toContain('a token twice')
+    expect(check(history).map(({ rule }) => rule)).toContain('a token twice')
+  })
+
   test('knows that a block lasts whole ms', () => {
     const block = operation('sliding', 100_000.2, { op: 'block', blockMs: 2000 })
     const rules = (until: number) => {

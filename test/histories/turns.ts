@@ -132,7 +132,9 @@ function tokens(history: History, subject: Subject, asked: readonly Held[]): Vio
       seen.clear()
     }
     const twice = seen.get(`${key} ${token}`)
-    if (twice !== undefined) {
+    // One that was given before a loss may be heard of after it.
+    const isAnew = faultsIn(history, ['lost', 'failover'], grant.askedAt, endOf(grant)).length > 0
+    if (twice !== undefined && !isAnew) {
       return [{ rule: 'a token twice', ...place(subject, key, [twice, grant]), said: `token ${token}` }]
     }
     seen.set(`${key} ${token}`, grant)
