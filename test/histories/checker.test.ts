@@ -341,6 +341,17 @@ describe('the checker', () => {
     expect(rules(first, second, { ...third, askedAt: 112_000, answeredAt: 112_002 })[0]).toEqual(['refused in vain'])
   })
 
+  test('knows that a clock that is set moves a fixed window', () => {
+    const begun = operation('fixed', 100_000, {})
+    const opened = operation('fixed', 102_000, { ...refusal, cost: 10 })
+    const [before, after] = [grants('fixed', 9, 20), grants('fixed', 9, 20)]
+    const spent = [...before.map(one => later(one, 102_500)), ...after.map(one => later(one, 103_000))]
+    const clock = { what: 'clock', from: 100_500, until: 100_600 } as const
+    const history = adding(begun, opened, ...spent)(honest('window'))
+    expect(check(withFaults(history, clock)).map(textOf)).toEqual([])
+    expect(new Set(check(history).map(({ rule }) => rule))).toEqual(new Set(['over the limit', 'refused in vain']))
+  })
+
   test('knows that a change that failed may be carried out', () => {
     const block = operation('sliding', 100_000, { op: 'block', blockMs: 3000 })
     const shorter = operation('sliding', 101_500, { op: 'block', blockMs: 50, error: 'SPILLWAY_STORE' })

@@ -200,19 +200,9 @@ export class Spans<T> {
 const byKind = new WeakMap<readonly Fault[], Map<Fault['what'], Spans<Fault>>>()
 
 function spansOf(faults: readonly Fault[]): Map<Fault['what'], Spans<Fault>> {
-  const spans = new Map<Fault['what'], Spans<Fault>>()
-  for (const kind of ANY_FAULT) {
-    const same = faults.filter(({ what }) => what === kind)
-    if (same.length > 0)
-      spans.set(
-        kind,
-        new Spans(
-          same,
-          ({ from }) => from,
-          ({ until }) => until,
-        ),
-      )
-  }
+  const [fromOf, untilOf] = [({ from }: Fault) => from, ({ until }: Fault) => until]
+  const of = (kind: Fault['what']) => faults.filter(({ what }) => what === kind)
+  const spans = new Map(ANY_FAULT.map(kind => [kind, new Spans(of(kind), fromOf, untilOf)]))
   byKind.set(faults, spans)
   return spans
 }

@@ -21,7 +21,7 @@ import {
 
 const EXACT = new Set(['store', 'lease'])
 /** After these a key is counted by another clock. */
-const SETS_CLOCK = new Set<string>(['moved', 'clock', 'failover'])
+const SETS_CLOCK: ReadonlyArray<Fault['what']> = ['moved', 'clock', 'failover']
 /** After a change of limits has been answered, processes follow within this time. */
 const FOLLOWED_MS = 1_000
 /** Where a fault fell into this, some only later. */
@@ -37,6 +37,9 @@ const IN_LINE_MS = 10_000
 /** The store may have charged it, whatever was answered. */
 const isUnsure = (one: Decided): boolean =>
   !isAnswered(one) || !(EXACT.has(one.source ?? '') || one.source === 'memory')
+
+/** It waited, and the server may still grant it, because the server's answer was not the one that counted. */
+const isInLine = (one: Decided): boolean => one.op === 'acquire' && !(one.allowed && one.source === 'store')
 
 const askedAt = (one: Operation): number => one.askedAt
 
@@ -55,6 +58,8 @@ class KeyHistory {
   readonly leasedMs: number
   readonly #settled = new Map<number, number>()
   readonly #all: readonly Limit[]
+  /** When the clock was set, and when the key was opened first since. */
+  readonly #moves: ReadonlyArray<{ readonly setAt: number; readonly openedAt: number }>
   readonly #spans: Spans<Decided>
   readonly #refunds: Spans<Changed>
   readonly #resets: Spans<Changed>
@@ -92,6 +97,12 @@ class KeyHistory {
         this.doneBy,
       )
     }
+    const opened = this.decisions.filter(one => one.source === 'store' && isAnswered(one))
+    const sets = faultsIn(history, SETS_CLOCK, Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY)
+    this.#moves = sets.map(({ from, until }) => {
+      const first = opened.find(one => one.askedAt > until)
+      return { setAt: from, openedAt: first === undefined ? Number.POSITIVE_INFINITY : endOf(first) }
+    })
     this.#refunds = changes('refund')
     this.#resets = changes('reset')
   }
@@ -113,6 +124,11 @@ class KeyHistory {
   /** A change that failed may still be carried out. */
   readonly doneBy = (change: Changed): number =>
     Math.max(endOf(change), change.error === undefined ? 0 : change.askedAt + this.lateMs)
+
+  /** Whether what was spent before a span may count in it: when a clock was set, it counts from the moment on at which the key is opened next. */
+  isMoved(from: number, until: number): boolean {
+    return this.#moves.some(({ setAt, openedAt }) => setAt < until && openedAt > from)
+  }
 
   /** What every limit of the subject allows in a span of this length, whatever happened in it. */
   leastIn(spanMs: number): number {
@@ -260,8 +276,7 @@ function allowedIn(of: KeyHistory, from: number, until: number): number {
 function lateReturnsIn(of: KeyHistory, from: number, until: number): number {
   if (!of.waits) return 0
   const late = of.decisionsIn(from - IN_LINE_MS, until).filter(one => {
-    const isReturned = one.op === 'acquire' && !(one.allowed && one.source === 'store') && begunBy(of, one) > from
-    return isReturned && of.beginningsIn(one.askedAt, until) > 0
+    return isInLine(one) && begunBy(of, one) > from && of.beginningsIn(one.askedAt, until) > 0
   })
   return late.reduce((sum, { cost }) => sum + cost, 0)
 }
@@ -279,13 +294,14 @@ function boundOf(of: KeyHistory, limit: Limit, from: number, until: number): num
 
 /** By when a decision may have begun a window. One that the server did not make stays in its line until the server hears that nobody waits for it, and what it is granted is given back. */
 function begunBy(of: KeyHistory, one: Decided): number {
-  if (one.op !== 'acquire' || (one.allowed && one.source === 'store')) return of.chargedBy(one)
+  if (!isInLine(one)) return of.chargedBy(one)
   const faults = faultsIn(of.history, ANY_FAULT, one.askedAt, endOf(one))
   return Math.max(of.chargedBy(one), ...faults.map(({ until }) => until + of.lateMs))
 }
 
 /** A window counted from its first request: after a whole window without any, the next begins with the span. */
 function startsHere(of: KeyHistory, windowMs: number, from: number, until: number): boolean {
+  if (of.isMoved(from - windowMs, from)) return false
   for (const one of of.decisionsIn(from - windowMs - (of.waits ? IN_LINE_MS : of.lateMs), from)) {
     if ((one.allowed || isUnsure(one) || one.op === 'acquire') && begunBy(of, one) + windowMs > from) return false
   }
@@ -307,20 +323,11 @@ function refusedInVain(of: KeyHistory): Violation[] {
     const charges = changes.some(({ op, units }) => op === 'charge' || (op === 'settle' && units !== undefined))
     if (blocks || charges || all.length !== 1 || refused.retryAfterMs === Number.POSITIVE_INFINITY) continue
     const hasReason = all[0].some(limit => mayBeSpent(of, limit, refused) + refused.cost > limit.burst)
-    if (!hasReason && !isLate(of, refused, refused.askedAt - from)) {
+    if (!hasReason && !of.isMoved(from, endOf(refused))) {
       found.push(of.violation('refused in vain', `a request of ${refused.cost} fits every limit`, [refused]))
     }
   }
   return found
-}
-
-/** Whether units that were spent long ago may count: the clock was set since, and from then on they count from when the key was opened first. */
-function isLate(of: KeyHistory, refused: Decided, countMs: number): boolean {
-  const sets = of.history.faults.filter(({ what, from }) => SETS_CLOCK.has(what) && from < endOf(refused))
-  return sets.some(({ until }) => {
-    const opened = of.decisions.find(one => one.askedAt > until && one.source === 'store' && isAnswered(one))
-    return opened === undefined || endOf(opened) > refused.askedAt - countMs
-  })
 }
 
 function isBucket({ algorithm }: Limit): boolean {
@@ -348,10 +355,12 @@ function mayBeSpent(of: KeyHistory, limit: Limit, refused: Decided): number {
   // The level is highest if the bucket was empty just before one of them; or it was full when the look begins.
   const drained = (ms: number) => (Math.max(0, ms - WHOLE_MS) * quota) / windowMs
   let level = Math.max(0, burst - drained(refused.askedAt - from) + units(before))
-  const [firsts, nexts] = [before, [...before].sort((one, two) => of.chargedBy(two) - of.chargedBy(one))]
+  const lastCharged = [...before].sort((one, two) => of.chargedBy(two) - of.chargedBy(one))
   let [next, since] = [0, 0]
-  for (const first of firsts.reverse()) {
-    while (next < nexts.length && of.chargedBy(nexts[next]) >= first.askedAt) since += units([nexts[next++]])
+  for (const first of [...before].reverse()) {
+    while (next < lastCharged.length && of.chargedBy(lastCharged[next]) >= first.askedAt) {
+      since += units([lastCharged[next++]])
+    }
     level = Math.max(level, since - drained(refused.askedAt - of.chargedBy(first)))
   }
   return level
