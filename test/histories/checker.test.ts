@@ -101,6 +101,15 @@ const PLANTED: ReadonlyArray<[rule: string, kind: string, plant: (history: Histo
     ),
   ],
   [
+    'refused longer than said',
+    'twice the time later',
+    adding(
+      ...grants('sliding', 10, 1),
+      operation('sliding', 200, { ...refusal, retryAfterMs: 300 }),
+      operation('sliding', 800, { ...refusal, retryAfterMs: 300 }),
+    ),
+  ],
+  [
     'remaining too high',
     'all of them, after five',
     adding(...grants('sliding', 5, 5), operation('sliding', 200, { remaining: 9 })),
@@ -338,7 +347,29 @@ describe('the checker', () => {
     }
     expect(rules(first)).toEqual([[], ['refused in vain']])
     expect(rules(first, second)[0]).toEqual([])
-    expect(rules(first, second, { ...third, askedAt: 112_000, answeredAt: 112_002 })[0]).toEqual(['refused in vain'])
+    const late = { ...third, askedAt: 112_000, answeredAt: 112_002 }
+    expect(rules(first, second, late)[0]).toEqual(['refused in vain', 'refused longer than said'])
+  })
+
+  test('knows that a process counts what it remembers from when it heard of it', () => {
+    const told = { ...refusal, retryAfterMs: 300 }
+    const again = (at: number, source: Decided['source'], process = 'p1') => {
+      const planted = [operation('sliding', 200, told), { ...operation('sliding', at, { ...told, source }), process }]
+      return check(adding(...grants('sliding', 10, 1), ...planted)(honest('heard'))).map(({ rule }) => rule)
+    }
+    expect(again(540, 'memory')).toEqual([])
+    expect(again(560, 'memory', 'p2')).toEqual([])
+    expect(again(560, 'memory')).toEqual(['refused longer than said'])
+    expect(again(540, 'store')).toEqual(['refused longer than said'])
+  })
+
+  test('sees overtaking as soon as messages cannot be the reason', () => {
+    const [first, second] = [operation('rate', 1000, turn), operation('rate', 1500, turn)]
+    const history = adding({ ...first, answeredAt: 2900 }, { ...second, answeredAt: 2000 })(honest('overtaken'))
+    expect(check(history).map(textOf)).toEqual([])
+    expect(check({ ...history, behindMs: 100 }).map(({ rule }) => rule)).toEqual(['overtaken'])
+    const cut = { what: 'cut', from: 100, until: 200 } as const
+    expect(check({ ...withFaults(history, cut), behindMs: 100 }).map(textOf)).toEqual([])
   })
 
   test('knows that a clock that is set moves a fixed window', () => {

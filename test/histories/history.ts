@@ -114,6 +114,8 @@ export interface History {
   readonly endedAt: number
   /** What the machine may add to a promised time. Default: `SLACK_MS`. */
   readonly slackMs?: number
+  /** Who has asked so much later stands behind, however long the first message took on its way. Default: 1500. */
+  readonly behindMs?: number
 }
 
 /** A promise that was broken, with the operations that show it. */

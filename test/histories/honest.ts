@@ -102,12 +102,15 @@ function decided({ name, limits = [] }: Subject, random: Random, next: Next): De
       const cost = 1 + random.integer(0, 2)
       const all = models.get(key) ?? limits.map(limit => new Model(limit))
       models.set(key, all)
-      const left = Math.min(...all.map(model => model.left(at)))
+      const leftAt = (moment: number) => Math.min(...all.map(model => model.left(moment)))
+      const left = leftAt(at)
       const allowed = left >= cost
+      let retryAfterMs = 0
+      while (leftAt(at + retryAfterMs) < cost) retryAfterMs++
       if (allowed) for (const model of all) model.spend(at, cost)
       const remaining = allowed ? left - cost : Math.max(0, left)
       const facts = { op: 'consume', subject: name, key, cost, allowed, source: 'store', remaining } as const
-      return { ...next(), askedAt, answeredAt, ...facts, retryAfterMs: allowed ? 0 : 1 }
+      return { ...next(), askedAt, answeredAt, ...facts, retryAfterMs }
     })
 }
 

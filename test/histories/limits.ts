@@ -203,8 +203,8 @@ export function checkLimits(history: History, excused = new Map<string, number>(
     for (const [key, operations] of byKey) {
       operations.sort((one, two) => one.askedAt - two.askedAt)
       const of = new KeyHistory(history, subject, key, operations, replaced, [...startedAt.values()])
-      found.push(...overTheLimit(of, excused), ...refusedInVain(of), ...tooSoon(of), ...tooMuchLeft(of))
-      found.push(...duringBlocks(of), ...ofRequests(of))
+      found.push(...overTheLimit(of, excused), ...refusedInVain(of), ...tooSoon(of), ...tooLate(of))
+      found.push(...tooMuchLeft(of), ...duringBlocks(of), ...ofRequests(of))
     }
     const decisions = all.filter((operation): operation is Decided => 'cost' in operation)
     found.push(...ofFailures(history, subject, decisions), ...localShares(history, subject, all, decisions))
@@ -391,6 +391,40 @@ function tooSoon(of: KeyHistory): Violation[] {
     if (returned || of.beginningsIn(from, until) > 0 || of.limitsIn(from, until).length > 1) continue
     const said = `refused for ${retryAfterMs.toFixed(0)} ms, and granted ${(until - from).toFixed(0)} ms later`
     found.push(of.violation('granted sooner than said', said, [refused, granted]))
+  }
+  return found
+}
+
+/** `retryAfterMs` is enough: when it is over, and nothing was spent since, a request of that cost is not refused. */
+function tooLate(of: KeyHistory): Violation[] {
+  const found: Violation[] = []
+  // Those who wait stand before; leases of other processes hold units.
+  if (of.subject.leased || of.waits) return []
+  const spends = new Set<Changed['op']>(['charge', 'settle', 'block'])
+  for (const [at, refused] of of.decisions.entries()) {
+    const { allowed, source, retryAfterMs = 0, cost } = refused
+    // What a process remembers, it was told before others have spent.
+    if (allowed !== false || source !== 'store' || !isAnswered(refused)) continue
+    const from = refused.askedAt
+    for (let i = at + 1; i < of.decisions.length; i++) {
+      const again = of.decisions[i]
+      if (again.allowed || isUnsure(again)) break
+      const until = endOf(again)
+      // A process counts what it remembers from the moment at which it heard of it.
+      const heardLateMs = again.source === 'memory' ? of.subject.deadlineMs : 0
+      if (again.askedAt < endOf(refused) + retryAfterMs + heardLateMs + WHOLE_MS || again.cost > cost) continue
+      const since = of.decisionsIn(from - IN_LINE_MS, until)
+      const isSpent =
+        since.some(one => (one.allowed || isUnsure(one)) && of.chargedBy(one) > from) ||
+        of.changes.some(one => spends.has(one.op) && one.askedAt < until && of.doneBy(one) > from)
+      if (isSpent || of.isMoved(from, until) || of.limitsIn(from, until).length > 1) break
+      // A process may remember what it was told before units came back, and another one's wait began when it heard of it.
+      const isOld = of.changes.length > 0 || of.beginningsIn(from - of.longestMs, until) > 0
+      if (again.source === 'memory' && (isOld || again.process !== refused.process)) continue
+      const said = `refused for ${retryAfterMs.toFixed(0)} ms, and again ${(until - from).toFixed(0)} ms later`
+      found.push(of.violation('refused longer than said', said, [refused, again]))
+      break
+    }
   }
   return found
 }

@@ -13,8 +13,8 @@ import {
   type Violation,
 } from './history.js'
 
-/** Who has asked so much later stands behind, however long the first message took on its way. */
-const SURELY_BEHIND_MS = 1_500
+/** On real machines, and soon after a fault: see `History.behindMs`. */
+const BEHIND_MS = 1_500
 /** A message that is due is delivered within so long, whatever faults there are. */
 const DELIVERED_MS = 15_000
 
@@ -56,15 +56,16 @@ function overtaken(history: History, subject: Subject, asked: ReadonlyArray<Deci
     return isAnswered(one) && (one.op === 'hold' ? (one as Held).granted : allowed && source === 'store')
   }
   const waits = (one: Decided | Held) => isServed(one) || (one.timeoutMs ?? 0) > 0
+  const { behindMs = BEHIND_MS } = history
   const inOrder = asked.filter(waits).sort((one, two) => one.askedAt - two.askedAt)
   for (const [i, first] of inOrder.entries()) {
     if (!isServed(first) && first.answeredAt !== undefined) continue
     const servedAt = first.answeredAt ?? history.endedAt
-    if (faultsIn(history, ANY_FAULT, first.askedAt, servedAt).length > 0) continue
+    if (faultsIn(history, ANY_FAULT, first.askedAt - (BEHIND_MS - behindMs), servedAt).length > 0) continue
     for (const later of inOrder.slice(i + 1)) {
       if (later.askedAt > servedAt) break
       if (later.key !== first.key || size(later) < size(first) || !isServed(later)) continue
-      if (later.askedAt < first.askedAt + SURELY_BEHIND_MS || endOf(later) > servedAt - SURELY_BEHIND_MS) continue
+      if (later.askedAt < first.askedAt + behindMs || endOf(later) > servedAt - behindMs) continue
       const said = `asked ${(later.askedAt - first.askedAt).toFixed(0)} ms later, served ${(servedAt - endOf(later)).toFixed(0)} ms sooner`
       return [{ rule: 'overtaken', ...place(subject, first.key, [first, later]), said }]
     }

@@ -20,6 +20,7 @@ const { values } = parseArgs({
     processes: { type: 'string', default: String(availableParallelism()) },
     digests: { type: 'boolean', default: false },
     record: { type: 'string' },
+    first: { type: 'boolean', default: false },
   },
 })
 const [first, count] = [Number(values.seed), Number(values.schedules)]
@@ -96,6 +97,8 @@ const startedAt = process.hrtime.bigint()
 const seconds = () => Number(process.hrtime.bigint() - startedAt) / 1e9
 const sum = nothing()
 let toldAt = 0
+/** Whether the first violation was to be found, and was. */
+const isEnough = () => values.first && sum.broken > 0
 
 function told(tally: Tally): void {
   add(sum, tally)
@@ -121,7 +124,7 @@ async function playInProcesses(processes: number): Promise<void> {
       }
       const give = () => {
         clearTimeout(hung)
-        if (next >= first + count) {
+        if (next >= first + count || isEnough()) {
           child.disconnect()
           resolve()
           return
@@ -152,7 +155,7 @@ if (process.send !== undefined) {
   const processes = Math.min(Number(values.processes), Math.ceil(count / AT_ONCE))
   if (values.record !== undefined || processes < 2) {
     const lua = await Lua.create()
-    for (let from = first; from < first + count; from += AT_ONCE) {
+    for (let from = first; from < first + count && !isEnough(); from += AT_ONCE) {
       told(await play(lua, from, Math.min(first + count, from + AT_ONCE)))
     }
     if (values.record !== undefined) writeFileSync(values.record, recorded.join('\n'))

@@ -12,6 +12,8 @@ import { enter, SimulatedProcess, START, World } from './world.js'
 
 /** Nobody waits for a processor here; timers come up to 0.4 ms late. */
 const SLACK_MS = 5
+/** Without a fault, messages take so long at most. */
+const BEHIND_MS = 100
 
 export interface ScheduleOptions {
   /** Names of `USES`; default: all. */
@@ -151,7 +153,8 @@ export async function runSchedule(seed: string, lua: Lua, options: ScheduleOptio
   process.off('unhandledRejection', broken)
   enter(undefined)
   const subjects = uses.map(({ subject }) => subject)
-  const history = { subjects, operations: plan.operations, faults, leftKeys, endedAt: plan.closesAt, slackMs: SLACK_MS }
+  const allowances = { slackMs: SLACK_MS, behindMs: BEHIND_MS }
+  const history = { subjects, operations: plan.operations, faults, leftKeys, endedAt: plan.closesAt, ...allowances }
   const all = [history, world.events, world.trace]
   const digest = () => createHash('sha1').update(JSON.stringify(all)).digest('hex')
   return { history, violations: [...check(history), ...wrong], events: world.events, digest }

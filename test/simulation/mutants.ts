@@ -1,0 +1,176 @@
+// One rule of the real code left out or bent, each: what the simulation must find.
+
+export interface Mutant {
+  /** What is wrong with it. */
+  readonly name: string
+  readonly file: string
+  /** A text that is in the file once, and what stands there instead. */
+  readonly text: string
+  readonly instead: string
+}
+
+const TOKENS = 'lua/lib/bucket.lua'
+const FIXED = 'lua/algorithms/fixed_window.lua'
+const COUNTER = 'lua/algorithms/sliding_counter.lua'
+const LOG = 'lua/lib/log.lua'
+const SEMAPHORE = 'lua/lib/semaphore.lua'
+const FETCH = 'lua/queue/queue_settle_and_fetch.lua'
+
+export const MUTANTS: readonly Mutant[] = [
+  {
+    name: 'a bucket lends one unit',
+    file: TOKENS,
+    text: 'elseif over > 0 then',
+    instead: 'elseif over > window then',
+  },
+  {
+    name: 'retryAfterMs of a bucket is rounded down',
+    file: TOKENS,
+    text: 'if drain_ms * quota < units then drain_ms = drain_ms + 1 end',
+    instead: '',
+  },
+  {
+    name: 'a fixed window grants one more',
+    file: FIXED,
+    text: 'next_x + cost > quota then',
+    instead: 'next_x + cost > quota + 1 then',
+  },
+  {
+    name: 'a fixed window ends a tenth early',
+    file: FIXED,
+    text: 'elseif at - now + window <= 0 then',
+    instead: 'elseif at - now + window <= window / 10 then',
+  },
+  {
+    name: 'a fixed window says half of the wait',
+    file: FIXED,
+    text: 'retry = next_at - now + window\n',
+    instead: 'retry = math.ceil((next_at - now + window) / 2)\n',
+  },
+  {
+    name: 'a sliding counter forgets the cell before when a new one begins',
+    file: COUNTER,
+    text: 'if at == cell - window then return cell, 0, current end',
+    instead: '',
+  },
+  {
+    name: 'a sliding counter weighs the cell before one unit too low',
+    file: COUNTER,
+    text: 'elseif cost > 0 and before * overlap > room * window then',
+    instead: 'elseif cost > 0 and before * overlap > (room + 1) * window then',
+  },
+  {
+    name: 'entries of a log expire a tenth early',
+    file: LOG,
+    text: 'local passes = function(at) return now - at < window end',
+    instead: 'local passes = function(at) return now - at < window * 0.9 end',
+  },
+  {
+    name: 'a log says when its oldest entry expires, whatever the cost',
+    file: LOG,
+    text: 'if log.oldest_total < enough then',
+    instead: 'if false then',
+  },
+  {
+    name: 'of several limits, the last one decides',
+    file: 'lua/limiter/consume.lua',
+    text: 'if retry ~= 0 or blocked_until > now then allowed = false end',
+    instead: 'allowed = retry == 0 and blocked_until <= now',
+  },
+  {
+    name: 'a decision is carried out however late it comes',
+    file: 'lua/lib/decision.lua',
+    text: 'if spending and now > valid_until then return { now } end',
+    instead: '',
+  },
+  {
+    name: 'a block lasts half as long',
+    file: 'lua/limiter/change.lua',
+    text: "redis.call('ZADD', list, now + block_for, keys[i])",
+    instead: "redis.call('ZADD', list, now + block_for / 2, keys[i])",
+  },
+  {
+    name: 'a line is served from its end',
+    file: 'lua/lib/line_ask.lua',
+    text: "joins[#joins + 1] = string.format('%.0f', ticket)",
+    instead: "joins[#joins + 1] = string.format('%.0f', -ticket)",
+  },
+  {
+    name: 'a semaphore has a permit more for those who wait',
+    file: SEMAPHORE,
+    text: 'if cost <= s.permits - s.used - ahead then return 0 end',
+    instead: 'if cost <= s.permits - s.used - ahead + 1 then return 0 end',
+  },
+  {
+    name: 'a semaphore has a permit more for those who take directly',
+    file: 'lua/semaphore/semaphore_take.lua',
+    text: '+ count + 4e15 > tonumber(room)',
+    instead: '+ count + 4e15 > room + 1',
+  },
+  {
+    name: 'tokens follow the clock back',
+    file: SEMAPHORE,
+    text: 's.last = math.max(s.last + 1, s.micros)',
+    instead: 's.last = s.micros',
+  },
+  {
+    name: 'messages are taken back while they are handled',
+    file: FETCH,
+    text: 'buried, gone = queue_expire(keys, now, 100)',
+    instead: 'buried, gone = queue_expire(keys, now + 1000000, 100)',
+  },
+  {
+    name: 'a message that is taken is written down nowhere',
+    file: FETCH,
+    text: "redis.call('ZADD', keys.unacked, unpack(places))",
+    instead: '',
+  },
+  {
+    name: 'messages are due a tenth early',
+    file: 'lua/queue/queue_push.lua',
+    text: 'local due = delay >= 0 and now + delay or',
+    instead: 'local due = delay >= 0 and now + delay * 0.9 or',
+  },
+  {
+    name: 'messages wait longer when the clock is set back',
+    file: 'lua/lib/queue.lua',
+    text: 'ahead = math.max(ahead, last - server)',
+    instead: '',
+  },
+  {
+    name: 'a shared rate does not count what it grants',
+    file: 'lua/rate.lua',
+    text: 'state.charge(cost)',
+    instead: '',
+  },
+  {
+    name: 'an answer that comes too late counts',
+    file: 'src/core/clock.ts',
+    text: 'pending.endsAt = performance.now() + this.ms',
+    instead: 'pending.endsAt = performance.now() + this.ms + 30',
+  },
+  {
+    name: 'the clock of a server is learnt once',
+    file: 'src/redis/timely-scripts.ts',
+    text: 'const holds = known !== undefined && offsetMs <= known && known <= serverNowMs + 1 - sentAt',
+    instead: 'const holds = known !== undefined',
+  },
+  {
+    name: 'the breaker stays open',
+    file: 'src/limiter/breaker.ts',
+    text: 'this.isOpen = false\n    this.#failed',
+    instead: 'this.#failed',
+  },
+  {
+    name: 'each process grants all of the limit alone',
+    file: 'src/limiter/fallback.ts',
+    text: 'if (this.localShare === 1) return limit',
+    instead: 'return limit',
+  },
+  {
+    name: 'a process spends from leases that have ended',
+    file: 'src/stores/leases/holdings.ts',
+    text: 'return now < this.endsAt - suspendedMs(this.offset) && now >= this.askedAt',
+    instead: 'return true',
+  },
+]
