@@ -58,8 +58,13 @@ async function found({ file, text, instead }: Mutant): Promise<{ rule?: string; 
   }
 }
 
+const chosen = MUTANTS.filter(({ name }) => positionals.every(part => name.includes(part)))
+if (chosen.length === 0) {
+  console.error(`no mutant is called "${positionals.join(' ')}": expected a part of a name, like "fixed window"`)
+  process.exit(1)
+}
 let survivors = 0
-for (const mutant of MUTANTS.filter(({ name }) => positionals.every(part => name.includes(part)))) {
+for (const mutant of chosen) {
   const { rule, seed, said } = await found(mutant)
   const isFound = rule !== undefined && rule !== 'an error that nobody caught'
   if (!isFound) survivors++
@@ -67,5 +72,5 @@ for (const mutant of MUTANTS.filter(({ name }) => positionals.every(part => name
     `${isFound ? '✓' : '✗'} ${mutant.name}: ${rule === undefined ? said.trim().split('\n').at(-1) : `${rule}, seed ${seed}`}`,
   )
 }
-console.log(`${survivors} mutants were not found`)
+console.log(`${chosen.length} mutants, ${survivors} not found`)
 process.exitCode = survivors === 0 ? 0 : 1
