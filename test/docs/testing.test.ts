@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { filesOf, root } from '../check/files.js'
+import { MUTANTS } from '../simulation/mutants.js'
 import { textOf } from './pages.js'
 
 const page = textOf('docs/testing.md')
@@ -21,4 +22,12 @@ test('the numbers of configurations and mutants are those of the tables', () => 
   const count = (verb: string) => lines.filter(line => line.startsWith(verb)).length
   expect(page).toContain(`${count('holds ')} configurations`)
   expect(page).toContain(`${count('breaks ')} mutants`)
+  expect(page).toContain(`${MUTANTS.length} times one rule of the scripts`)
+  expect(page).toContain(`| ${MUTANTS.length}, of which each is found`)
+})
+
+test('the rule that a mutant leaves out or bends is in the code once', () => {
+  const times = ({ file, text }: (typeof MUTANTS)[number]) =>
+    readFileSync(join(root, file), 'utf8').split(text).length - 1
+  expect(MUTANTS.filter(mutant => times(mutant) !== 1)).toEqual([])
 })

@@ -403,7 +403,7 @@ function tooLate(of: KeyHistory): Violation[] {
   const spends = new Set<Changed['op']>(['charge', 'settle', 'block'])
   for (const [at, refused] of of.decisions.entries()) {
     const { allowed, source, retryAfterMs = 0, cost } = refused
-    // What a process remembers, it was told before others have spent.
+    // A wait that a process remembers was told before others may have spent.
     if (allowed !== false || source !== 'store' || !isAnswered(refused)) continue
     const from = refused.askedAt
     for (let i = at + 1; i < of.decisions.length; i++) {

@@ -13,6 +13,10 @@ const { values, positionals } = parseArgs({
 })
 const project = resolve(import.meta.dirname, '../..')
 
+/** What a simulation consists of. */
+const PARTS = 'src lua scripts test/histories test/simulation test/support package.json tsconfig.json'.split(' ')
+const PLAY = ['test/simulation/simulate.mjs', '--seed', '1', '--schedules', values.schedules, '--first']
+
 const run = (folder: string, ...args: string[]) =>
   new Promise<{ failed: boolean; text: string }>(done => {
     execFile(process.execPath, args, { cwd: folder, maxBuffer: 2 ** 26 }, (error, stdout, stderr) => {
@@ -24,33 +28,14 @@ const run = (folder: string, ...args: string[]) =>
 async function found({ file, text, instead }: Mutant): Promise<{ rule?: string; seed?: string; said: string }> {
   const folder = mkdtempSync(join(tmpdir(), 'spillway-mutant-'))
   try {
-    for (const name of [
-      'src',
-      'lua',
-      'scripts',
-      'test/histories',
-      'test/simulation',
-      'test/support',
-      'package.json',
-      'tsconfig.json',
-    ]) {
-      cpSync(join(project, name), join(folder, name), { recursive: true })
-    }
+    for (const name of PARTS) cpSync(join(project, name), join(folder, name), { recursive: true })
     symlinkSync(join(project, 'node_modules'), join(folder, 'node_modules'))
     const parts = readFileSync(join(folder, file), 'utf8').split(text)
     if (parts.length !== 2) return { said: `${file} has the text ${parts.length - 1} times: expected once` }
     writeFileSync(join(folder, file), parts.join(instead))
     const embedded = await run(folder, '--import', 'tsx', 'scripts/embed-lua.ts', folder)
     if (embedded.failed) return { said: embedded.text }
-    const played = await run(
-      folder,
-      'test/simulation/simulate.mjs',
-      '--seed',
-      '1',
-      '--schedules',
-      values.schedules,
-      '--first',
-    )
+    const played = await run(folder, ...PLAY)
     const [, seed, rule] = /^seed (\d+): ([^:]+):/m.exec(played.text) ?? []
     return { rule, seed, said: played.text }
   } finally {

@@ -97,7 +97,7 @@ const startedAt = process.hrtime.bigint()
 const seconds = () => Number(process.hrtime.bigint() - startedAt) / 1e9
 const sum = nothing()
 let toldAt = 0
-/** Whether the first violation was to be found, and was. */
+/** With `--first`, one violation is enough. */
 const isEnough = () => values.first && sum.broken > 0
 
 function told(tally: Tally): void {
