@@ -61,7 +61,7 @@ export class LuaAssembler {
 
   constructor(files: Readonly<Record<string, string>>) {
     this.#algorithms = Object.keys(files)
-      .filter(file => file.startsWith('algorithms/'))
+      .filter(file => /(?:^|\/)algorithms\//.test(file))
       .map(baseOf)
     for (const [file, text] of Object.entries(files)) this.#read(file, this.#linesOf(file, text))
     for (const [name, { file, lines }] of [...this.#library, ...this.#pieces, ...this.#scripts])
@@ -102,7 +102,7 @@ export class LuaAssembler {
   }
 
   #read(file: string, lines: readonly string[]): void {
-    const isShared = /^(?:lib|algorithms)\//.test(file)
+    const isShared = /(?:^|\/)(?:lib|algorithms)\//.test(file)
     if (!isShared && !lines.some(line => line.startsWith('function '))) {
       this.#put(this.#scripts, baseOf(file), { file, lines })
       return
@@ -145,7 +145,7 @@ export class LuaAssembler {
   /** One script; or one for each algorithm that has the pieces which it inlines. */
   #versionsOf(name: string, part: Part): Assembled[] {
     const own = part.lines.flatMap(line => /@inline ALGORITHM\.(\w+)/.exec(line)?.[1] ?? [])
-    const room = part.file.split('/')[0]
+    const room = part.file.replace(/\/[^/]*$/, '')
     if (own.length === 0) return [{ name, room, algorithm: undefined, source: this.#assemble(part, undefined) }]
     return this.#algorithms
       .filter(algorithm => own.every(piece => this.#pieces.has(`${algorithm}.${piece}`)))

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { type Assembled, LuaAssembler } from './assemble-lua.js'
 
 function identifierOf(name: string): string {
-  const identifier = name.replace(/[-_]+(.)/g, (_, letter: string) => letter.toUpperCase())
+  const identifier = name.replace(/[-_/]+(.)/g, (_, letter: string) => letter.toUpperCase())
   if (/^[a-z][A-Za-z0-9]*$/.test(identifier)) return identifier
   throw new Error(`the script ${name}: expected a name of lower-case words, like consume_all`)
 }
