@@ -46,7 +46,7 @@ const namesIn = (text: string) =>
     .filter(([, dot]) => dot !== '.' && dot !== ':')
     .map(m => m[2])
 const indentOf = (text: string) => text.search(/\S/)
-/** The algorithm that a file of lua/algorithms/ is about. */
+/** The algorithm that a file of lua/limiter/algorithms/ is about. */
 const nameOf = (file: string) => file.replaceAll('_', '-')
 const baseOf = (file: string) => file.slice(file.lastIndexOf('/') + 1)
 

@@ -1,7 +1,14 @@
-export type { CalendarRule, CalendarWindow } from './core/calendar.js'
-export type { Clock } from './core/clock.js'
-export type { Decision, DecisionSource, Verdict } from './core/decision.js'
-export { type Duration, parseDuration } from './core/duration.js'
+export type { Backoff } from './delay-queue/backoff.js'
+export type { ConsumeOptions, Limiter, ReceiveOptions } from './delay-queue/consume-options.js'
+export type { Consumer } from './delay-queue/consumer.js'
+export type { DeadLetter } from './delay-queue/dead-letters.js'
+export { DelayQueue, type QueueStats } from './delay-queue/delay-queue.js'
+export type { Delivery } from './delay-queue/delivery.js'
+export type { Codec, DelayQueueOptions, PushOptions } from './delay-queue/options.js'
+export type { CalendarRule, CalendarWindow } from './limiter/core/calendar.js'
+export type { Clock } from './limiter/core/clock.js'
+export type { Decision, DecisionSource, Verdict } from './limiter/core/decision.js'
+export { type Duration, parseDuration } from './limiter/core/duration.js'
 export {
   CostError,
   LeaseLostError,
@@ -11,7 +18,7 @@ export {
   StaleDeliveryError,
   StoreError,
   TimeoutError,
-} from './core/errors.js'
+} from './limiter/core/errors.js'
 export {
   type AlgorithmName,
   type CalendarLimitOptions,
@@ -20,24 +27,17 @@ export {
   type Policy,
   type PolicyInput,
   parsePolicy,
-} from './core/limit.js'
-export { type Hold, type Observer, observers } from './core/observer.js'
-export type { Backoff } from './delay-queue/backoff.js'
-export type { ConsumeOptions, Limiter, ReceiveOptions } from './delay-queue/consume-options.js'
-export type { Consumer } from './delay-queue/consumer.js'
-export type { DeadLetter } from './delay-queue/dead-letters.js'
-export { DelayQueue, type QueueStats } from './delay-queue/delay-queue.js'
-export type { Delivery } from './delay-queue/delivery.js'
-export type { Codec, DelayQueueOptions, PushOptions } from './delay-queue/options.js'
+} from './limiter/core/limit.js'
+export { type Hold, type Observer, observers } from './limiter/core/observer.js'
+export type { WaitOptions } from './limiter/core/wait.js'
 export type { StoreFailure } from './limiter/fallback.js'
 export type { KeyInput, LimiterKey } from './limiter/key.js'
+export { MemoryStore, type MemoryStoreOptions } from './limiter/memory/memory-store.js'
 export { RateLimiter, type RateLimiterOptions } from './limiter/rate-limiter.js'
+export type { Charge, Store } from './limiter/store.js'
 export type { RedisClient } from './redis/client.js'
 export type { Lease } from './semaphore/lease.js'
 export { type AcquireOptions, type LeaseInfo, Semaphore, type SemaphoreOptions } from './semaphore/semaphore.js'
 export type { RateConfig, RateOptions } from './shared-rate/options.js'
 export { SharedRateLimiter, type SharedRateLimiterOptions } from './shared-rate/shared-rate-limiter.js'
-export { MemoryStore, type MemoryStoreOptions } from './stores/memory/memory-store.js'
 export { RedisStore, type RedisStoreOptions } from './stores/redis/redis-store.js'
-export type { Charge, Store } from './stores/store.js'
-export type { WaitOptions } from './waiting/wait.js'

@@ -1,5 +1,5 @@
-import type { Clock } from './core/clock.js'
-import { PolicyError, shown } from './core/errors.js'
+import type { Clock } from './limiter/core/clock.js'
+import { PolicyError, shown } from './limiter/core/errors.js'
 
 /**
  * A clock that moves only when told to: give it to a `MemoryStore` or a `RedisStore`, and tests need not wait.

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
-import { PolicyError } from '../src/core/errors.js'
+import { PolicyError } from '../src/limiter/core/errors.js'
 import { ManualClock } from '../src/testing.js'
 
 describe('a manual clock', () => {

@@ -1,4 +1,4 @@
-import { formatDuration, parseDuration } from '../../src/core/duration.js'
+import { formatDuration, parseDuration } from '../../src/limiter/core/duration.js'
 import { tableText } from '../contest/figures.js'
 import { poissonTrace } from './poisson-trace.js'
 import { type Comparison, compare, type Request, sumOf, wrongShare } from './wrong-decisions.js'

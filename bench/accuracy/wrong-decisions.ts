@@ -1,5 +1,5 @@
-import { type AlgorithmName, parseLimit } from '../../src/core/limit.js'
-import { MemoryStore } from '../../src/stores/memory/memory-store.js'
+import { type AlgorithmName, parseLimit } from '../../src/limiter/core/limit.js'
+import { MemoryStore } from '../../src/limiter/memory/memory-store.js'
 import { ManualClock } from '../../src/testing.js'
 
 export interface Request {

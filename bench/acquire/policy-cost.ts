@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis'
-import { type Policy, parsePolicy } from '../../src/core/limit.js'
+import { type Policy, parsePolicy } from '../../src/limiter/core/limit.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import type { RedisServer } from '../../test/support/redis-server.js'
 import { type Median, median } from '../contest/figures.js'

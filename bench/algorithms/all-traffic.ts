@@ -1,5 +1,5 @@
-import { measure, type State } from '../../src/algorithms/registry.js'
-import type { Limit } from '../../src/core/limit.js'
+import { measure, type State } from '../../src/limiter/algorithms/registry.js'
+import type { Limit } from '../../src/limiter/core/limit.js'
 import type { MostAllowed } from './most-allowed.js'
 
 /** One possible situation: the state of the limit, and the units that were allowed and that left within the last window. */

@@ -1,4 +1,4 @@
-import { type Limit, parsePolicy } from '../../src/core/limit.js'
+import { type Limit, parsePolicy } from '../../src/limiter/core/limit.js'
 import type { Table } from '../contest/figures.js'
 import { mostAllowed as most } from './most-allowed.js'
 

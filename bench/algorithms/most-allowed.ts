@@ -1,5 +1,5 @@
-import type { Limit } from '../../src/core/limit.js'
-import { MemoryStore } from '../../src/stores/memory/memory-store.js'
+import type { Limit } from '../../src/limiter/core/limit.js'
+import { MemoryStore } from '../../src/limiter/memory/memory-store.js'
 import { ManualClock } from '../../src/testing.js'
 
 /** The most units in any span of a length: as they are allowed, and as they leave, which is later where a limit makes them wait. */

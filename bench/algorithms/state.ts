@@ -1,4 +1,4 @@
-import { ALGORITHM_NAMES, type Limit, parseLimit } from '../../src/core/limit.js'
+import { ALGORITHM_NAMES, type Limit, parseLimit } from '../../src/limiter/core/limit.js'
 
 /** A limit whose keys have each spent so many units, one a millisecond. */
 export interface State {

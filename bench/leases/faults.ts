@@ -1,4 +1,4 @@
-import { parsePolicy } from '../../src/core/limit.js'
+import { parsePolicy } from '../../src/limiter/core/limit.js'
 import type { RedisServer } from '../../test/support/redis-server.js'
 import { single } from '../contest/figures.js'
 import { type Claim, progress } from '../contest/report.js'

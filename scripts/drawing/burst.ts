@@ -1,6 +1,6 @@
-import type { AlgorithmName, Limit } from '../../src/core/limit.js'
-import { ALGORITHM_NAMES, parseLimit } from '../../src/core/limit.js'
-import { MemoryStore } from '../../src/stores/memory/memory-store.js'
+import type { AlgorithmName, Limit } from '../../src/limiter/core/limit.js'
+import { ALGORITHM_NAMES, parseLimit } from '../../src/limiter/core/limit.js'
+import { MemoryStore } from '../../src/limiter/memory/memory-store.js'
 import { ManualClock } from '../../src/testing.js'
 
 /** What became of one request; times in ms from the start of the picture. */

@@ -1,5 +1,5 @@
-import { parseLimit } from '../../src/core/limit.js'
-import { MemoryStore } from '../../src/stores/memory/memory-store.js'
+import { parseLimit } from '../../src/limiter/core/limit.js'
+import { MemoryStore } from '../../src/limiter/memory/memory-store.js'
 import { ManualClock } from '../../src/testing.js'
 import type { Arrival } from './burst.js'
 import { requestMarks, Scale, timeAxis, WIDTH } from './marks.js'

@@ -1,8 +1,8 @@
 import { IncomingMessage } from 'node:http'
 import type { Request } from 'express'
-import type { Decision } from '../core/decision.js'
-import { ExistingObject } from '../core/maps.js'
 import type { Trust } from '../http/framework.js'
+import type { Decision } from '../limiter/core/decision.js'
+import { ExistingObject } from '../limiter/core/maps.js'
 
 const NAME = 'rateLimit'
 /** The prototypes of requests on which `rateLimit` is our accessor, their own or inherited. */

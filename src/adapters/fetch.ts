@@ -1,7 +1,4 @@
 import type { Socket } from 'node:net'
-import type { Decision } from '../core/decision.js'
-import { PolicyError, shown } from '../core/errors.js'
-import { ExistingObject } from '../core/maps.js'
 import { type AddressKeyOptions, addressKeyOf, type BunServer, nodePeer, webPeer } from '../http/address/client.js'
 import { after, isPromise, type SyncOrAsync } from '../http/call-option.js'
 import { admit, type Delivery, type Framework } from '../http/framework.js'
@@ -11,6 +8,9 @@ import { type LimiterAccess, RateLimitGate } from '../http/rate-limit/rate-limit
 import type { Body } from '../http/refusal.js'
 import type { ResponseEnd } from '../http/response-watch.js'
 import { followResponse, forgetRequest, knownWatch, watchRequest } from '../http/web-response.js'
+import type { Decision } from '../limiter/core/decision.js'
+import { PolicyError, shown } from '../limiter/core/errors.js'
+import { ExistingObject } from '../limiter/core/maps.js'
 
 /** The sender of a request, as the runtime reports it: `server.requestIP(request)` in Bun, `info.remoteAddr.hostname` in Deno. */
 export interface Peer {

@@ -1,6 +1,4 @@
 import type { Context, MiddlewareHandler, Next } from 'hono'
-import type { Decision } from '../core/decision.js'
-import { PolicyError, shown } from '../core/errors.js'
 import {
   type AddressKeyOptions,
   addressKeyOf,
@@ -21,6 +19,8 @@ import { type LimiterAccess, RateLimitGate } from '../http/rate-limit/rate-limit
 import type { ResponseEnd, ResponseWatch } from '../http/response-watch.js'
 import { ShedGate, type ShedOptions } from '../http/shed.js'
 import { followResponse, knownWatch, watchRequest } from '../http/web-response.js'
+import type { Decision } from '../limiter/core/decision.js'
+import { PolicyError, shown } from '../limiter/core/errors.js'
 
 /** What Hono's runtimes report about a connection, in `c.env`. */
 interface Bindings extends Partial<BunServer> {

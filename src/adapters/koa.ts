@@ -1,6 +1,4 @@
 import type { Context, Next } from 'koa'
-import type { Decision } from '../core/decision.js'
-import { PolicyError } from '../core/errors.js'
 import { type AddressKeyOptions, addressKeyOf, nodePeer } from '../http/address/client.js'
 import { isPromise } from '../http/call-option.js'
 import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
@@ -12,6 +10,8 @@ import type { HttpOptions } from '../http/rate-limit/options.js'
 import { type LimiterAccess, RateLimitGate } from '../http/rate-limit/rate-limit.js'
 import type { ResponseWatch } from '../http/response-watch.js'
 import { ShedGate, type ShedOptions } from '../http/shed.js'
+import type { Decision } from '../limiter/core/decision.js'
+import { PolicyError } from '../limiter/core/errors.js'
 
 /** Watched contexts whose handler is running. */
 const AT_WORK = new WeakSet<Context>()

@@ -1,13 +1,13 @@
-import { PolicyError } from '../core/errors.js'
-import type { PolicyInput } from '../core/limit.js'
-import { getOrMake } from '../core/maps.js'
-import { checkObject } from '../core/options.js'
 import { after, type SyncOrAsync } from '../http/call-option.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
 import { type LimiterAccess, RateLimitGate } from '../http/rate-limit/rate-limit.js'
 import { checkRouteOptions, combinedOptions, routeOptions } from '../http/rate-limit/settings.js'
+import { PolicyError } from '../limiter/core/errors.js'
+import type { PolicyInput } from '../limiter/core/limit.js'
+import { getOrMake } from '../limiter/core/maps.js'
+import { checkObject } from '../limiter/core/options.js'
+import { MemoryStore } from '../limiter/memory/memory-store.js'
 import type { RateLimiter } from '../limiter/rate-limiter.js'
-import { MemoryStore } from '../stores/memory/memory-store.js'
 import { keepWorded, type NestRequest, type NestResponse, nest } from './nest-request.js'
 
 /** The options of the module and of routes. Their functions receive request and response of the platform, Express or Fastify. */

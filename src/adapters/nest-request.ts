@@ -1,11 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Request as ExpressRequest } from 'express'
-import type { Decision } from '../core/decision.js'
-import { getOrMake } from '../core/maps.js'
 import { nodePeer } from '../http/address/client.js'
 import { type Delivery, type Framework, setNodeFields, type Trust } from '../http/framework.js'
 import { watchResponse } from '../http/node-response.js'
 import { type Body, refuse } from '../http/refusal.js'
+import type { Decision } from '../limiter/core/decision.js'
+import { getOrMake } from '../limiter/core/maps.js'
 import { decisionOn, trustOf as expressTrust, leaveDecision } from './express-request.js'
 import { trustOf as fastifyTrust } from './fastify-request.js'
 

@@ -1,9 +1,9 @@
-import { PolicyError } from '../core/errors.js'
-import { checkOptions } from '../core/options.js'
-import { PolicyMemo } from '../core/policy-memo.js'
+import { PolicyError } from '../limiter/core/errors.js'
+import { checkOptions } from '../limiter/core/options.js'
+import { PolicyMemo } from '../limiter/core/policy-memo.js'
+import { MemoryStore } from '../limiter/memory/memory-store.js'
 import { RateLimiter } from '../limiter/rate-limiter.js'
-import { MemoryStore } from '../stores/memory/memory-store.js'
-import type { Store } from '../stores/store.js'
+import type { Store } from '../limiter/store.js'
 
 /** The options of `ThrottlerStorage`. */
 export interface ThrottlerStorageOptions {

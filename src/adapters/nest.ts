@@ -8,12 +8,12 @@ import {
   Injectable,
   Module,
 } from '@nestjs/common'
-import type { Decision } from '../core/decision.js'
-import { PolicyError } from '../core/errors.js'
-import { checkFunction, checkOptions, type OptionNames } from '../core/options.js'
 import { type AddressKeyOptions, addressKeyOf } from '../http/address/client.js'
 import { isPromise } from '../http/call-option.js'
 import { admit } from '../http/framework.js'
+import type { Decision } from '../limiter/core/decision.js'
+import { PolicyError } from '../limiter/core/errors.js'
+import { checkFunction, checkOptions, type OptionNames } from '../limiter/core/options.js'
 import { decorate, type NestOptions, RateLimits } from './nest-limits.js'
 import { type NestRequest, type NestResponse, nest, refusalOf } from './nest-request.js'
 

@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto'
 import type { EventEmitter } from 'node:events'
-import type { Decision } from '../core/decision.js'
-import { PolicyError, shown, shownOther } from '../core/errors.js'
-import { getOrMake } from '../core/maps.js'
-import { checkOptions, type OptionNames } from '../core/options.js'
 import { after, type GivenKey, isPromise, keyText, type SyncOrAsync } from '../http/call-option.js'
+import type { Decision } from '../limiter/core/decision.js'
+import { PolicyError, shown, shownOther } from '../limiter/core/errors.js'
+import { getOrMake } from '../limiter/core/maps.js'
+import { checkOptions, type OptionNames } from '../limiter/core/options.js'
+import { MemoryStore } from '../limiter/memory/memory-store.js'
 import { LIMITER_OPTIONS } from '../limiter/options.js'
 import { RateLimiter, type RateLimiterOptions } from '../limiter/rate-limiter.js'
-import { MemoryStore } from '../stores/memory/memory-store.js'
 
 export type { GivenKey } from '../http/call-option.js'
 

@@ -1,5 +1,5 @@
-import { PolicyError, shown } from '../core/errors.js'
-import { checkInteger, checkOptions, type OptionNames } from '../core/options.js'
+import { PolicyError, shown } from '../limiter/core/errors.js'
+import { checkInteger, checkOptions, type OptionNames } from '../limiter/core/options.js'
 import { Aimd, Gradient, type PermitAlgorithm, Vegas } from './permit-algorithms.js'
 
 /** The algorithm; see docs/adaptive.md for the behaviour of each under overload. */

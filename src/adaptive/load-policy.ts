@@ -1,4 +1,4 @@
-import { PolicyError, shown } from '../core/errors.js'
+import { PolicyError, shown } from '../limiter/core/errors.js'
 import {
   type CalendarLimitOptions,
   type Limit,
@@ -6,10 +6,10 @@ import {
   optionsOf,
   type PolicyInput,
   parsePolicy,
-} from '../core/limit.js'
-import { checkFunction, checkOptions, type OptionNames } from '../core/options.js'
-import { PolicyMemo } from '../core/policy-memo.js'
-import { emitWarning } from '../core/warnings.js'
+} from '../limiter/core/limit.js'
+import { checkFunction, checkOptions, type OptionNames } from '../limiter/core/options.js'
+import { PolicyMemo } from '../limiter/core/policy-memo.js'
+import { emitWarning } from '../limiter/core/warnings.js'
 import { CALM_LEVEL, checkLoad, FULL_LEVEL, type Load } from './load.js'
 
 const HALVE_EVERY_MS = 500

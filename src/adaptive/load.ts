@@ -1,7 +1,7 @@
-import { type Duration, formatDuration, parseOption } from '../core/duration.js'
-import { PolicyError, shown } from '../core/errors.js'
-import { checkOptions } from '../core/options.js'
-import { emitWarning } from '../core/warnings.js'
+import { type Duration, formatDuration, parseOption } from '../limiter/core/duration.js'
+import { PolicyError, shown } from '../limiter/core/errors.js'
+import { checkOptions } from '../limiter/core/options.js'
+import { emitWarning } from '../limiter/core/warnings.js'
 
 /** A measured load. */
 export interface Load {

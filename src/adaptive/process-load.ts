@@ -3,9 +3,9 @@ import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
 import { performance } from 'node:perf_hooks'
 import { getHeapStatistics } from 'node:v8'
-import { type Duration, parseOption } from '../core/duration.js'
-import { PolicyError, shown } from '../core/errors.js'
-import { checkOptions, type OptionNames } from '../core/options.js'
+import { type Duration, parseOption } from '../limiter/core/duration.js'
+import { PolicyError, shown } from '../limiter/core/errors.js'
+import { checkOptions, type OptionNames } from '../limiter/core/options.js'
 import { CALM_LEVEL, type Load, parseEvery, SmoothLevel } from './load.js'
 
 /**

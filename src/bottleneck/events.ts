@@ -1,4 +1,4 @@
-import { emitWarning } from '../core/warnings.js'
+import { emitWarning } from '../limiter/core/warnings.js'
 
 interface Listener {
   readonly hear: unknown

@@ -1,5 +1,5 @@
-import { LONGEST_TIMER_MS } from '../core/clock.js'
-import type { Observer } from '../core/observer.js'
+import { LONGEST_TIMER_MS } from '../limiter/core/clock.js'
+import type { Observer } from '../limiter/core/observer.js'
 import { Emitting } from './events.js'
 import type { Limiter } from './limiter.js'
 import type { ConnectionLike, ConstructorOptions } from './options.js'

@@ -1,4 +1,4 @@
-import type { Alarm } from '../waiting/alarms.js'
+import type { Alarm } from '../limiter/core/alarms.js'
 import type { JobOptions } from './options.js'
 
 export const PRIORITIES = 10

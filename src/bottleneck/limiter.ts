@@ -1,4 +1,4 @@
-import { realTiming } from '../waiting/alarms.js'
+import { realTiming } from '../limiter/core/alarms.js'
 import { Emitting, type LimiterEvents } from './events.js'
 import { DONE, Job, PRIORITIES, type PromiseMaker, STATUSES, type Status } from './job.js'
 import { LocalStore } from './local-store.js'

@@ -1,4 +1,4 @@
-import { type Clock, monotonicClock } from '../core/clock.js'
+import { type Clock, monotonicClock } from '../limiter/core/clock.js'
 import type { Job } from './job.js'
 import { STRATEGIES, type StoreOptions } from './options.js'
 import {

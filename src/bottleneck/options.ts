@@ -1,4 +1,4 @@
-import type { Observer } from '../core/observer.js'
+import type { Observer } from '../limiter/core/observer.js'
 
 /** Of a limiter, and of the limiters of a Group. null stands for "not set". */
 export interface ConstructorOptions {

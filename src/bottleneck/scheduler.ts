@@ -1,5 +1,5 @@
-import { LONGEST_TIMER_MS } from '../core/clock.js'
-import { Alarm, realTiming } from '../waiting/alarms.js'
+import { Alarm, realTiming } from '../limiter/core/alarms.js'
+import { LONGEST_TIMER_MS } from '../limiter/core/clock.js'
 import type { Listeners } from './events.js'
 import { EXECUTING, GONE, Job, QUEUED, Queue, RECEIVED, RUNNING } from './job.js'
 import { BottleneckError, STRATEGIES } from './options.js'

@@ -1,5 +1,5 @@
-import { type Observer, parseObserver } from '../core/observer.js'
-import { HoldWatch, LevelMeter, type WaitEnd } from '../waiting/reports.js'
+import { HoldWatch, LevelMeter, type WaitEnd } from '../limiter/core/meters.js'
+import { type Observer, parseObserver } from '../limiter/core/observer.js'
 import type { Job } from './job.js'
 
 /** Reports the jobs of a limiter to its observer: a job waits until it is executed, and then holds its weight until it has ended, retries included. */

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { SpillwayError, shown } from '../core/errors.js'
+import { SpillwayError, shown } from '../limiter/core/errors.js'
 
 /**
  * How messages repeat a command line argument. A text that may be a URL or contain a password is not repeated: messages

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 import { realpathSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { PolicyError, SpillwayError } from '../core/errors.js'
-import { printable } from '../core/printable.js'
+import { PolicyError, SpillwayError } from '../limiter/core/errors.js'
+import { printable } from '../limiter/core/printable.js'
 import { type Command, EXIT, runCommand, shownArgument, UsageError, write } from './arguments.js'
 import { dashboardCommand } from './dashboard/dashboard-command.js'
 import { demoCommand } from './demo.js'

@@ -1,8 +1,8 @@
 import { connect as connectTcp, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect as connectTls } from 'node:tls'
-import { SpillwayError } from '../core/errors.js'
-import { printable } from '../core/printable.js'
+import { SpillwayError } from '../limiter/core/errors.js'
+import { printable } from '../limiter/core/printable.js'
 import type { Terminal } from './arguments.js'
 import { hostAndPort, type SecureAddress, tlsOptionsOf } from './redis-address.js'
 

@@ -1,5 +1,5 @@
-import type { DecisionSource } from '../core/decision.js'
-import { getOrMake } from '../core/maps.js'
+import type { DecisionSource } from '../limiter/core/decision.js'
+import { getOrMake } from '../limiter/core/maps.js'
 
 /** Durations in buckets that grow by a fifth: small, and summable over processes without losing percentiles. */
 const PER_DOUBLING = 4

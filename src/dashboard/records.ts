@@ -1,5 +1,5 @@
 import { type Bounds, FOLLOWER } from '../adaptive/follow-load.js'
-import { type Limit, optionsOf, parsePolicy } from '../core/limit.js'
+import { type Limit, optionsOf, parsePolicy } from '../limiter/core/limit.js'
 import { keySegment } from '../redis/keys.js'
 import { indexKeys, type ObjectFacts, objectId, secretKey } from '../redis/object-index.js'
 import type { Deliveries } from './counts.js'

@@ -1,7 +1,7 @@
-import type { Duration } from '../core/duration.js'
-import { PolicyError, shown } from '../core/errors.js'
-import { checkFlag, checkFunction, checkInteger, checkOptions, type OptionNames } from '../core/options.js'
-import { type Patience, patienceOf, timeoutOf } from '../waiting/wait.js'
+import type { Duration } from '../limiter/core/duration.js'
+import { PolicyError, shown } from '../limiter/core/errors.js'
+import { checkFlag, checkFunction, checkInteger, checkOptions, type OptionNames } from '../limiter/core/options.js'
+import { type Patience, patienceOf, timeoutOf } from '../limiter/core/wait.js'
 import { parseVisibility } from './options.js'
 
 /** Options of `DelayQueue.receive`. */

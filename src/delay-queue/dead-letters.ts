@@ -1,4 +1,4 @@
-import type { Clock } from '../core/clock.js'
+import type { Clock } from '../limiter/core/clock.js'
 import { type Commands, clockArgument } from '../redis/commands.js'
 import { queueDead, queueRedrive } from '../redis/scripts.js'
 import type { Codec } from './options.js'

@@ -1,10 +1,10 @@
-import { afterIo, type Clock, quietTimer } from '../core/clock.js'
-import { getOrMake } from '../core/maps.js'
-import { randomText } from '../core/short-key.js'
+import { Alarm, RetryDelay } from '../limiter/core/alarms.js'
+import { afterIo, type Clock, quietTimer } from '../limiter/core/clock.js'
+import { getOrMake } from '../limiter/core/maps.js'
+import { randomText } from '../limiter/core/short-key.js'
 import type { RedisClient } from '../redis/client.js'
 import { type Commands, clockArgument } from '../redis/commands.js'
 import { forgetSent, queueSettleAndFetch } from '../redis/scripts.js'
-import { Alarm, RetryDelay } from '../waiting/alarms.js'
 import {
   FetchNumber,
   type FetchReply,

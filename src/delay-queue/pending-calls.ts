@@ -1,4 +1,4 @@
-import type { Pending } from '../core/clock.js'
+import type { Pending } from '../limiter/core/clock.js'
 import type { Commands } from '../redis/commands.js'
 
 /** One of several calls that a command carries. */

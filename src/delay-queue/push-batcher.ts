@@ -1,4 +1,4 @@
-import { afterIo, type Clock } from '../core/clock.js'
+import { afterIo, type Clock } from '../limiter/core/clock.js'
 import { type Commands, clockArgument } from '../redis/commands.js'
 import { queuePush } from '../redis/scripts.js'
 import { PendingCalls } from './pending-calls.js'

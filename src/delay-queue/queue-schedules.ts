@@ -1,4 +1,4 @@
-import type { Clock } from '../core/clock.js'
+import type { Clock } from '../limiter/core/clock.js'
 import type { ClientPort } from '../redis/client.js'
 import { type Commands, clockArgument } from '../redis/commands.js'
 import { queueSchedule } from '../redis/scripts.js'

@@ -1,7 +1,7 @@
-import { LONGEST_TIMER_MS } from '../core/clock.js'
-import { notify, type Observer } from '../core/observer.js'
-import { Alarm } from '../waiting/alarms.js'
-import { LevelMeter } from '../waiting/reports.js'
+import { Alarm } from '../limiter/core/alarms.js'
+import { LONGEST_TIMER_MS } from '../limiter/core/clock.js'
+import { LevelMeter } from '../limiter/core/meters.js'
+import { notify, type Observer } from '../limiter/core/observer.js'
 
 /** The server is asked for the levels of a queue at most this often, and this often while a message is overdue. */
 const EVERY_MS = 1000

@@ -1,4 +1,4 @@
-import { type Patience, Wait } from '../waiting/wait.js'
+import { type Patience, Wait } from '../limiter/core/wait.js'
 import type { Taken } from './fetch.js'
 import type { Fetcher } from './fetcher.js'
 import type { MessageReceiver } from './receivers.js'

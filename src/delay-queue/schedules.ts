@@ -1,4 +1,4 @@
-import { randomText } from '../core/short-key.js'
+import { randomText } from '../limiter/core/short-key.js'
 
 /** Schedules in this process are read synchronously, those in Redis asynchronously. */
 type SyncOrAsync<Value> = Value | Promise<Value>

@@ -1,6 +1,6 @@
-import type { Verdict } from '../core/decision.js'
-import type { Limit } from '../core/limit.js'
-import type { Charge } from '../stores/store.js'
+import type { Verdict } from '../limiter/core/decision.js'
+import type { Limit } from '../limiter/core/limit.js'
+import type { Charge } from '../limiter/store.js'
 import type { Client } from './options.js'
 
 /** Never reached, so that a store only counts and never refuses; short enough for code that writes numbers as text. */

@@ -1,5 +1,5 @@
-import { checkInteger } from '../core/options.js'
 import { formatIPv6, isIPv4, maskIPv6, readIPv6 } from '../http/address/address.js'
+import { checkInteger } from '../limiter/core/options.js'
 
 const MAPPED = '::ffff:'
 

@@ -1,5 +1,5 @@
-import { MemoryStore as CoreMemoryStore } from '../stores/memory/memory-store.js'
-import type { Charge } from '../stores/store.js'
+import { MemoryStore as CoreMemoryStore } from '../limiter/memory/memory-store.js'
+import type { Charge } from '../limiter/store.js'
 import { DEFAULT_WINDOW_MS, hitsCharge, hitsOf, hitsWindow, windowLength } from './hits.js'
 import type { Client, ClientRateLimitInfo, Options, Store } from './options.js'
 

@@ -1,6 +1,6 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
-import type { AlgorithmName, PolicyInput } from '../core/limit.js'
-import type { Store as SpillwayStore } from '../stores/store.js'
+import type { AlgorithmName, PolicyInput } from '../limiter/core/limit.js'
+import type { Store as SpillwayStore } from '../limiter/store.js'
 
 /** The count of a key and the end of its window. */
 export type ClientRateLimitInfo = {

@@ -1,4 +1,4 @@
-import { PolicyError, SpillwayError, shown } from '../core/errors.js'
+import { PolicyError, SpillwayError, shown } from '../limiter/core/errors.js'
 
 /** A value, or a promise of it. */
 export type SyncOrAsync<Value> = Value | PromiseLike<Value>

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2'
-import type { Decision } from '../core/decision.js'
+import type { Decision } from '../limiter/core/decision.js'
 import { after, callOption, isPromise, type SyncOrAsync } from './call-option.js'
 import type { Fields } from './headers.js'
 import { type Body, bodyOf, type Refusal } from './refusal.js'

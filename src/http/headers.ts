@@ -1,6 +1,6 @@
-import type { Clock } from '../core/clock.js'
-import type { Decision, Verdict } from '../core/decision.js'
-import type { Limit, Policy } from '../core/limit.js'
+import type { Clock } from '../limiter/core/clock.js'
+import type { Decision, Verdict } from '../limiter/core/decision.js'
+import type { Limit, Policy } from '../limiter/core/limit.js'
 
 /**
  * The header fields that report limits to the client.

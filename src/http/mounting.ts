@@ -1,6 +1,6 @@
-import { PolicyError } from '../core/errors.js'
-import { BoundedMap, getOrMake } from '../core/maps.js'
-import { emitWarning } from '../core/warnings.js'
+import { PolicyError } from '../limiter/core/errors.js'
+import { BoundedMap, getOrMake } from '../limiter/core/maps.js'
+import { emitWarning } from '../limiter/core/warnings.js'
 
 /** What calls a middleware. */
 export type Caller = 'express' | 'koa' | 'fastify' | 'hono' | 'node' | 'fetch'

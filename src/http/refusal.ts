@@ -1,5 +1,5 @@
-import type { Decision } from '../core/decision.js'
-import { PolicyError, shown } from '../core/errors.js'
+import type { Decision } from '../limiter/core/decision.js'
+import { PolicyError, shown } from '../limiter/core/errors.js'
 import type { Fields } from './headers.js'
 
 /** A body and its content type. */

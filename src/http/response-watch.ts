@@ -1,4 +1,4 @@
-import { LONGEST_TIMER_MS } from '../core/clock.js'
+import { LONGEST_TIMER_MS } from '../limiter/core/clock.js'
 
 /** How the response ended. */
 export interface ResponseEnd {

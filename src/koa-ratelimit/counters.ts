@@ -1,4 +1,4 @@
-import { getOrMake, MapSweeper } from '../core/maps.js'
+import { getOrMake, MapSweeper } from '../limiter/core/maps.js'
 import type { RedisClient } from '../redis/client.js'
 import { portOf } from '../redis/clients.js'
 import { koaRatelimit } from '../redis/scripts.js'

@@ -1,7 +1,7 @@
 import type { Context, Middleware, Next } from 'koa'
-import { PolicyError, shown } from '../core/errors.js'
-import { checkFunction } from '../core/options.js'
 import { isPromise } from '../http/call-option.js'
+import { PolicyError, shown } from '../limiter/core/errors.js'
+import { checkFunction } from '../limiter/core/options.js'
 import { type Count, type Counter, MemoryCounter, type MemoryEntry, RedisCounter } from './counters.js'
 
 const UNITS = [

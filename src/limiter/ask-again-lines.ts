@@ -1,10 +1,10 @@
-import type { Decision } from '../core/decision.js'
-import { StoreError } from '../core/errors.js'
-import { getOrMake } from '../core/maps.js'
-import { neverFits, tooFar, tooLate } from '../stores/lines.js'
-import { Alarm } from '../waiting/alarms.js'
-import { type Patience, Wait } from '../waiting/wait.js'
+import { Alarm } from './core/alarms.js'
+import type { Decision } from './core/decision.js'
+import { StoreError } from './core/errors.js'
+import { getOrMake } from './core/maps.js'
+import { type Patience, Wait } from './core/wait.js'
 import type { LimiterKey } from './key.js'
+import { neverFits, tooFar, tooLate } from './store-lines.js'
 
 interface Waiting {
   readonly cost: number

@@ -1,6 +1,6 @@
-import { getOrMake } from '../core/maps.js'
-import { notify, type Observer } from '../core/observer.js'
-import type { Charge, Store } from '../stores/store.js'
+import { getOrMake } from './core/maps.js'
+import { notify, type Observer } from './core/observer.js'
+import type { Charge, Store } from './store.js'
 
 const SPAN_MS = 10_000
 const BUCKETS = 10

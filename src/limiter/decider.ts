@@ -1,17 +1,16 @@
-import { type Clock, monotonicClock } from '../core/clock.js'
-import type { Decision, Verdict } from '../core/decision.js'
-import { PolicyError, shown } from '../core/errors.js'
-import { type Policy, type PolicyInput, parsePolicy } from '../core/limit.js'
-import { notifyDecided, type Observer } from '../core/observer.js'
-import { PolicyMemo } from '../core/policy-memo.js'
 import type { Lease } from '../stores/leases/holdings.js'
-import { MemoryStore } from '../stores/memory/memory-store.js'
-import { type BoundPolicy, type Charge, type ChargedAt, DEFAULT_LIMITER, type Store } from '../stores/store.js'
+import { type Clock, monotonicClock } from './core/clock.js'
+import type { Decision, Verdict } from './core/decision.js'
+import { PolicyError, shown } from './core/errors.js'
+import { type Policy, type PolicyInput, parsePolicy } from './core/limit.js'
+import { notifyDecided, type Observer } from './core/observer.js'
+import { PolicyMemo } from './core/policy-memo.js'
 import type { DenyCache } from './deny-cache.js'
 import type { FailurePolicy } from './fallback.js'
 import { DecisionRequest, type GuardedStore, type Verb } from './guarded-store.js'
 import { chargesOf, type LimiterKey } from './key.js'
 import { LeasedLimits } from './leased-limits.js'
+import { MemoryStore } from './memory/memory-store.js'
 import type { PolicyFunction } from './options.js'
 import { PartialGrant } from './partial-grant.js'
 import {
@@ -22,6 +21,7 @@ import {
   SettleableDecision,
   TicketCache,
 } from './settlement.js'
+import { type BoundPolicy, type Charge, type ChargedAt, DEFAULT_LIMITER, type Store } from './store.js'
 
 /** The parts that all deciders of one limiter share. */
 interface DeciderParts {

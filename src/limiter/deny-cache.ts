@@ -1,13 +1,13 @@
-import { refusedAfter } from '../algorithms/registry.js'
-import { type Clock, monotonicClock } from '../core/clock.js'
-import type { Decision, Verdict } from '../core/decision.js'
-import type { Policy } from '../core/limit.js'
-import { BoundedMap, getOrMake } from '../core/maps.js'
-import { ownCopy, shortKey } from '../core/short-key.js'
-import { offersOf } from '../stores/offers.js'
-import type { Store } from '../stores/store.js'
+import { refusedAfter } from './algorithms/registry.js'
+import { type Clock, monotonicClock } from './core/clock.js'
+import type { Decision, Verdict } from './core/decision.js'
+import type { Policy } from './core/limit.js'
+import { BoundedMap, getOrMake } from './core/maps.js'
+import { ownCopy, shortKey } from './core/short-key.js'
 import type { LimiterKey } from './key.js'
+import { offersOf } from './offers.js'
 import { decisionOf } from './settlement.js'
+import type { Store } from './store.js'
 
 interface Denial {
   readonly policy: Policy

@@ -1,12 +1,12 @@
-import { type Decision, verdictOf } from '../core/decision.js'
-import type { Limit } from '../core/limit.js'
-import { getOrMake } from '../core/maps.js'
-import { OutageWarnings } from '../core/warnings.js'
-import { MemoryStore } from '../stores/memory/memory-store.js'
-import { offersOf } from '../stores/offers.js'
-import type { Charge, Store } from '../stores/store.js'
+import { type Decision, verdictOf } from './core/decision.js'
+import type { Limit } from './core/limit.js'
+import { getOrMake } from './core/maps.js'
+import { OutageWarnings } from './core/warnings.js'
 import type { LimiterKey } from './key.js'
+import { MemoryStore } from './memory/memory-store.js'
+import { offersOf } from './offers.js'
 import { type ChangeCharges, decisionOf } from './settlement.js'
+import type { Charge, Store } from './store.js'
 
 /**
  * The decision while the store fails: 'local' (default): an in-process limiter with quota × localShare, which counts only

@@ -1,7 +1,7 @@
-import type { Observer } from '../core/observer.js'
 import type { RedisClient } from '../redis/client.js'
 import { portOf, redisWarnings } from '../redis/clients.js'
 import { notConnected } from '../redis/replies.js'
+import type { Observer } from './core/observer.js'
 import { Guarded } from './guarded.js'
 
 /** The name of a limit over Redis, and what it does during an outage: for errors and warnings. */

@@ -1,8 +1,8 @@
-import { Deadline, type Pending } from '../core/clock.js'
-import { SpillwayError, StoreError, shown } from '../core/errors.js'
-import { notify, type Observer } from '../core/observer.js'
-import type { OutageWarnings } from '../core/warnings.js'
 import { AnswerTimes, type CircuitBreaker, CircuitBreakers } from './breaker.js'
+import { Deadline, type Pending } from './core/clock.js'
+import { SpillwayError, StoreError, shown } from './core/errors.js'
+import { notify, type Observer } from './core/observer.js'
+import type { OutageWarnings } from './core/warnings.js'
 
 /** The error of calls that are not made while the breaker is open. */
 export const REFUSED = new StoreError('the store failed too often of late and is not asked')

@@ -1,6 +1,6 @@
-import { PolicyError, shown } from '../core/errors.js'
-import type { Policy } from '../core/limit.js'
-import type { Charge } from '../stores/store.js'
+import { PolicyError, shown } from './core/errors.js'
+import type { Policy } from './core/limit.js'
+import type { Charge } from './store.js'
 
 /**
  * The subject of a request: one key for all limits of a policy, or a record with a key for each limit by its name. A limit without a key in the record

@@ -1,9 +1,9 @@
-import type { Decision, Verdict } from '../core/decision.js'
-import type { Limit, Policy } from '../core/limit.js'
-import type { Observer } from '../core/observer.js'
 import type { Lease } from '../stores/leases/holdings.js'
 import type { LeaseBook } from '../stores/leases/leases.js'
-import { offersOf, type StoreOffers } from '../stores/offers.js'
+import type { Decision, Verdict } from './core/decision.js'
+import type { Limit, Policy } from './core/limit.js'
+import type { Observer } from './core/observer.js'
+import { offersOf, type StoreOffers } from './offers.js'
 import { type ChargeOwner, type ChargeTicket, decisionOf, SettleableDecision } from './settlement.js'
 
 /** A policy over a store that leases: decides busy keys from units that this process has bought. */

@@ -1,12 +1,12 @@
-import { type Duration, parseOption } from '../core/duration.js'
-import { PolicyError, shown } from '../core/errors.js'
-import { type Policy, type PolicyInput, parsePolicy } from '../core/limit.js'
-import { type Observer, parseObserver } from '../core/observer.js'
-import { checkFlag, checkOptions, checkText, type OptionNames } from '../core/options.js'
 import { isLikeClient } from '../redis/client.js'
 import { type CallbackHitStore, countsHits, type HitStore } from '../stores/hit-store.js'
-import { DEFAULT_LIMITER, type Store } from '../stores/store.js'
+import { type Duration, parseOption } from './core/duration.js'
+import { PolicyError, shown } from './core/errors.js'
+import { type Policy, type PolicyInput, parsePolicy } from './core/limit.js'
+import { type Observer, parseObserver } from './core/observer.js'
+import { checkFlag, checkOptions, checkText, type OptionNames } from './core/options.js'
 import type { StoreFailure } from './fallback.js'
+import { DEFAULT_LIMITER, type Store } from './store.js'
 
 /** Options of a `RateLimiter`. An invalid value or an unknown name throws `PolicyError` when the limiter is built. */
 export interface RateLimiterOptions {

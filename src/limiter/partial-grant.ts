@@ -1,7 +1,7 @@
-import type { Decision, Verdict } from '../core/decision.js'
-import { CostError, shown } from '../core/errors.js'
-import type { StoreOffers } from '../stores/offers.js'
-import type { Asker, Charge } from '../stores/store.js'
+import type { Decision, Verdict } from './core/decision.js'
+import { CostError, shown } from './core/errors.js'
+import type { StoreOffers } from './offers.js'
+import type { Asker, Charge } from './store.js'
 
 type Answer = Promise<readonly Verdict[]> | readonly Verdict[]
 

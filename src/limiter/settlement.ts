@@ -1,9 +1,9 @@
-import { algorithmOf } from '../algorithms/registry.js'
-import { monotonicClock } from '../core/clock.js'
-import { type Decision, type DecisionSource, strictest, type Verdict, verdictOf } from '../core/decision.js'
-import type { Limit } from '../core/limit.js'
-import { type Charge, type ChargedAt, type ChargeReceipt, receiptsOf, type Store } from '../stores/store.js'
+import { algorithmOf } from './algorithms/registry.js'
+import { monotonicClock } from './core/clock.js'
+import { type Decision, type DecisionSource, strictest, type Verdict, verdictOf } from './core/decision.js'
+import type { Limit } from './core/limit.js'
 import type { LimiterKey } from './key.js'
+import { type Charge, type ChargedAt, type ChargeReceipt, receiptsOf, type Store } from './store.js'
 
 /**
  * Changes what a key may spend, as its limiter does: within the deadline, past no open breaker, with the end of remembered denials. `all`: all charges

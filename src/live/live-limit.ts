@@ -1,13 +1,13 @@
-import { formatDuration } from '../core/duration.js'
-import { PolicyError, shown } from '../core/errors.js'
+import { formatDuration } from '../limiter/core/duration.js'
+import { PolicyError, shown } from '../limiter/core/errors.js'
 import {
   type CalendarLimitOptions,
   type LimitOptions,
   type Policy,
   type PolicyInput,
   parsePolicy,
-} from '../core/limit.js'
-import { BoundedMap, getOrMake } from '../core/maps.js'
+} from '../limiter/core/limit.js'
+import { BoundedMap, getOrMake } from '../limiter/core/maps.js'
 
 /** A policy whose limits all have names: unnamed limits are named after the live name. */
 export interface LivePolicy {

@@ -1,4 +1,4 @@
-import { ownCopy, shortKey } from '../core/short-key.js'
+import { ownCopy, shortKey } from '../limiter/core/short-key.js'
 import { type Change, LiveLimit, type LivePolicy } from './live-limit.js'
 import { fieldOfKey, type LiveRecords } from './live-records.js'
 

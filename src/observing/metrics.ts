@@ -1,7 +1,7 @@
-import type { Decision, DecisionSource } from '../core/decision.js'
-import { PolicyError, shown } from '../core/errors.js'
-import { getOrMake } from '../core/maps.js'
-import type { Observer } from '../core/observer.js'
+import type { Decision, DecisionSource } from '../limiter/core/decision.js'
+import { PolicyError, shown } from '../limiter/core/errors.js'
+import { getOrMake } from '../limiter/core/maps.js'
+import type { Observer } from '../limiter/core/observer.js'
 
 /** Most values per label. Names come from code and are few; but names derived from requests must not fill a monitoring system. */
 const MOST_VALUES = 1000

@@ -6,9 +6,9 @@ import {
   metrics,
   type UpDownCounter,
 } from '@opentelemetry/api'
-import { PolicyError, shown } from '../core/errors.js'
-import type { Observer } from '../core/observer.js'
-import { checkOptions, type OptionNames } from '../core/options.js'
+import { PolicyError, shown } from '../limiter/core/errors.js'
+import type { Observer } from '../limiter/core/observer.js'
+import { checkOptions, type OptionNames } from '../limiter/core/options.js'
 import {
   checkExtraLabels,
   DecisionCounts,

@@ -1,8 +1,8 @@
 import { Counter, Gauge, Histogram, Registry, register } from 'prom-client'
-import { PolicyError, shown } from '../core/errors.js'
-import { getOrMake } from '../core/maps.js'
-import type { Observer } from '../core/observer.js'
-import { checkOptions, type OptionNames } from '../core/options.js'
+import { PolicyError, shown } from '../limiter/core/errors.js'
+import { getOrMake } from '../limiter/core/maps.js'
+import type { Observer } from '../limiter/core/observer.js'
+import { checkOptions, type OptionNames } from '../limiter/core/options.js'
 import {
   checkExtraLabels,
   DecisionCounts,

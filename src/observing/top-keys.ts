@@ -1,5 +1,5 @@
-import type { Clock } from '../core/clock.js'
-import { ownCopy, shortKey } from '../core/short-key.js'
+import type { Clock } from '../limiter/core/clock.js'
+import { ownCopy, shortKey } from '../limiter/core/short-key.js'
 
 /** Options of `TopKeys`. */
 export interface TopKeysOptions {

@@ -1,5 +1,5 @@
-import { formatDuration } from '../core/duration.js'
-import { TimeoutError } from '../core/errors.js'
+import { formatDuration } from '../limiter/core/duration.js'
+import { TimeoutError } from '../limiter/core/errors.js'
 
 /** A partner's budget, checked. */
 export interface CheckedBudget {

@@ -1,4 +1,4 @@
-export { CostError, PolicyError, SpillwayError, StoreError, TimeoutError } from '../core/errors.js'
+export { CostError, PolicyError, SpillwayError, StoreError, TimeoutError } from '../limiter/core/errors.js'
 export type { HeaderFields } from './fields.js'
 export { parseRateLimit, parseRetryAfter, type QuotaInfo } from './fields.js'
 export type { Budget, PartnerLimits, PoliteOptions } from './options.js'

@@ -1,7 +1,7 @@
-import { TimeoutError } from '../core/errors.js'
-import { getOrMake } from '../core/maps.js'
-import { Alarm } from '../waiting/alarms.js'
-import { type Patience, Wait } from '../waiting/wait.js'
+import { Alarm } from '../limiter/core/alarms.js'
+import { TimeoutError } from '../limiter/core/errors.js'
+import { getOrMake } from '../limiter/core/maps.js'
+import { type Patience, Wait } from '../limiter/core/wait.js'
 import { type Account, tooLong } from './account.js'
 import { LOOK_EVERY_MS } from './pause.js'
 

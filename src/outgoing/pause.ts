@@ -1,11 +1,11 @@
-import { StoreError } from '../core/errors.js'
+import { StoreError } from '../limiter/core/errors.js'
+import { Wait } from '../limiter/core/wait.js'
 import type { Guarded } from '../limiter/guarded.js'
 import type { ClientPort, RedisClient } from '../redis/client.js'
 import { portOf } from '../redis/clients.js'
 import { keyRoot } from '../redis/keys.js'
 import { outgoingPause } from '../redis/scripts.js'
 import { TimelyScripts } from '../redis/timely-scripts.js'
-import { Wait } from '../waiting/wait.js'
 
 /** The greatest age of an answer from Redis: a pause reported by another process is known within this time. */
 const FRESH_MS = 200

@@ -1,4 +1,4 @@
-import { TimeoutError } from '../core/errors.js'
+import { TimeoutError } from '../limiter/core/errors.js'
 import { guardRedis } from '../limiter/guarded-redis.js'
 import { parseRateLimit, parseRetryAfter } from './fields.js'
 import { CallLine } from './line.js'

@@ -1,4 +1,4 @@
-import { MapSweeper } from '../core/maps.js'
+import { MapSweeper } from '../limiter/core/maps.js'
 
 /** The points of a key and their expiry, ms since 1970; null: never. */
 export interface Counter {

@@ -1,5 +1,5 @@
-import { LONGEST_TIMER_MS } from '../core/clock.js'
-import { getOrMake } from '../core/maps.js'
+import { LONGEST_TIMER_MS } from '../limiter/core/clock.js'
+import { getOrMake } from '../limiter/core/maps.js'
 import type { RateLimiterAbstract, RateLimiterLike } from './rate-limiter-abstract.js'
 import type { RateLimiterRes } from './rate-limiter-res.js'
 import type { BurstyRateLimiter } from './wrappers.js'

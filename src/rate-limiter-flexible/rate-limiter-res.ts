@@ -1,4 +1,4 @@
-import { LONGEST_TIMER_MS } from '../core/clock.js'
+import { LONGEST_TIMER_MS } from '../limiter/core/clock.js'
 
 /** The result of a limiter for a key. A refusal is thrown. */
 export class RateLimiterRes {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
-import { Deadline } from '../core/clock.js'
-import { PolicyError, StoreError } from '../core/errors.js'
+import { Deadline } from '../limiter/core/clock.js'
+import { PolicyError, StoreError } from '../limiter/core/errors.js'
 import type { ClientPort, RedisClient } from '../redis/client.js'
 import { portOf } from '../redis/clients.js'
 import { runScript, type Script } from '../redis/script.js'

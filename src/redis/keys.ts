@@ -1,6 +1,6 @@
-import { getOrMake } from '../core/maps.js'
-import { checkText } from '../core/options.js'
-import { hashOf, LONGEST_KEY } from '../core/short-key.js'
+import { getOrMake } from '../limiter/core/maps.js'
+import { checkText } from '../limiter/core/options.js'
+import { hashOf, LONGEST_KEY } from '../limiter/core/short-key.js'
 
 const TABLE = Uint16Array.from({ length: 256 }, (_, byte) => {
   let crc = byte << 8

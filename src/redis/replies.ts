@@ -1,4 +1,4 @@
-import { PolicyError, StoreError, shown } from '../core/errors.js'
+import { PolicyError, StoreError, shown } from '../limiter/core/errors.js'
 import type { ClientState, RedisClient } from './client.js'
 import { glideCommand, isGlide } from './glide.js'
 import { isUpstash, upstashCommand } from './upstash.js'

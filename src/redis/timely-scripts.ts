@@ -1,6 +1,6 @@
-import { GRACE_MS } from '../core/clock.js'
-import { StoreError, shown } from '../core/errors.js'
-import { getOrMake } from '../core/maps.js'
+import { GRACE_MS } from '../limiter/core/clock.js'
+import { StoreError, shown } from '../limiter/core/errors.js'
+import { getOrMake } from '../limiter/core/maps.js'
 import type { ClientPort, ScriptArgument } from './client.js'
 import { notConnected } from './replies.js'
 import { type Script, sendScript } from './script.js'
@@ -255,7 +255,7 @@ function failure({ does, script }: TimelyCall, cause: unknown): StoreError {
 
 /**
  * The server's time, if a script has refused to act because the server is in another calendar window than the script was told:
- * see check_calendar_window in lua/lib/decision.lua.
+ * see check_calendar_window in lua/limiter/lib/decision.lua.
  */
 function calendarNow(error: unknown): number | undefined {
   const [, now] = (error instanceof Error && /\bCALENDAR (\d+)/.exec(error.message)) || []

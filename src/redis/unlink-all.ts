@@ -1,4 +1,4 @@
-import { StoreError } from '../core/errors.js'
+import { StoreError } from '../limiter/core/errors.js'
 import type { RedisClient } from './client.js'
 import { glideCommand, glideNodes, isGlide } from './glide.js'
 import { type IoredisLike, isIoredis } from './ioredis.js'

@@ -1,4 +1,4 @@
-import { afterIo } from '../core/clock.js'
+import { afterIo } from '../limiter/core/clock.js'
 import { type ClientPort, hasMethods, type ScriptArgument, type SendTerms } from './client.js'
 
 /** The part of an `HttpClient` of @upstash/redis that is used here. */

@@ -1,5 +1,5 @@
-import { Deadline, type Pending } from '../core/clock.js'
-import { getOrMake } from '../core/maps.js'
+import { Deadline, type Pending } from '../limiter/core/clock.js'
+import { getOrMake } from '../limiter/core/maps.js'
 import type { ClientPort } from '../redis/client.js'
 import { runScript } from '../redis/script.js'
 import { semaphoreTake } from '../redis/scripts.js'

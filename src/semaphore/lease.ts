@@ -1,5 +1,5 @@
-import type { Duration } from '../core/duration.js'
-import { LeaseLostError, StoreError } from '../core/errors.js'
+import type { Duration } from '../limiter/core/duration.js'
+import { LeaseLostError, StoreError } from '../limiter/core/errors.js'
 import { type Asked, type Grant, leaseMsOf } from './commands.js'
 import type { SemaphoreLine } from './line.js'
 

@@ -1,4 +1,5 @@
-import { CostError, NotInitializedError, StoreError, TimeoutError } from '../core/errors.js'
+import { CostError, NotInitializedError, StoreError, TimeoutError } from '../limiter/core/errors.js'
+import type { Patience } from '../limiter/core/wait.js'
 import type { RedisClient } from '../redis/client.js'
 import { portOf } from '../redis/clients.js'
 import { rateAsk } from '../redis/scripts.js'
@@ -12,7 +13,6 @@ import {
   type Wanted,
 } from '../waiting/line-user.js'
 import { Mailbox } from '../waiting/mailbox.js'
-import type { Patience } from '../waiting/wait.js'
 import { WaitingLine } from '../waiting/waiting-line.js'
 import type { RateKeys } from './options.js'
 

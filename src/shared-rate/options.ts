@@ -1,6 +1,6 @@
-import { type Duration, parseStoredOption } from '../core/duration.js'
-import { PolicyError, shown } from '../core/errors.js'
-import { checkInteger, checkOptions, type OptionNames } from '../core/options.js'
+import { type Duration, parseStoredOption } from '../limiter/core/duration.js'
+import { PolicyError, shown } from '../limiter/core/errors.js'
+import { checkInteger, checkOptions, type OptionNames } from '../limiter/core/options.js'
 import { keySegment } from '../redis/keys.js'
 
 /** The keys of a shared rate, for one of its clients: see `rate_open.lua`. */

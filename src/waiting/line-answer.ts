@@ -1,4 +1,4 @@
-import { shown } from '../core/errors.js'
+import { shown } from '../limiter/core/errors.js'
 
 /** The server's answer to an ask: see lua/lib/line_ask.lua. */
 export interface LineAnswer {

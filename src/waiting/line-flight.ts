@@ -1,4 +1,4 @@
-import { RetryDelay, type Ringing, type Timing } from './alarms.js'
+import { RetryDelay, type Ringing, type Timing } from '../limiter/core/alarms.js'
 import type { NumberedAsk } from './line-membership.js'
 import type { LineUser } from './line-user.js'
 

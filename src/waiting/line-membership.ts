@@ -1,6 +1,6 @@
+import type { Wait } from '../limiter/core/wait.js'
 import type { LineAnswer } from './line-answer.js'
 import type { LineAsk, LineUser, Outage } from './line-user.js'
-import type { Wait } from './wait.js'
 
 let openings = 0
 

@@ -1,5 +1,5 @@
-import { getOrMake } from '../core/maps.js'
-import { randomText } from '../core/short-key.js'
+import { getOrMake } from '../limiter/core/maps.js'
+import { randomText } from '../limiter/core/short-key.js'
 import type { RedisClient } from '../redis/client.js'
 import { keySegment } from '../redis/keys.js'
 import { Subscriber, type Subscription } from '../redis/subscriber.js'

@@ -3,8 +3,8 @@ import express5, { type Express, type NextFunction, type Request, type Response,
 import express4 from 'express4'
 import request from 'supertest'
 import { concurrencyLimit, rateLimit } from '../../src/adapters/express.js'
-import { MemoryStore } from '../../src/stores/memory/memory-store.js'
-import type { Store } from '../../src/stores/store.js'
+import { MemoryStore } from '../../src/limiter/memory/memory-store.js'
+import type { Store } from '../../src/limiter/store.js'
 
 /** A store that answers later, as one over a network does. */
 function lateStore(): Store {

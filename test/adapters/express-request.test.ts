@@ -5,7 +5,7 @@ import express4 from 'express4'
 import request from 'supertest'
 import { rateLimit } from '../../src/adapters/express.js'
 import { leaveDecision } from '../../src/adapters/express-request.js'
-import type { Decision } from '../../src/core/decision.js'
+import type { Decision } from '../../src/limiter/core/decision.js'
 
 const decision = { remaining: 7 } as Decision
 

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 import { getRequestListener } from '@hono/node-server'
 import { addressKey, type RateLimit, rateLimit } from '../../src/adapters/fetch.js'
-import type { Decision } from '../../src/core/decision.js'
+import type { Decision } from '../../src/limiter/core/decision.js'
 import type { Adapter } from '../support/adapter-contract.js'
 
 /** Properties that the handler of the service sets for a response that does not exist yet. */

@@ -2,7 +2,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { pipeline, type Readable } from 'node:stream'
 import type { ArgumentsHost, INestApplication } from '@nestjs/common'
 import type { RateLimitGuard, RateLimits } from '../../src/adapters/nest.js'
-import type { Decision } from '../../src/core/decision.js'
+import type { Decision } from '../../src/limiter/core/decision.js'
 import type { Adapter } from '../support/adapter-contract.js'
 
 /** One version of NestJS, as the tests need it, with the adapter that was loaded beside it. */

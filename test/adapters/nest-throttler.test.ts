@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals'
 import { ThrottlerStorageService } from '@nestjs/throttler'
 import { ThrottlerStorage } from '../../src/adapters/nest-throttler.js'
-import { MemoryStore } from '../../src/stores/memory/memory-store.js'
+import { MemoryStore } from '../../src/limiter/memory/memory-store.js'
 import { ManualClock } from '../../src/testing.js'
 import { START } from '../support/stories.js'
 

@@ -3,7 +3,7 @@ import express, { type Express } from 'express'
 import express4 from 'express4'
 import request from 'supertest'
 import { rateLimit } from '../../src/adapters/express.js'
-import { MemoryStore } from '../../src/stores/memory/memory-store.js'
+import { MemoryStore } from '../../src/limiter/memory/memory-store.js'
 
 describe.each<[string, () => Express]>([
   ['Express 4', express4],

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals'
 import { followLoad, type Load } from '../../src/adaptive/index.js'
-import { PolicyError } from '../../src/core/errors.js'
+import { PolicyError } from '../../src/limiter/core/errors.js'
 import { SharedRateLimiter } from '../../src/shared-rate/shared-rate-limiter.js'
 import { monitor } from '../support/monitor.js'
 import { eventually } from '../support/redis-process.js'

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { CONTENDERS, fixed, play, type Scenario, summary } from '../../bench/adaptive/simulation.js'
 import { adaptivePermits } from '../../src/adaptive/index.js'
-import { PolicyError } from '../../src/core/errors.js'
+import { PolicyError } from '../../src/limiter/core/errors.js'
 
 const SLOTS = 50
 const WORK_MS = 20

@@ -8,7 +8,7 @@ import { mostAllowedTable } from '../../bench/algorithms/most-allowed-table.js'
 import { STATES } from '../../bench/algorithms/state.js'
 import { tableText } from '../../bench/contest/figures.js'
 import { drawings } from '../../scripts/drawing/drawings.js'
-import { parsePolicy } from '../../src/core/limit.js'
+import { parsePolicy } from '../../src/limiter/core/limit.js'
 import { PAGES, textOf } from '../docs/pages.js'
 import { root } from './files.js'
 

@@ -139,18 +139,18 @@ describe('these checks', () => {
   })
 
   test('distinguish imports upward, downward and sideways', () => {
-    expect(complaint('src/limiter/key.ts', 'src/core/errors.ts')).toBeUndefined()
+    expect(complaint('src/limiter/key.ts', 'src/limiter/core/errors.ts')).toBeUndefined()
     expect(complaint('src/http/exchange.ts', 'src/http/headers.ts')).toBeUndefined()
-    expect(complaint('src/core/errors.ts', 'src/limiter/key.ts')).toBe(
-      'src/core/errors.ts imports upward: src/limiter/key.ts',
+    expect(complaint('src/limiter/core/errors.ts', 'src/limiter/key.ts')).toBe(
+      'src/limiter/core/errors.ts imports upward: src/limiter/key.ts',
     )
-    expect(complaint('src/redis/keys.ts', 'src/algorithms/registry.ts')).toBe(
-      'src/redis/keys.ts imports sideways: src/algorithms/registry.ts',
+    expect(complaint('src/redis/keys.ts', 'src/limiter/algorithms/registry.ts')).toBe(
+      'src/redis/keys.ts imports sideways: src/limiter/algorithms/registry.ts',
     )
     expect(complaint('src/semaphore/semaphore.ts', 'src/http/headers.ts')).toMatch('upward')
     expect(complaint('src/limiter/key.ts', 'src/semaphore/lease.ts')).toMatch('sideways')
     expect(complaint('src/http/headers.ts', 'test/support/random.ts')).toMatch('not in src/')
-    expect(complaint('src/new-room/x.ts', 'src/core/errors.ts')).toMatch('no floor')
+    expect(complaint('src/new-room/x.ts', 'src/limiter/core/errors.ts')).toMatch('no floor')
   })
 
   test('find a circle of any length', () => {

@@ -37,7 +37,7 @@ describe('Lua', () => {
 
   test('a decision under a fixed window is read in three files', () => {
     const pieces = (file: string) => [...textOf(file).matchAll(/-- @inline (\w+)\./g)].map(([, owner]) => owner)
-    const read = new Set([...pieces('lua/limiter/consume_row.lua'), ...pieces('lua/lib/decision.lua')])
+    const read = new Set([...pieces('lua/limiter/consume_row.lua'), ...pieces('lua/limiter/lib/decision.lua')])
     expect([...read].sort()).toEqual(['ALGORITHM', 'decision'])
   })
 
@@ -64,7 +64,7 @@ describe('the embedded scripts', () => {
   test('are those that are written, and one for each algorithm; Redis accepts them under the hash that we send', async () => {
     const built = Object.keys(consumeOne)
     expect(built.sort()).toEqual(
-      filesOf('lua/algorithms', '.lua')
+      filesOf('lua/limiter/algorithms', '.lua')
         .map(file => basename(file, '.lua').replaceAll('_', '-'))
         .sort(),
     )

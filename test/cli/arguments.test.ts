@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { readArguments, UsageError } from '../../src/cli/arguments.js'
 import { readReplayArguments, replayCommand } from '../../src/cli/replay/replay-command.js'
-import { PolicyError } from '../../src/core/errors.js'
+import { PolicyError } from '../../src/limiter/core/errors.js'
 
 const found = (...args: string[]) => readArguments(args, replayCommand.options)
 const read = (...args: string[]) => readReplayArguments(found(...args))

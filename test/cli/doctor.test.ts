@@ -9,7 +9,7 @@ import { type Command, runCommand, type Terminal } from '../../src/cli/arguments
 import { doctorCommand } from '../../src/cli/doctor/doctor-command.js'
 import { readAddress, shownAddress } from '../../src/cli/redis-address.js'
 import { replayCommand } from '../../src/cli/replay/replay-command.js'
-import { SpillwayError } from '../../src/core/errors.js'
+import { SpillwayError } from '../../src/limiter/core/errors.js'
 import { RedisServer } from '../support/redis-server.js'
 import { spawnSpillway } from './spawn-spillway.js'
 

@@ -1,7 +1,7 @@
 import { LineCutter } from '../../src/cli/replay/log-source.js'
 import { Replay, type ReplayOptions } from '../../src/cli/replay/replay.js'
 import type { Report } from '../../src/cli/replay/report.js'
-import { parsePolicy } from '../../src/core/limit.js'
+import { parsePolicy } from '../../src/limiter/core/limit.js'
 
 export interface Replayed extends Partial<Omit<ReplayOptions, 'policies'>> {
   readonly policies?: readonly string[]

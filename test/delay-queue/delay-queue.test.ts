@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
-import { PolicyError, SpillwayError, StaleDeliveryError, StoreError } from '../../src/core/errors.js'
 import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
 import type { DelayQueueOptions, PushOptions } from '../../src/delay-queue/options.js'
+import { PolicyError, SpillwayError, StaleDeliveryError, StoreError } from '../../src/limiter/core/errors.js'
 import { ManualClock } from '../../src/testing.js'
 import { eventually } from '../support/redis-process.js'
 import { testRedis } from '../support/test-redis.js'

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import express from 'express'
 import type { Options } from '../../src/express-rate-limit/index.js'
-import { MemoryStore as SpillwayStore } from '../../src/stores/memory/memory-store.js'
+import { MemoryStore as SpillwayStore } from '../../src/limiter/memory/memory-store.js'
 import { OURS, sameOnBoth, World } from './world.js'
 
 /** Values that plain JavaScript lets through. */

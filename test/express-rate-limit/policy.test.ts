@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import express from 'express'
 import { MemoryStore, type Options, type RateLimitOptions, rateLimit } from '../../src/express-rate-limit/index.js'
-import { MemoryStore as CoreStore } from '../../src/stores/memory/memory-store.js'
+import { MemoryStore as CoreStore } from '../../src/limiter/memory/memory-store.js'
 import { ManualClock } from '../../src/testing.js'
 import { OURS, THEIRS, World } from './world.js'
 

@@ -1,7 +1,7 @@
 import { beforeAll, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { type TrialOptions, trial, until } from '../../bench/leases/trial.js'
-import { parsePolicy } from '../../src/core/limit.js'
+import { parsePolicy } from '../../src/limiter/core/limit.js'
 import { testRedis } from '../support/test-redis.js'
 
 const redis = testRedis()

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from '@jest/globals'
 import { Registry } from 'prom-client'
-import { observers } from '../../src/core/observer.js'
+import { observers } from '../../src/limiter/core/observer.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { alerts } from '../../src/observing/alerts/index.js'
 import { prometheusObserver } from '../../src/observing/prometheus.js'

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { beforeAll, describe, expect, jest, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
-import { CostError, StoreError } from '../../src/core/errors.js'
+import { CostError, StoreError } from '../../src/limiter/core/errors.js'
 import { semaphoreAsk } from '../../src/redis/scripts.js'
 import type { Lease } from '../../src/semaphore/lease.js'
 import { Semaphore } from '../../src/semaphore/semaphore.js'

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, tes
 import type { Pool } from 'pg'
 import postgres from 'postgres'
 import { examinePostgres } from '../../src/cli/doctor/postgres.js'
-import type { Decision } from '../../src/core/decision.js'
+import type { Decision } from '../../src/limiter/core/decision.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { PostgresStore } from '../../src/stores/sql/postgres-store.js'
 import { PostgresServer } from '../support/postgres-server.js'

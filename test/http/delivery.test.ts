@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
-import type { Decision } from '../../src/core/decision.js'
 import { type Answer, admit, type Delivery, GONE, PASS, type Reply } from '../../src/http/framework.js'
+import type { Decision } from '../../src/limiter/core/decision.js'
 
 interface Exchange {
   status: number

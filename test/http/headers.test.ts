@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import type { Decision, Verdict } from '../../src/core/decision.js'
-import { type Policy, parsePolicy } from '../../src/core/limit.js'
 import { clash, type HeaderForm, headersFor, mergeHeaders, otherNames } from '../../src/http/headers.js'
+import type { Decision, Verdict } from '../../src/limiter/core/decision.js'
+import { type Policy, parsePolicy } from '../../src/limiter/core/limit.js'
 import { decisionOf } from '../../src/limiter/settlement.js'
 import { ManualClock } from '../../src/testing.js'
 

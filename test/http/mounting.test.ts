@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, tes
 import express from 'express'
 import { concurrencyLimit, type RateLimitOptions, rateLimit } from '../../src/adapters/express.js'
 import { CreationWatch } from '../../src/http/mounting.js'
-import { MemoryStore } from '../../src/stores/memory/memory-store.js'
+import { MemoryStore } from '../../src/limiter/memory/memory-store.js'
 
 let warnings: jest.SpiedFunction<typeof process.emitWarning>
 beforeEach(() => {

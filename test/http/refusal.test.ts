@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
-import type { Verdict } from '../../src/core/decision.js'
-import { parsePolicy } from '../../src/core/limit.js'
 import { bodyOf, namesJson, refuse } from '../../src/http/refusal.js'
+import type { Verdict } from '../../src/limiter/core/decision.js'
+import { parsePolicy } from '../../src/limiter/core/limit.js'
 import { decisionOf } from '../../src/limiter/settlement.js'
 
 const JSON_ONLY = 'application/json'

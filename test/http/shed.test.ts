@@ -7,9 +7,9 @@ import Koa, { type Context } from 'koa'
 import { shed as shedExpress } from '../../src/adapters/express.js'
 import { shed as shedKoa } from '../../src/adapters/koa.js'
 import type { Load } from '../../src/adaptive/index.js'
-import { PolicyError } from '../../src/core/errors.js'
 import { GONE } from '../../src/http/framework.js'
 import { ShedGate, type ShedOptions } from '../../src/http/shed.js'
+import { PolicyError } from '../../src/limiter/core/errors.js'
 
 const loadOf = (level: number): Load & { level: number } => ({ level, reason: 'custom', close: () => {} })
 

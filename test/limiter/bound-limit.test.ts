@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
+import { MemoryStore } from '../../src/limiter/memory/memory-store.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
-import { MemoryStore } from '../../src/stores/memory/memory-store.js'
-import type { Charge } from '../../src/stores/store.js'
+import type { Charge } from '../../src/limiter/store.js'
 import { ManualClock } from '../../src/testing.js'
 
 describe('one limit over a store in memory', () => {

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
-import { StoreError } from '../../src/core/errors.js'
-import { parsePolicy } from '../../src/core/limit.js'
+import { StoreError } from '../../src/limiter/core/errors.js'
+import { parsePolicy } from '../../src/limiter/core/limit.js'
 import { GuardedStore } from '../../src/limiter/guarded-store.js'
 import { RateLimiter, type RateLimiterOptions } from '../../src/limiter/rate-limiter.js'
-import type { Charge } from '../../src/stores/store.js'
+import type { Charge } from '../../src/limiter/store.js'
 import { StubStore } from '../support/stub-store.js'
 import { freshVerdict } from '../support/verdicts.js'
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
-import type { Decision } from '../../src/core/decision.js'
-import { CostError, PolicyError } from '../../src/core/errors.js'
+import type { Decision } from '../../src/limiter/core/decision.js'
+import { CostError, PolicyError } from '../../src/limiter/core/errors.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { StubStore } from '../support/stub-store.js'
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
-import { CostError, StoreError } from '../../src/core/errors.js'
+import { CostError, StoreError } from '../../src/limiter/core/errors.js'
 import { Guarded } from '../../src/limiter/guarded.js'
 
 beforeEach(() => {

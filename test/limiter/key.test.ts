@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
-import { PolicyError } from '../../src/core/errors.js'
-import { parsePolicy } from '../../src/core/limit.js'
+import { PolicyError } from '../../src/limiter/core/errors.js'
+import { parsePolicy } from '../../src/limiter/core/limit.js'
 import { chargesOf, type LimiterKey, limiterKey } from '../../src/limiter/key.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { createClient, createCluster } from 'redis'
-import { PolicyError, StoreError } from '../../src/core/errors.js'
+import { PolicyError, StoreError } from '../../src/limiter/core/errors.js'
 import type { LiveChange } from '../../src/live/live-limit.js'
 import { LivePolicies, type LivePoliciesOptions } from '../../src/live/live-policies.js'
 import { LiveRecords } from '../../src/live/live-records.js'

@@ -1,10 +1,10 @@
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
-import { PolicyError } from '../../src/core/errors.js'
+import { PolicyError } from '../../src/limiter/core/errors.js'
+import { MemoryStore } from '../../src/limiter/memory/memory-store.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { type Alert, type AlertRule, type Alerts, alerts, webhook } from '../../src/observing/alerts/index.js'
-import { MemoryStore } from '../../src/stores/memory/memory-store.js'
 import { ManualClock } from '../../src/testing.js'
 import { settles } from '../support/settles.js'
 

@@ -8,9 +8,9 @@ import {
   PeriodicExportingMetricReader,
 } from '@opentelemetry/sdk-metrics'
 import { Counter, Registry, register } from 'prom-client'
-import { PolicyError } from '../../src/core/errors.js'
-import { parsePolicy } from '../../src/core/limit.js'
-import type { Observer } from '../../src/core/observer.js'
+import { PolicyError } from '../../src/limiter/core/errors.js'
+import { parsePolicy } from '../../src/limiter/core/limit.js'
+import type { Observer } from '../../src/limiter/core/observer.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { METRICS } from '../../src/observing/metrics.js'
 import { openTelemetryObserver } from '../../src/observing/opentelemetry.js'

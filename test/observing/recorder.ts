@@ -1,4 +1,4 @@
-import type { Observer } from '../../src/core/observer.js'
+import type { Observer } from '../../src/limiter/core/observer.js'
 
 type Event<Method extends keyof Observer> = Parameters<NonNullable<Observer[Method]>>[0]
 

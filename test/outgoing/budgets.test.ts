@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
-import { CostError, PolicyError } from '../../src/core/errors.js'
+import { CostError, PolicyError } from '../../src/limiter/core/errors.js'
 import { type Budget, type PartnerLimits, politeFetch } from '../../src/outgoing/index.js'
 import { testRedis } from '../support/test-redis.js'
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
-import { TimeoutError } from '../../src/core/errors.js'
+import { TimeoutError } from '../../src/limiter/core/errors.js'
 import { Account, type CheckedBudget } from '../../src/outgoing/account.js'
 import { type Call, CallLine, type Departure, Places } from '../../src/outgoing/line.js'
 import { ofCases } from '../support/cases.js'

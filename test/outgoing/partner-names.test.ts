@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
-import { PolicyError, TimeoutError } from '../../src/core/errors.js'
+import { PolicyError, TimeoutError } from '../../src/limiter/core/errors.js'
 import { politeFetch } from '../../src/outgoing/index.js'
 import { PartnerServer } from '../support/partner-server.js'
 

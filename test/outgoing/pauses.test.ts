@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
-import { PolicyError, StoreError, TimeoutError } from '../../src/core/errors.js'
+import { PolicyError, StoreError, TimeoutError } from '../../src/limiter/core/errors.js'
 import { type PoliteOptions, politeFetch } from '../../src/outgoing/index.js'
 import { PartnerServer } from '../support/partner-server.js'
 import { eventually } from '../support/redis-process.js'

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
-import { PolicyError, TimeoutError } from '../../src/core/errors.js'
+import { PolicyError, TimeoutError } from '../../src/limiter/core/errors.js'
 import { type PoliteOptions, politeFetch } from '../../src/outgoing/index.js'
 import { type Partner, Partners } from '../../src/outgoing/partner.js'
 import { eventually } from '../support/redis-process.js'

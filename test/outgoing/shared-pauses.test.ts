@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { expect, jest, test } from '@jest/globals'
-import { StoreError } from '../../src/core/errors.js'
+import { StoreError } from '../../src/limiter/core/errors.js'
 import { guardRedis } from '../../src/limiter/guarded-redis.js'
 import { RedisPause } from '../../src/outgoing/pause.js'
 import { ofCases } from '../support/cases.js'

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { parseLimit } from '../../src/core/limit.js'
 import { RedisCounter } from '../../src/koa-ratelimit/counters.js'
+import { parseLimit } from '../../src/limiter/core/limit.js'
 import { RateLimiterRedis } from '../../src/rate-limiter-flexible/index.js'
 import { portOf } from '../../src/redis/clients.js'
 import { slotOf } from '../../src/redis/keys.js'

@@ -4,7 +4,7 @@ import { Cluster, Redis } from 'ioredis'
 import { Cluster as Cluster5, Redis as Redis5 } from 'ioredis5'
 import * as iovalkey from 'iovalkey'
 import { createClient, createCluster } from 'redis'
-import { PolicyError } from '../../src/core/errors.js'
+import { PolicyError } from '../../src/limiter/core/errors.js'
 import { portOf } from '../../src/redis/clients.js'
 import { RedisStore, type RedisStoreOptions } from '../../src/stores/redis/redis-store.js'
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
-import { LeaseLostError } from '../../src/core/errors.js'
+import { LeaseLostError } from '../../src/limiter/core/errors.js'
 import { semaphoreTake } from '../../src/redis/scripts.js'
 import type { Lease } from '../../src/semaphore/lease.js'
 import { Semaphore, type SemaphoreOptions } from '../../src/semaphore/semaphore.js'

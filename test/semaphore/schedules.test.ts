@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { beforeAll, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
-import { TimeoutError } from '../../src/core/errors.js'
+import { TimeoutError } from '../../src/limiter/core/errors.js'
 import type { Lease } from '../../src/semaphore/lease.js'
 import { type AcquireOptions, Semaphore, type SemaphoreOptions } from '../../src/semaphore/semaphore.js'
 import { ofCases } from '../support/cases.js'

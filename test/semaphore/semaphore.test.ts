@@ -6,7 +6,7 @@ import {
   PolicyError,
   StoreError,
   TimeoutError,
-} from '../../src/core/errors.js'
+} from '../../src/limiter/core/errors.js'
 import { Semaphore, type SemaphoreOptions } from '../../src/semaphore/semaphore.js'
 import { ManualClock } from '../../src/testing.js'
 import { eventually } from '../support/redis-process.js'

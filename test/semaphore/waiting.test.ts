@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from '@jest/globals'
-import { CostError, NotInitializedError } from '../../src/core/errors.js'
+import { CostError, NotInitializedError } from '../../src/limiter/core/errors.js'
 import { semaphoreAsk } from '../../src/redis/scripts.js'
 import type { Lease } from '../../src/semaphore/lease.js'
 import { type AcquireOptions, Semaphore, type SemaphoreOptions } from '../../src/semaphore/semaphore.js'

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import { createClient } from 'redis'
-import { CostError, NotInitializedError, PolicyError, StoreError } from '../../src/core/errors.js'
+import { CostError, NotInitializedError, PolicyError, StoreError } from '../../src/limiter/core/errors.js'
 import { SharedRateLimiter, type SharedRateLimiterOptions } from '../../src/shared-rate/shared-rate-limiter.js'
 import { ManualClock } from '../../src/testing.js'
 import { RedisCluster } from '../support/redis-cluster.js'

@@ -9,10 +9,10 @@ export interface Mutant {
   readonly instead: string
 }
 
-const TOKENS = 'lua/lib/bucket.lua'
-const FIXED = 'lua/algorithms/fixed_window.lua'
-const COUNTER = 'lua/algorithms/sliding_counter.lua'
-const LOG = 'lua/lib/log.lua'
+const TOKENS = 'lua/limiter/lib/bucket.lua'
+const FIXED = 'lua/limiter/algorithms/fixed_window.lua'
+const COUNTER = 'lua/limiter/algorithms/sliding_counter.lua'
+const LOG = 'lua/limiter/lib/log.lua'
 const SEMAPHORE = 'lua/lib/semaphore.lua'
 const FETCH = 'lua/queue/queue_settle_and_fetch.lua'
 
@@ -79,7 +79,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a decision is carried out however late it comes',
-    file: 'lua/lib/decision.lua',
+    file: 'lua/limiter/lib/decision.lua',
     text: 'if spending and now > valid_until then return { now } end',
     instead: '',
   },
@@ -145,7 +145,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'an answer that comes too late counts',
-    file: 'src/core/clock.ts',
+    file: 'src/limiter/core/clock.ts',
     text: 'pending.endsAt = performance.now() + this.ms',
     instead: 'pending.endsAt = performance.now() + this.ms + 30',
   },

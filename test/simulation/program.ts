@@ -1,7 +1,7 @@
 // One process of a schedule: uses everything at once over its own client, and writes down each operation.
 import { Redis } from 'ioredis'
-import type { Decision } from '../../src/core/decision.js'
 import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
+import type { Decision } from '../../src/limiter/core/decision.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { LivePolicies } from '../../src/live/index.js'
 import type { RedisClient } from '../../src/redis/client.js'

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from '@jest/globals'
 import Database from 'better-sqlite3'
-import { parsePolicy } from '../../src/core/limit.js'
+import { parsePolicy } from '../../src/limiter/core/limit.js'
 import { openSqlite } from '../../src/stores/sql/sqlite-database.js'
 import { SqliteStore, type SqliteStoreOptions } from '../../src/stores/sql/sqlite-store.js'
 

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals'
-import { parsePolicy } from '../../src/core/limit.js'
+import { parsePolicy } from '../../src/limiter/core/limit.js'
 import { openSqlite } from '../../src/stores/sql/sqlite-database.js'
 import { SqliteStore } from '../../src/stores/sql/sqlite-store.js'
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
-import { type AlgorithmName, parseLimit } from '../../src/core/limit.js'
+import { type AlgorithmName, parseLimit } from '../../src/limiter/core/limit.js'
 import { ALL_CASES, forCases } from './cases.js'
 import { FLOCK, PROMISES, PROPERTIES, type Property } from './properties.js'
 import { forRandom } from './run.js'

@@ -1,4 +1,4 @@
-import type { AlgorithmName } from '../../src/core/limit.js'
+import type { AlgorithmName } from '../../src/limiter/core/limit.js'
 import { jsonFromChild } from './child.js'
 import { START } from './stories.js'
 

@@ -1,4 +1,4 @@
-import { getOrMake } from '../../src/core/maps.js'
+import { getOrMake } from '../../src/limiter/core/maps.js'
 import { grainMs, longestAnswerMs } from '../../src/outgoing/account.js'
 
 export interface PlainBudget {

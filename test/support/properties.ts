@@ -1,4 +1,4 @@
-import type { AlgorithmName } from '../../src/core/limit.js'
+import type { AlgorithmName } from '../../src/limiter/core/limit.js'
 import type { Random } from './random.js'
 import { type Bench, longestWaitMs, randomChange, randomCost, randomHistory, randomLimit, Subject } from './scenario.js'
 import { capacityOf, expectAtMost, expectFields, expectSame, expectSameVerdict, freshVerdict } from './verdicts.js'

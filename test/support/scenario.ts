@@ -1,5 +1,5 @@
-import { type AlgorithmName, hasBurst, type Limit, parseLimit } from '../../src/core/limit.js'
-import type { Store } from '../../src/stores/store.js'
+import { type AlgorithmName, hasBurst, type Limit, parseLimit } from '../../src/limiter/core/limit.js'
+import type { Store } from '../../src/limiter/store.js'
 import type { ManualClock } from '../../src/testing.js'
 import type { Random } from './random.js'
 import { capacityOf } from './verdicts.js'

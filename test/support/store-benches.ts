@@ -1,4 +1,4 @@
-import type { Store } from '../../src/stores/store.js'
+import type { Store } from '../../src/limiter/store.js'
 import { ManualClock } from '../../src/testing.js'
 import type { Bench } from './scenario.js'
 import { START } from './stories.js'

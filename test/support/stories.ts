@@ -1,5 +1,5 @@
-import type { Decision } from '../../src/core/decision.js'
-import type { PolicyInput } from '../../src/core/limit.js'
+import type { Decision } from '../../src/limiter/core/decision.js'
+import type { PolicyInput } from '../../src/limiter/core/limit.js'
 
 /** At so many ms after the start `cost` is asked for; what is answered, and why. The last number is `delayMs`, 0 where absent. */
 export type Row = readonly [

@@ -1,5 +1,5 @@
-import type { Verdict } from '../../src/core/decision.js'
-import type { Charge, Store } from '../../src/stores/store.js'
+import type { Verdict } from '../../src/limiter/core/decision.js'
+import type { Charge, Store } from '../../src/limiter/store.js'
 import { freshVerdict } from './verdicts.js'
 
 type Answer<T> = Promise<T> | T

@@ -1,6 +1,6 @@
 import { expect } from '@jest/globals'
-import type { Verdict } from '../../src/core/decision.js'
-import { hasBurst, type Limit } from '../../src/core/limit.js'
+import type { Verdict } from '../../src/limiter/core/decision.js'
+import { hasBurst, type Limit } from '../../src/limiter/core/limit.js'
 
 /** Expects equality in every field. Compares numbers first: `expect` alone would cost more than what is tested a million times. */
 export function expectSameVerdicts(actual: readonly Verdict[], expected: readonly Verdict[]): void {

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
-import { SpillwayError, TimeoutError } from '../../src/core/errors.js'
+import { SpillwayError, TimeoutError } from '../../src/limiter/core/errors.js'
+import type { WaitOptions } from '../../src/limiter/core/wait.js'
 import type { RedisClient } from '../../src/redis/client.js'
-import type { WaitOptions } from '../../src/waiting/wait.js'
 import { eventually } from './redis-process.js'
 import { RedisServer } from './redis-server.js'
 

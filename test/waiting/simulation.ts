@@ -1,4 +1,4 @@
-import type { Ringing, Timing } from '../../src/waiting/alarms.js'
+import type { Ringing, Timing } from '../../src/limiter/core/alarms.js'
 import {
   type GrantFacts,
   isLateOnce,

@@ -1,4 +1,4 @@
-import { printable, printableJson } from '../../core/printable.js'
+import { printable, printableJson } from '../../limiter/core/printable.js'
 import { counted } from '../table.js'
 
 /** `unseen`: the check was not permitted, or no time was left for it. */

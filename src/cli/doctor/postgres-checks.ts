@@ -1,4 +1,4 @@
-import { parseLimit } from '../../core/limit.js'
+import { parseLimit } from '../../limiter/core/limit.js'
 import { quoted } from '../../stores/sql/key-row.js'
 import { PostgresStore } from '../../stores/sql/postgres-store.js'
 import { formatComment } from '../../stores/sql/postgres-table.js'

@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
-import { SpillwayError } from '../../core/errors.js'
+import { SpillwayError } from '../../limiter/core/errors.js'
 import { postgresPort } from '../../stores/sql/postgres-client.js'
 import type { Option } from '../arguments.js'
 import { UsageError } from '../arguments.js'

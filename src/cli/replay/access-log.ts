@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
-import { hashOf, LONGEST_KEY, ownCopy } from '../../core/short-key.js'
 import { maskedAddress } from '../../http/address/address.js'
+import { hashOf, LONGEST_KEY, ownCopy } from '../../limiter/core/short-key.js'
 
 const LETTERS = new Map([...'nrtbvf'].map((letter, i) => [letter.charCodeAt(0), [10, 13, 9, 8, 11, 12][i]]))
 

@@ -1,8 +1,8 @@
 import { open } from 'node:fs/promises'
 import { addAbortSignal, pipeline, type Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
-import type { Clock } from '../../core/clock.js'
-import { SpillwayError } from '../../core/errors.js'
+import type { Clock } from '../../limiter/core/clock.js'
+import { SpillwayError } from '../../limiter/core/errors.js'
 import { shownArgument } from '../arguments.js'
 import { count, sizeOf } from '../table.js'
 

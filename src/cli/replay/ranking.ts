@@ -1,5 +1,5 @@
-import { SpillwayError } from '../../core/errors.js'
 import { atMost } from '../../dashboard/counts.js'
+import { SpillwayError } from '../../limiter/core/errors.js'
 import { type AccessLogLine, type KeyOfLine, keyOfLine, type Subject } from './access-log.js'
 import { type TimelineRow, TimeRows } from './timeline.js'
 

@@ -1,6 +1,6 @@
-import { monotonicClock } from '../../core/clock.js'
-import { ALGORITHM_NAMES, parsePolicy } from '../../core/limit.js'
 import { IPV6_SUBNET } from '../../http/address/address.js'
+import { monotonicClock } from '../../limiter/core/clock.js'
+import { ALGORITHM_NAMES, parsePolicy } from '../../limiter/core/limit.js'
 import {
   type Arguments,
   type Command,

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import { access, constants, open, stat, writeFile } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
-import { SpillwayError } from '../../core/errors.js'
-import { printable, printableJson } from '../../core/printable.js'
 import { pageFiles } from '../../dashboard/page-files.js'
+import { SpillwayError } from '../../limiter/core/errors.js'
+import { printable, printableJson } from '../../limiter/core/printable.js'
 import { shownArgument, UsageError } from '../arguments.js'
 import type { Report, TrialResult } from './report.js'
 

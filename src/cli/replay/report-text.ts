@@ -1,5 +1,5 @@
-import { formatDuration } from '../../core/duration.js'
-import { printable, printableWithin } from '../../core/printable.js'
+import { formatDuration } from '../../limiter/core/duration.js'
+import { printable, printableWithin } from '../../limiter/core/printable.js'
 import { count, counted, share, table } from '../table.js'
 import type { RankedKey } from './ranking.js'
 import { letterOf, noteLines, type Report, skippedLines } from './report.js'

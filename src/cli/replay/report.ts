@@ -1,5 +1,5 @@
-import type { Policy } from '../../core/limit.js'
-import { printableWithin } from '../../core/printable.js'
+import type { Policy } from '../../limiter/core/limit.js'
+import { printableWithin } from '../../limiter/core/printable.js'
 import { counted } from '../table.js'
 import type { Subject } from './access-log.js'
 import type { RankedKey, ReportDetails } from './ranking.js'

@@ -2,7 +2,7 @@
 
 import { type ComponentChildren, createContext } from 'preact'
 import { useContext, useEffect, useRef, useState } from 'preact/hooks'
-import { parsePolicy } from '../../core/limit.js'
+import { parsePolicy } from '../../limiter/core/limit.js'
 import { livePolicy } from '../../live/live-limit.js'
 import { plural, policyWords, when } from '../look/format.js'
 import type { ChangeRequest, ChangeResult, KeyView, LiveView } from '../view.js'

@@ -2,7 +2,7 @@
 
 import { options, render, type VNode } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import { printable } from '../../core/printable.js'
+import { printable } from '../../limiter/core/printable.js'
 import type { View } from '../server/page-views.js'
 import type { ViewRequest } from '../view.js'
 import { type Address, addressText, PAGES, useAddress } from './address.js'

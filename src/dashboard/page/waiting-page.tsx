@@ -1,4 +1,4 @@
-import { formatDuration, parseDuration } from '../../core/duration.js'
+import { formatDuration, parseDuration } from '../../limiter/core/duration.js'
 import { boundsWords, count, plural, span, windowWords } from '../look/format.js'
 import type { WaitingView } from '../server/page-views.js'
 import type { HolderView, SharedRow } from '../view.js'

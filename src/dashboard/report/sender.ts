@@ -1,5 +1,5 @@
-import { Deadline } from '../../core/clock.js'
-import { getOrMake } from '../../core/maps.js'
+import { Deadline } from '../../limiter/core/clock.js'
+import { getOrMake } from '../../limiter/core/maps.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { portOf } from '../../redis/clients.js'
 import { MAX_NOTES, NOTE_LIFE_MS, type ObjectFacts } from '../../redis/object-index.js'

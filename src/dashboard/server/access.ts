@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { isIP } from 'node:net'
-import { shown } from '../../core/errors.js'
-import { emitWarning } from '../../core/warnings.js'
+import { shown } from '../../limiter/core/errors.js'
+import { emitWarning } from '../../limiter/core/warnings.js'
 import type { DashboardAccess } from './options.js'
 import type { Viewer } from './page-views.js'
 

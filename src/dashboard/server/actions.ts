@@ -1,5 +1,5 @@
-import { formatDuration, parseOption } from '../../core/duration.js'
-import { PolicyError, shown } from '../../core/errors.js'
+import { formatDuration, parseOption } from '../../limiter/core/duration.js'
+import { PolicyError, shown } from '../../limiter/core/errors.js'
 import { type Change, changeId, livePolicy, policyText } from '../../live/live-limit.js'
 import { boundsWords, plural, policyWords, span, windowWords } from '../look/format.js'
 import { moment } from '../shapes.js'

@@ -1,4 +1,4 @@
-import { getOrMake } from '../../core/maps.js'
+import { getOrMake } from '../../limiter/core/maps.js'
 import { type AlertCondition, CONDITIONS, describeAlert } from '../../observing/alerts/conditions.js'
 import { ALLOWED, REFUSED } from '../counts.js'
 import { count, latency, percent, plural } from '../look/format.js'

@@ -1,4 +1,4 @@
-import { StoreError } from '../../core/errors.js'
+import { StoreError } from '../../limiter/core/errors.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { portOf } from '../../redis/clients.js'
 import { runScript } from '../../redis/script.js'

@@ -1,5 +1,5 @@
-import { Deadline } from '../../core/clock.js'
-import { getOrMake } from '../../core/maps.js'
+import { Deadline } from '../../limiter/core/clock.js'
+import { getOrMake } from '../../limiter/core/maps.js'
 import type { RedisClient } from '../../redis/client.js'
 import { hashReader } from '../../redis/replies.js'
 import { ALLOWED, eachRow, REFUSED } from '../counts.js'

@@ -1,5 +1,5 @@
-import { StoreError } from '../../core/errors.js'
-import { countedSpan } from '../../core/limit.js'
+import { StoreError } from '../../limiter/core/errors.js'
+import { countedSpan } from '../../limiter/core/limit.js'
 import { changeId, liveChange, policyText } from '../../live/live-limit.js'
 import { replyWords } from '../../redis/replies.js'
 import { COUNTED, FALLBACK, percentile, SHADOW } from '../counts.js'

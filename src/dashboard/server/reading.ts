@@ -1,5 +1,5 @@
 import type { Bounds } from '../../adaptive/follow-load.js'
-import { getOrMake } from '../../core/maps.js'
+import { getOrMake } from '../../limiter/core/maps.js'
 import { ALLOWED, addDeliveries, type Deliveries, FALLBACK, REFUSED } from '../counts.js'
 import {
   type KeyRow,

@@ -1,5 +1,5 @@
-import { Deadline } from '../../core/clock.js'
-import { getOrMake } from '../../core/maps.js'
+import { Deadline } from '../../limiter/core/clock.js'
+import { getOrMake } from '../../limiter/core/maps.js'
 import type { ClientPort } from '../../redis/client.js'
 
 /** Whether somebody still waits for an answer. */

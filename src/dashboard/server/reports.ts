@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { Deadline } from '../../core/clock.js'
+import { Deadline } from '../../limiter/core/clock.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { portOf } from '../../redis/clients.js'
 import { hashReader, notConnected, replyWords } from '../../redis/replies.js'

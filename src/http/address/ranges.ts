@@ -1,4 +1,4 @@
-import { PolicyError, shown } from '../../core/errors.js'
+import { PolicyError, shown } from '../../limiter/core/errors.js'
 import {
   type Address,
   carriedIPv4,

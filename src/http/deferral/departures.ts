@@ -1,8 +1,3 @@
-import type { Retry } from '../../algorithms/algorithm.js'
-import { algorithmOf } from '../../algorithms/registry.js'
-import type { Decision, Verdict } from '../../core/decision.js'
-import { StoreError } from '../../core/errors.js'
-import { countedSpan } from '../../core/limit.js'
 import {
   bodyOf,
   newToken,
@@ -11,10 +6,15 @@ import {
   type ScheduleWriting,
   tokenOf,
 } from '../../delay-queue/schedules.js'
+import type { Retry } from '../../limiter/algorithms/algorithm.js'
+import { algorithmOf } from '../../limiter/algorithms/registry.js'
+import type { Decision, Verdict } from '../../limiter/core/decision.js'
+import { StoreError } from '../../limiter/core/errors.js'
+import { countedSpan } from '../../limiter/core/limit.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
+import { type Charge, DEFAULT_LIMITER } from '../../limiter/store.js'
 import { keySegment } from '../../redis/keys.js'
-import { type Charge, DEFAULT_LIMITER } from '../../stores/store.js'
 import { after, type SyncOrAsync } from '../call-option.js'
 import { type Departure, earliestFit, LimitSchedule, type StoredSchedule, stateOf } from './limit-schedule.js'
 

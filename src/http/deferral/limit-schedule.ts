@@ -1,7 +1,7 @@
-import type { Retry } from '../../algorithms/algorithm.js'
-import { algorithmOf, measure, type State, spend } from '../../algorithms/registry.js'
-import type { Verdict } from '../../core/decision.js'
-import type { Limit } from '../../core/limit.js'
+import type { Retry } from '../../limiter/algorithms/algorithm.js'
+import { algorithmOf, measure, type State, spend } from '../../limiter/algorithms/registry.js'
+import type { Verdict } from '../../limiter/core/decision.js'
+import type { Limit } from '../../limiter/core/limit.js'
 
 /** Units of one deferred message. Moments are ms of the schedule's clock. */
 export interface Departure {

@@ -1,4 +1,3 @@
-import type { Clock } from '../../core/clock.js'
 import {
   newToken,
   type ScheduleReading,
@@ -7,6 +6,7 @@ import {
   type ScheduleWriting,
   tokenOf,
 } from '../../delay-queue/schedules.js'
+import type { Clock } from '../../limiter/core/clock.js'
 
 const OPEN_MS = 10_000
 /** Above this number, messages of further keys are not deferred: their requests are refused. */

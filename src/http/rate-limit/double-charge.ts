@@ -1,10 +1,10 @@
-import type { Decision } from '../../core/decision.js'
-import { countedSpan, type Limit } from '../../core/limit.js'
-import { emitWarning } from '../../core/warnings.js'
+import type { Decision } from '../../limiter/core/decision.js'
+import { countedSpan, type Limit } from '../../limiter/core/limit.js'
+import { emitWarning } from '../../limiter/core/warnings.js'
 import type { LimiterKey } from '../../limiter/key.js'
+import { offersOf } from '../../limiter/offers.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
-import { offersOf } from '../../stores/offers.js'
-import type { Store } from '../../stores/store.js'
+import type { Store } from '../../limiter/store.js'
 
 /** The limiter that counts each limit. Each limiter parses its own limits, so a limit belongs to one. */
 const OWNERS = new WeakMap<Limit, RateLimiter>()

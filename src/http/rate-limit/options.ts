@@ -1,14 +1,14 @@
-import type { Decision } from '../../core/decision.js'
-import type { Duration } from '../../core/duration.js'
-import { PolicyError, shown } from '../../core/errors.js'
+import type { Decision } from '../../limiter/core/decision.js'
+import type { Duration } from '../../limiter/core/duration.js'
+import { PolicyError, shown } from '../../limiter/core/errors.js'
 import {
   type AlgorithmName,
   type CalendarLimitOptions,
   type LimitOptions,
   type PolicyInput,
   parseLimit,
-} from '../../core/limit.js'
-import type { Observer } from '../../core/observer.js'
+} from '../../limiter/core/limit.js'
+import type { Observer } from '../../limiter/core/observer.js'
 import type { StoreFailure } from '../../limiter/fallback.js'
 import type { RateLimiter, RateLimiterOptions } from '../../limiter/rate-limiter.js'
 import type { ClientOptions } from '../address/client.js'

@@ -1,7 +1,7 @@
-import { type Decision, strictest } from '../../core/decision.js'
-import { type Duration, parseOption } from '../../core/duration.js'
-import { PolicyError, shown } from '../../core/errors.js'
-import { checkInteger, checkOptions, type OptionNames } from '../../core/options.js'
+import { type Decision, strictest } from '../../limiter/core/decision.js'
+import { type Duration, parseOption } from '../../limiter/core/duration.js'
+import { PolicyError, shown } from '../../limiter/core/errors.js'
+import { checkInteger, checkOptions, type OptionNames } from '../../limiter/core/options.js'
 
 /** Delays requests before they are refused. */
 export interface SlowDownOptions {

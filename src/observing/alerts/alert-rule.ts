@@ -1,6 +1,6 @@
-import { type Duration, parseDurationOrZero, parseOption } from '../../core/duration.js'
-import { PolicyError, shown } from '../../core/errors.js'
-import { checkInteger, checkOptions, checkText, type OptionNames } from '../../core/options.js'
+import { type Duration, parseDurationOrZero, parseOption } from '../../limiter/core/duration.js'
+import { PolicyError, shown } from '../../limiter/core/errors.js'
+import { checkInteger, checkOptions, checkText, type OptionNames } from '../../limiter/core/options.js'
 import { type AlertCondition, type Bounds, CONDITIONS, type Measure } from './conditions.js'
 
 /** A condition for an alert. */

@@ -1,4 +1,4 @@
-import type { Decision } from '../../core/decision.js'
+import type { Decision } from '../../limiter/core/decision.js'
 import { TopKeys } from '../top-keys.js'
 
 /** `over` is divided into at most this many parts. */

@@ -1,8 +1,8 @@
-import type { LeaseArithmetic } from '../../algorithms/algorithm.js'
-import { newNote, type Receipt, type RefundNote } from '../../algorithms/refund-note.js'
-import { algorithmOf, copyOf, measure, type State } from '../../algorithms/registry.js'
-import { blockedVerdict, type Verdict, verdictOf } from '../../core/decision.js'
-import type { Limit } from '../../core/limit.js'
+import type { LeaseArithmetic } from '../../limiter/algorithms/algorithm.js'
+import { newNote, type Receipt, type RefundNote } from '../../limiter/algorithms/refund-note.js'
+import { algorithmOf, copyOf, measure, type State } from '../../limiter/algorithms/registry.js'
+import { blockedVerdict, type Verdict, verdictOf } from '../../limiter/core/decision.js'
+import type { Limit } from '../../limiter/core/limit.js'
 import { capped, type LeaseFacts, type LeaseOrder, type Sale, type UnspentUnits } from './seller.js'
 import type { LeaseTerms } from './terms.js'
 

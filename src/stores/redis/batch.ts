@@ -1,15 +1,15 @@
-import { algorithmOf } from '../../algorithms/registry.js'
-import type { Limit } from '../../core/limit.js'
-import { getOrMake } from '../../core/maps.js'
+import { algorithmOf } from '../../limiter/algorithms/registry.js'
+import type { Limit } from '../../limiter/core/limit.js'
+import { getOrMake } from '../../limiter/core/maps.js'
+import type { Asker, Charge } from '../../limiter/store.js'
 import type { Script } from '../../redis/script.js'
 import { consume, consumeOne } from '../../redis/scripts.js'
-import type { Asker, Charge } from '../store.js'
 import type { ChargeKeys } from './charge-keys.js'
 import { limitArguments, loneLimitNumbers, scriptAlgorithmOf } from './wire-format.js'
 
 /** Work that the server does in about 1 ms on an old core, in units of about 4 µs. */
 const BATCH_WORK = 256
-/** Above this the script writes numbers out in digits, without a fast path: see large_numbers_as_text in lua/lib/decision.lua. */
+/** Above this the script writes numbers out in digits, without a fast path: see large_numbers_as_text in lua/limiter/lib/decision.lua. */
 const LARGEST_PLAIN = Number.MAX_SAFE_INTEGER - 63
 /** The common part of decisions that may share a script call: the limits, the limiter, and the hash tag of their keys. */
 export class BatchKind {

@@ -1,6 +1,6 @@
+import type { BlockRule, Denials, Strikes } from '../../limiter/block-rule.js'
+import type { Charge, ChargeReceipt } from '../../limiter/store.js'
 import { change } from '../../redis/scripts.js'
-import type { BlockRule, Denials, Strikes } from '../block-rule.js'
-import type { Charge, ChargeReceipt } from '../store.js'
 import type { ResetChannel } from './reset-channel.js'
 import { groupByTag } from './slots.js'
 import type { StoreScripts } from './store-scripts.js'

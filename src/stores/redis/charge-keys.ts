@@ -1,9 +1,9 @@
-import { algorithmOf } from '../../algorithms/registry.js'
-import { countedSpan, type Limit } from '../../core/limit.js'
-import { hashOf } from '../../core/short-key.js'
+import { algorithmOf } from '../../limiter/algorithms/registry.js'
+import { countedSpan, type Limit } from '../../limiter/core/limit.js'
+import { hashOf } from '../../limiter/core/short-key.js'
+import { type Charge, DEFAULT_LIMITER } from '../../limiter/store.js'
 import type { ClientPort } from '../../redis/client.js'
 import { clientSegment, crc16, evenTags, keySegment } from '../../redis/keys.js'
-import { type Charge, DEFAULT_LIMITER } from '../store.js'
 
 /**
  * The Redis keys of charges. On one server `prefix:{client}:limiter:limit:kind`; on a cluster `prefix:{tag}:client:…`, where
@@ -48,7 +48,7 @@ export class ChargeKeys {
     return client => before + clientSegment(client) + end
   }
 
-  /** The key of the charge's refund note: see `refund_note_open` in lua/lib/rows.lua. */
+  /** The key of the charge's refund note: see `refund_note_open` in lua/limiter/lib/rows.lua. */
   noteOf(charge: Charge, tag: number): string {
     return `${this.keyOf(charge, tag)}:settled`
   }
@@ -58,7 +58,7 @@ export class ChargeKeys {
     return `${this.keyOf(charge, tag)}:leases`
   }
 
-  /** The keys that count the charge's denials, and its blocks: see `strike` in lua/lib/limits.lua. */
+  /** The keys that count the charge's denials, and its blocks: see `strike` in lua/limiter/lib/limits.lua. */
   strikesOf(charge: Charge, tag: number): [denials: string, blocks: string] {
     const key = this.keyOf(charge, tag)
     return [`${key}:denials`, `${key}:blocks`]

@@ -1,7 +1,18 @@
-import type { Verdict } from '../../core/decision.js'
-import type { StoreError } from '../../core/errors.js'
-import type { Limit } from '../../core/limit.js'
-import type { Observer } from '../../core/observer.js'
+import type { Verdict } from '../../limiter/core/decision.js'
+import type { StoreError } from '../../limiter/core/errors.js'
+import type { Limit } from '../../limiter/core/limit.js'
+import type { Observer } from '../../limiter/core/observer.js'
+import type { Patience } from '../../limiter/core/wait.js'
+import type { Charge } from '../../limiter/store.js'
+import {
+  type LineGuard,
+  neverFits,
+  type StoreLines,
+  type Turn,
+  tooFar,
+  tooLate,
+  turnVerdict,
+} from '../../limiter/store-lines.js'
 import type { RedisClient } from '../../redis/client.js'
 import { isFault, notConnected } from '../../redis/replies.js'
 import { acquire } from '../../redis/scripts.js'
@@ -14,10 +25,7 @@ import {
   type Wanted,
 } from '../../waiting/line-user.js'
 import { Mailbox } from '../../waiting/mailbox.js'
-import type { Patience } from '../../waiting/wait.js'
 import { WaitingLine } from '../../waiting/waiting-line.js'
-import { type LineGuard, neverFits, type StoreLines, type Turn, tooFar, tooLate, turnVerdict } from '../lines.js'
-import type { Charge } from '../store.js'
 import { waitersChannel } from './changes.js'
 import type { StoreScripts } from './store-scripts.js'
 import { limitArguments } from './wire-format.js'

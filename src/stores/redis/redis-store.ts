@@ -1,19 +1,33 @@
-import type { Clock } from '../../core/clock.js'
-import type { Verdict } from '../../core/decision.js'
-import { type Duration, parseDurationOrZero } from '../../core/duration.js'
-import type { Limit } from '../../core/limit.js'
-import { checkClock, checkFlag, checkInteger, checkOptions, checkText, type OptionNames } from '../../core/options.js'
-import type { OutageWarnings } from '../../core/warnings.js'
+import type { BlockRule, Denials, Strikes } from '../../limiter/block-rule.js'
+import type { Clock } from '../../limiter/core/clock.js'
+import type { Verdict } from '../../limiter/core/decision.js'
+import { type Duration, parseDurationOrZero } from '../../limiter/core/duration.js'
+import type { Limit } from '../../limiter/core/limit.js'
+import {
+  checkClock,
+  checkFlag,
+  checkInteger,
+  checkOptions,
+  checkText,
+  type OptionNames,
+} from '../../limiter/core/options.js'
+import type { OutageWarnings } from '../../limiter/core/warnings.js'
+import { OFFERS, offersOf, type PartialCost, type StoreOffers } from '../../limiter/offers.js'
+import {
+  type Asker,
+  type BoundPolicy,
+  type Charge,
+  type ChargeReceipt,
+  ClockSteps,
+  type Store,
+} from '../../limiter/store.js'
+import type { LineGuard, StoreLines } from '../../limiter/store-lines.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { listeningOf, portOf, redisWarnings } from '../../redis/clients.js'
 import { keySegment } from '../../redis/keys.js'
 import { limitFacts, limitId, ObjectIndex } from '../../redis/object-index.js'
-import type { BlockRule, Denials, Strikes } from '../block-rule.js'
 import { type LeaseBook, Leases } from '../leases/leases.js'
 import { type LeaseOptions, type LeaseSettings, parseLeases } from '../leases/terms.js'
-import type { LineGuard, StoreLines } from '../lines.js'
-import { OFFERS, offersOf, type PartialCost, type StoreOffers } from '../offers.js'
-import { type Asker, type BoundPolicy, type Charge, type ChargeReceipt, ClockSteps, type Store } from '../store.js'
 import { BatchKinds } from './batch.js'
 import { Batcher, SendScheduler } from './batcher.js'
 import { Changes } from './changes.js'

@@ -1,7 +1,7 @@
-import { LONGEST_TIMER_MS } from '../../core/clock.js'
-import type { Verdict } from '../../core/decision.js'
-import { StoreError } from '../../core/errors.js'
-import { type Charge, type ChargeReceipt, receiptsOf } from '../store.js'
+import { LONGEST_TIMER_MS } from '../../limiter/core/clock.js'
+import type { Verdict } from '../../limiter/core/decision.js'
+import { StoreError } from '../../limiter/core/errors.js'
+import { type Charge, type ChargeReceipt, receiptsOf } from '../../limiter/store.js'
 import type { Batcher } from './batcher.js'
 
 /** Charges that may share a script call, and their indexes in the whole decision. */

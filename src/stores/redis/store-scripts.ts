@@ -1,10 +1,10 @@
-import { StoreError, shown } from '../../core/errors.js'
+import { StoreError, shown } from '../../limiter/core/errors.js'
+import type { PartialCost } from '../../limiter/offers.js'
+import { type Asker, type Charge, DEFAULT_DEADLINE_MS } from '../../limiter/store.js'
 import type { ClientPort } from '../../redis/client.js'
 import type { Script } from '../../redis/script.js'
 import { consumeUpTo } from '../../redis/scripts.js'
 import { type TimelyCall, TimelyScripts } from '../../redis/timely-scripts.js'
-import type { PartialCost } from '../offers.js'
-import { type Asker, type Charge, DEFAULT_DEADLINE_MS } from '../store.js'
 import type { ChargeKeys } from './charge-keys.js'
 import { limitArguments, VerdictReader } from './wire-format.js'
 

@@ -1,12 +1,12 @@
-import { algorithmOf } from '../../algorithms/registry.js'
-import { Calendar } from '../../core/calendar.js'
-import type { Verdict } from '../../core/decision.js'
-import { StoreError } from '../../core/errors.js'
-import { type AlgorithmName, hasBurst, type Limit, maxCostOf } from '../../core/limit.js'
-import type { BlockRule, Strikes } from '../block-rule.js'
-import type { ChargeReceipt } from '../store.js'
+import { algorithmOf } from '../../limiter/algorithms/registry.js'
+import type { BlockRule, Strikes } from '../../limiter/block-rule.js'
+import { Calendar } from '../../limiter/core/calendar.js'
+import type { Verdict } from '../../limiter/core/decision.js'
+import { StoreError } from '../../limiter/core/errors.js'
+import { type AlgorithmName, hasBurst, type Limit, maxCostOf } from '../../limiter/core/limit.js'
+import type { ChargeReceipt } from '../../limiter/store.js'
 
-/** The name of an algorithm in lua/algorithms. */
+/** The name of an algorithm in lua/limiter/algorithms. */
 type ScriptAlgorithm = AlgorithmName | 'calendar-window'
 
 export function scriptAlgorithmOf({ algorithm, calendar }: Limit): ScriptAlgorithm {
@@ -58,7 +58,7 @@ export function strikesOf(answer: unknown): Strikes {
   return { blockedMs, isNew: isNew === 1, left, resetAfterMs }
 }
 
-/** The list that an answer stands for: one request that is admitted is answered with one number, see answer_lone in lua/lib/decision.lua. */
+/** The list that an answer stands for: one request that is admitted is answered with one number, see answer_lone in lua/limiter/lib/decision.lua. */
 export function listOf(reply: unknown, untilMs: number, limit: Limit): unknown {
   if (typeof reply === 'object') return reply
   const number = Number(reply)

@@ -1,4 +1,5 @@
-import type { Limit } from '../../core/limit.js'
+import type { Limit } from '../../limiter/core/limit.js'
+import type { Charge, ChargeReceipt } from '../../limiter/store.js'
 import {
   LEASES_KEPT_MS,
   type LeasedLimit,
@@ -10,7 +11,6 @@ import {
 } from '../leases/sale.js'
 import type { LeaseFacts, LeaseOrder, LeaseSeller, Sale, UnspentUnits } from '../leases/seller.js'
 import type { LeaseTerms } from '../leases/terms.js'
-import type { Charge, ChargeReceipt } from '../store.js'
 import { blockedMs, type ChangeOptions, keepNote, keepState, lasts, noteOf } from './changes.js'
 import type { KeptLimit, RowDraft } from './key-row.js'
 

@@ -1,13 +1,11 @@
-import type { Clock } from '../../core/clock.js'
-import type { Verdict } from '../../core/decision.js'
-import { PolicyError, shown } from '../../core/errors.js'
-import type { Limit } from '../../core/limit.js'
-import { checkClock, checkInteger, checkOptions, checkText, type OptionNames } from '../../core/options.js'
-import { OutageWarnings } from '../../core/warnings.js'
-import type { BlockRule, Denials, Strikes } from '../block-rule.js'
-import { type LeaseBook, Leases } from '../leases/leases.js'
-import { type LeaseOptions, type LeaseSettings, parseLeases } from '../leases/terms.js'
-import { OFFERS, type StoreOffers } from '../offers.js'
+import type { BlockRule, Denials, Strikes } from '../../limiter/block-rule.js'
+import type { Clock } from '../../limiter/core/clock.js'
+import type { Verdict } from '../../limiter/core/decision.js'
+import { PolicyError, shown } from '../../limiter/core/errors.js'
+import type { Limit } from '../../limiter/core/limit.js'
+import { checkClock, checkInteger, checkOptions, checkText, type OptionNames } from '../../limiter/core/options.js'
+import { OutageWarnings } from '../../limiter/core/warnings.js'
+import { OFFERS, type StoreOffers } from '../../limiter/offers.js'
 import {
   type Asker,
   type BoundPolicy,
@@ -16,7 +14,9 @@ import {
   type ClockSteps,
   DEFAULT_DEADLINE_MS,
   type Store,
-} from '../store.js'
+} from '../../limiter/store.js'
+import { type LeaseBook, Leases } from '../leases/leases.js'
+import { type LeaseOptions, type LeaseSettings, parseLeases } from '../leases/terms.js'
 import {
   blockIn,
   type ChangeOptions,

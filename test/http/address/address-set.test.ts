@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
-import { PolicyError } from '../../../src/core/errors.js'
 import { readAddress } from '../../../src/http/address/address.js'
 import { AddressSet } from '../../../src/http/address/ranges.js'
+import { PolicyError } from '../../../src/limiter/core/errors.js'
 import { ofCases } from '../../support/cases.js'
 import { randomFrom } from '../../support/random.js'
 

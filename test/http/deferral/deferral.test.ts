@@ -2,8 +2,8 @@ import { expect, jest, test } from '@jest/globals'
 import { SCHEDULES, type ScheduleStore } from '../../../src/delay-queue/schedules.js'
 import { Deferral } from '../../../src/http/deferral/deferral.js'
 import { ProcessSchedules } from '../../../src/http/deferral/process-schedules.js'
+import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
-import { MemoryStore } from '../../../src/stores/memory/memory-store.js'
 import { ManualClock } from '../../../src/testing.js'
 
 function setUp(schedules: Partial<ScheduleStore>, clock = new ManualClock()) {

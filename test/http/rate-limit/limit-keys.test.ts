@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { rateLimit } from '../../../src/adapters/express.js'
-import { PolicyError } from '../../../src/core/errors.js'
 import { type HttpPolicyInput, partKeys } from '../../../src/http/rate-limit/options.js'
+import { PolicyError } from '../../../src/limiter/core/errors.js'
 
 type Input = HttpPolicyInput<{ user: string }, unknown>
 const user = (req: { user: string }) => req.user

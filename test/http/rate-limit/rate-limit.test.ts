@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
-import type { Decision } from '../../../src/core/decision.js'
-import { getOrMake } from '../../../src/core/maps.js'
 import type { Framework } from '../../../src/http/framework.js'
 import type { HttpOptions } from '../../../src/http/rate-limit/options.js'
 import { RateLimitGate } from '../../../src/http/rate-limit/rate-limit.js'
 import { ResponseWatch } from '../../../src/http/response-watch.js'
+import type { Decision } from '../../../src/limiter/core/decision.js'
+import { getOrMake } from '../../../src/limiter/core/maps.js'
+import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
-import { MemoryStore } from '../../../src/stores/memory/memory-store.js'
 import { ManualClock } from '../../../src/testing.js'
 
 interface Request {

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals'
 import { Rules } from '../../../src/http/rate-limit/settings.js'
-import { MemoryStore } from '../../../src/stores/memory/memory-store.js'
+import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
 import { ManualClock } from '../../../src/testing.js'
 
 test('a policy that is given again, as text or as a new object, reuses its rule', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
-import { CostError, PolicyError } from '../../../src/core/errors.js'
 import type { HttpOptions } from '../../../src/http/rate-limit/options.js'
 import { parseHttpOptions } from '../../../src/http/rate-limit/settings.js'
+import { CostError, PolicyError } from '../../../src/limiter/core/errors.js'
 
 const parse = (options: unknown) => parseHttpOptions(options as HttpOptions<unknown, unknown>)
 

@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
-import type { Decision } from '../../../src/core/decision.js'
+import type { Decision } from '../../../src/limiter/core/decision.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../../src/stores/redis/redis-store.js'
 import { testRedis } from '../../support/test-redis.js'

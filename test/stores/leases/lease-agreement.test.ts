@@ -1,10 +1,10 @@
 import { beforeAll, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
-import type { Receipt } from '../../../src/algorithms/refund-note.js'
-import { newNote, resetNote } from '../../../src/algorithms/refund-note.js'
-import { algorithmOf, measure, refund, spend } from '../../../src/algorithms/registry.js'
-import { blockedVerdict, type Verdict } from '../../../src/core/decision.js'
-import { type Limit, parsePolicy } from '../../../src/core/limit.js'
+import type { Receipt } from '../../../src/limiter/algorithms/refund-note.js'
+import { newNote, resetNote } from '../../../src/limiter/algorithms/refund-note.js'
+import { algorithmOf, measure, refund, spend } from '../../../src/limiter/algorithms/registry.js'
+import { blockedVerdict, type Verdict } from '../../../src/limiter/core/decision.js'
+import { type Limit, parsePolicy } from '../../../src/limiter/core/limit.js'
 import { type LeasedLimit, sell, takeBack, unitsOutMs } from '../../../src/stores/leases/sale.js'
 import type { LeaseFacts, UnspentUnits } from '../../../src/stores/leases/seller.js'
 import { type LeaseTerms, leaseTerms } from '../../../src/stores/leases/terms.js'
@@ -38,7 +38,7 @@ const POLICIES = [
   '400/30s sliding-counter; 300/90s name=long',
 ]
 
-/** One key in this process, changed by the arithmetic of src/algorithms alone. */
+/** One key in this process, changed by the arithmetic of src/limiter/algorithms alone. */
 class KeptKey {
   readonly kept: LeasedLimit[]
   #blockedUntil = 0
@@ -187,7 +187,7 @@ function termsOf(policy: string): LeaseTerms {
   return terms
 }
 
-test.each(POLICIES)('the scripts and src/algorithms sell, take back, decide and change %s alike', policy =>
+test.each(POLICIES)('the scripts and src/limiter/algorithms sell, take back, decide and change %s alike', policy =>
   forCases(200, `leases ${policy}`, (random, id) => agree(random, id, termsOf(policy), false)),
 )
 

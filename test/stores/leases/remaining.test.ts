@@ -1,6 +1,6 @@
 import { beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
-import type { Decision } from '../../../src/core/decision.js'
+import type { Decision } from '../../../src/limiter/core/decision.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import { change, leaseBuy } from '../../../src/redis/scripts.js'
 import { HITS_PER_TTL } from '../../../src/stores/leases/terms.js'

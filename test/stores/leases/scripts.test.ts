@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
-import { parsePolicy } from '../../../src/core/limit.js'
+import { parsePolicy } from '../../../src/limiter/core/limit.js'
 import { leaseTerms } from '../../../src/stores/leases/terms.js'
 import { RedisStore } from '../../../src/stores/redis/redis-store.js'
 import { ManualClock } from '../../../src/testing.js'

@@ -1,4 +1,4 @@
-import { measure } from '../../../src/algorithms/registry.js'
+import { measure } from '../../../src/limiter/algorithms/registry.js'
 import { type LeasedLimit, sell, takeBack } from '../../../src/stores/leases/sale.js'
 import type { LeaseFacts, LeaseOrder, LeaseSeller, Sale, UnspentUnits } from '../../../src/stores/leases/seller.js'
 import type { LeaseTerms } from '../../../src/stores/leases/terms.js'

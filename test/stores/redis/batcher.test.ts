@@ -1,9 +1,9 @@
 import { describe, expect, test } from '@jest/globals'
-import { StoreError } from '../../../src/core/errors.js'
-import { parsePolicy } from '../../../src/core/limit.js'
+import { StoreError } from '../../../src/limiter/core/errors.js'
+import { parsePolicy } from '../../../src/limiter/core/limit.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
+import type { Charge } from '../../../src/limiter/store.js'
 import { RedisStore } from '../../../src/stores/redis/redis-store.js'
-import type { Charge } from '../../../src/stores/store.js'
 import { testRedis } from '../../support/test-redis.js'
 
 const redis = testRedis()

@@ -1,6 +1,6 @@
 import { afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
-import { ALGORITHM_NAMES, type LimitOptions } from '../../../src/core/limit.js'
+import { ALGORITHM_NAMES, type LimitOptions } from '../../../src/limiter/core/limit.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../../src/stores/redis/redis-store.js'
 import { ManualClock } from '../../../src/testing.js'

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from '@jest/globals'
 import type { Pool } from 'pg'
 import postgres from 'postgres'
-import { parsePolicy } from '../../../src/core/limit.js'
+import { parsePolicy } from '../../../src/limiter/core/limit.js'
 import { PostgresStore, type PostgresStoreOptions } from '../../../src/stores/sql/postgres-store.js'
 import { testPostgres } from '../../support/test-postgres.js'
 

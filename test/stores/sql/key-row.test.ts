@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals'
-import { parseLimit } from '../../../src/core/limit.js'
+import { parseLimit } from '../../../src/limiter/core/limit.js'
 import { KeyRow, RowDraft } from '../../../src/stores/sql/key-row.js'
 
 test('a write after the clock has run back says how far a state reaches that it leaves as it is', () => {

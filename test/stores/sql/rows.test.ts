@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from '@jest/globals'
-import { parsePolicy } from '../../../src/core/limit.js'
+import { parsePolicy } from '../../../src/limiter/core/limit.js'
 import { PostgresStore } from '../../../src/stores/sql/postgres-store.js'
 import { testPostgres } from '../../support/test-postgres.js'
 

@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from '@jest/globals'
 import type { Pool } from 'pg'
-import { parsePolicy } from '../../../src/core/limit.js'
+import { parsePolicy } from '../../../src/limiter/core/limit.js'
 import { PostgresStore } from '../../../src/stores/sql/postgres-store.js'
 import { ManualClock } from '../../../src/testing.js'
 import { START } from '../../support/stories.js'

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
-import { parseLimit } from '../../../src/core/limit.js'
+import { parseLimit } from '../../../src/limiter/core/limit.js'
 import { KEPT_LONGER_MS, KeyRow, RowKeys } from '../../../src/stores/sql/key-row.js'
 import { KnownRows } from '../../../src/stores/sql/known-rows.js'
 import { postgresPort } from '../../../src/stores/sql/postgres-client.js'

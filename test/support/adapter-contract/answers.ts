@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import request from 'supertest'
-import type { Store } from '../../../src/stores/store.js'
+import type { Store } from '../../../src/limiter/store.js'
 import { START, type World } from './world.js'
 
 /** Allowed and refused requests, and their responses. */

@@ -1,7 +1,7 @@
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, expect, test } from '@jest/globals'
-import type { Decision } from '../../../src/core/decision.js'
+import type { Decision } from '../../../src/limiter/core/decision.js'
 import type { World } from './world.js'
 
 /** A limiter together with others: its effect on later ones, and the effect of earlier ones on it. */

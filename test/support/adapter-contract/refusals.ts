@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
-import type { Decision } from '../../../src/core/decision.js'
+import type { Decision } from '../../../src/limiter/core/decision.js'
 import type { World } from './world.js'
 
 /** The state that a handler sees: the decision on the request, and status and wait on the response. */

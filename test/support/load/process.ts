@@ -1,6 +1,6 @@
 // One of the processes under load: asks as its parent orders, and reports. Run by load.ts.
 import { setImmediate } from 'node:timers'
-import type { Decision } from '../../../src/core/decision.js'
+import type { Decision } from '../../../src/limiter/core/decision.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../../src/stores/redis/redis-store.js'
 import { type LoadClient, makeClient } from './clients.js'

@@ -1,7 +1,7 @@
 // A process of the audit: decides as fast as it can, and writes down what it was granted before anything else. A test forks it, stops it, and kills it.
 import { openSync, writeSync } from 'node:fs'
-import type { Verdict } from '../../../src/core/decision.js'
-import type { Charge } from '../../../src/stores/store.js'
+import type { Verdict } from '../../../src/limiter/core/decision.js'
+import type { Charge } from '../../../src/limiter/store.js'
 import { AUDITED, DEADLINE_MS, GROUP_LIMITS, LOOPS, NEW_LIMIT, type StoreUnderAudit } from './audited.js'
 
 /** Runs until the parent says stop. */

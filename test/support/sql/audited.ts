@@ -1,5 +1,5 @@
-import { type Limit, parsePolicy } from '../../../src/core/limit.js'
-import type { Asker, Charge, Store } from '../../../src/stores/store.js'
+import { type Limit, parsePolicy } from '../../../src/limiter/core/limit.js'
+import type { Asker, Charge, Store } from '../../../src/limiter/store.js'
 
 /** What is audited: a store that tells the moment of each decision. */
 export interface StoreUnderAudit extends Store {

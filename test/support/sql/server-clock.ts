@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from '@jest/globals'
-import { ALGORITHM_NAMES } from '../../../src/core/limit.js'
+import { ALGORITHM_NAMES } from '../../../src/limiter/core/limit.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
-import type { Store } from '../../../src/stores/store.js'
+import type { Store } from '../../../src/limiter/store.js'
 
 /** What two stores over one database promise by its clock, which nobody sets: real time has to pass. */
 export function testServerClock(storesOf: () => readonly Store[]): void {

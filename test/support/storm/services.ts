@@ -28,7 +28,7 @@ import * as forKoa from '../../../src/adapters/koa.js'
 import * as forNode from '../../../src/adapters/node.js'
 import type { ConcurrencyControls } from '../../../src/http/concurrency/concurrency-limit.js'
 import type { LimiterAccess } from '../../../src/http/rate-limit/rate-limit.js'
-import { MemoryStore } from '../../../src/stores/memory/memory-store.js'
+import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
 import { RedisStore } from '../../../src/stores/redis/redis-store.js'
 import type { Account, Orders } from './orders.js'
 

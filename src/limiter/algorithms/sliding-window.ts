@@ -1,0 +1,361 @@
+import { type Verdict, verdictOf } from '../core/decision.js'
+import type { Limit } from '../core/limit.js'
+import { type Algorithm, fitsAfterWindows, toSmallInteger } from './algorithm.js'
+
+/**
+ * A log of what was spent and when. Entry i: by `entries[2i]` ms a total of `entries[2i + 1]` units had been spent.
+ * Running totals make every question about a span a binary search. Entries `from`…`to - 1` count; the newest one is kept
+ * in fields, so that spending again in the same ms changes one number. Entries from `to` on are garbage: several states share
+ * one array, and an abandoned state may leave entries there.
+ *
+ * The units of a lease are logged at its end, so its entry may lie in the future. `leases` tells these entries from those that are there because the clock
+ * ran back: by the moment of the entry, the ttl of its lease. The map is never changed in place.
+ */
+interface SpendLog {
+  entries: number[]
+  from: number
+  to: number
+  /** The total before the oldest entry that counts. */
+  gone: number
+  newestAt: number
+  total: number
+  /** Absent in logs that no lease was sold from, which then have one shape in V8. */
+  leases?: ReadonlyMap<number, number> | undefined
+}
+
+/**
+ * Exact: at most `quota` units in any span of one window, because every unit is free again exactly one window after it was
+ * spent. State grows with the number of distinct milliseconds in which something was spent.
+ */
+export const slidingWindow: Algorithm<SpendLog> = {
+  keySuffix: 'sw',
+  redisWork: 2,
+  shapes: false,
+  notesResets: false,
+  needsRetries: true,
+
+  // `newestAt` is a number from the start, so that all logs have the same shape in V8.
+  fresh: () => ({ entries: [], from: 0, to: 0, gone: 0, newestAt: Number.NEGATIVE_INFINITY, total: 0 }),
+  copy: ({ entries, from, to, gone, newestAt, total, leases }) =>
+    leases === undefined
+      ? { entries, from, to, gone, newestAt, total }
+      : { entries, from, to, gone, newestAt, total, leases },
+  compact(log) {
+    const own = this.copy(log)
+    keepOnly(own)
+    return own
+  },
+  // Of each entry what its moment and total have grown by. The units of a lease are negative, and its ttl follows.
+  pack(log) {
+    const numbers: number[] = []
+    if (log.total === log.gone) return numbers
+    let [before, spent] = [0, log.gone]
+    for (let i = log.from; i <= log.to; i++) {
+      const at = i === log.to ? log.newestAt : log.entries[2 * i]
+      const total = i === log.to ? log.total : log.entries[2 * i + 1]
+      const ttlMs = log.leases?.get(at)
+      if (ttlMs === undefined) numbers.push(at - before, total - spent)
+      else numbers.push(at - before, spent - total, ttlMs)
+      before = at
+      spent = total
+    }
+    return numbers
+  },
+  unpack(numbers) {
+    const log = this.fresh()
+    const leases = new Map<number, number>()
+    for (let i = 0, at = 0; i < numbers.length; i += 2) {
+      at += numbers[i]
+      append(log, log.total, at, Math.abs(numbers[i + 1]))
+      if (numbers[i + 1] < 0) leases.set(at, numbers[++i + 1])
+    }
+    if (leases.size > 0) log.leases = leases
+    return log
+  },
+  isOver: (limit, { total, gone, newestAt }, nowMs) => total === gone || expired(limit, newestAt, nowMs),
+
+  consume(limit, log, nowMs, cost) {
+    const spent = advance(limit, log, nowMs)
+    if (cost === 0) return verdict(limit, log, nowMs, spent, 0)
+    if (spent + cost <= limit.quota) {
+      append(log, spent, nowMs, cost)
+      return verdict(limit, log, nowMs, spent + cost, 0)
+    }
+    const retryAfterMs = cost > limit.quota ? Number.POSITIVE_INFINITY : retryAfter(limit, log, nowMs, cost)
+    return verdict(limit, log, nowMs, spent, toSmallInteger(retryAfterMs))
+  },
+
+  spend(limit, log, nowMs, cost) {
+    const spent = advance(limit, log, nowMs)
+    append(log, spent, nowMs, cost)
+  },
+
+  // The oldest units: if newer ones were removed instead, more than the quota would fit into one window.
+  refund(limit, log, nowMs, cost) {
+    if (advance(limit, log, nowMs) > 0) giveBackOldest(log, cost)
+  },
+
+  giveBack(limit, log, nowMs, units, { chargedAt }) {
+    if (log.total === log.gone || expired(limit, chargedAt, nowMs)) return
+    const i = entryAt(log, chargedAt)
+    if (i === undefined) return
+    const before = i === log.from ? log.gone : log.entries[2 * i - 1]
+    const counted = (i === log.to ? log.total : log.entries[2 * i + 1]) - before
+    const back = Math.min(units, counted)
+    if (Math.min(i - log.from, log.to - i) > SETTLEMENT_REACH) giveBackOldest(log, back)
+    else remove(log, i, back, back === counted)
+  },
+
+  lease: {
+    room: (limit, log, nowMs, ttlMs) => ({
+      units: Math.max(0, limit.quota - advance(limit, log, nowMs)),
+      lastsMs: ttlMs,
+    }),
+    buy(limit, log, nowMs, units, ttlMs) {
+      const spent = advance(limit, log, nowMs)
+      append(log, spent, nowMs + ttlMs, units)
+      noteLease(log, nowMs + ttlMs, ttlMs)
+    },
+    chargedAt: (soldAt, ttlMs) => soldAt + ttlMs,
+    returned: (_, units) => units,
+  },
+
+  fitsAfterMs(limit, log, nowMs, ahead, cost) {
+    const retryAfterMs = (units: number) => this.consume(limit, log, nowMs, units).retryAfterMs
+    return fitsAfterWindows(limit, ahead, cost, retryAfterMs)
+  },
+
+  stateFrom({ limit, remaining, resetAfterMs }, retries, nowMs) {
+    const log = this.fresh()
+    let free = remaining
+    for (const { cost, afterMs } of [...retries, { cost: limit.quota, afterMs: resetAfterMs }]) {
+      if (cost <= free) continue
+      this.spend(limit, log, nowMs + afterMs - limit.windowMs, cost - free)
+      free = cost
+    }
+    return log
+  },
+}
+
+/**
+ * The number of entries that a settlement may rewrite in Redis, where it blocks other clients. If a log has more on either side of the
+ * decision's own entry, the oldest units are given back instead: equally many, and safe, but some come back later.
+ */
+const SETTLEMENT_REACH = 1000
+
+/** The entry of a moment; `to` stands for the newest. */
+function entryAt(log: SpendLog, at: number): number | undefined {
+  if (log.newestAt === at) return log.to
+  let low = log.from
+  let high = log.to
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (log.entries[2 * middle] >= at) high = middle
+    else low = middle + 1
+  }
+  return low < log.to && log.entries[2 * low] === at ? low : undefined
+}
+
+/** Removes units from entry `i`, and the entry if it becomes empty. Changes the entries in place. */
+function remove(log: SpendLog, i: number, units: number, whole: boolean): void {
+  if (whole) noteLease(log, i === log.to ? log.newestAt : log.entries[2 * i], undefined)
+  for (let j = whole ? i + 1 : i; j < log.to; j++) log.entries[2 * j + 1] -= units
+  log.total -= units
+  if (!whole) return
+  if (i < log.to) log.entries.splice(2 * i, 2)
+  if (log.to === log.from) return
+  log.to--
+  // The newest entry is gone: the previous one becomes the newest.
+  if (i > log.to) {
+    log.newestAt = log.entries[2 * log.to]
+    log.total = log.entries[2 * log.to + 1]
+  }
+}
+
+function giveBackOldest(log: SpendLog, units: number): void {
+  log.gone = Math.min(log.total, log.gone + units)
+  while (log.from < log.to && log.entries[2 * log.from + 1] <= log.gone) log.from++
+}
+
+/**
+ * Drops expired entries and moves future times to now; returns what is still spent. An empty log stays as it
+ * is, because the clock may yet run back.
+ */
+function advance(limit: Limit, log: SpendLog, nowMs: number): number {
+  if (log.total === log.gone) return 0
+  if (log.newestAt > nowMs) {
+    if (log.leases !== undefined) repairLeased(log, nowMs, log.leases)
+    else {
+      while (log.to > log.from && log.entries[2 * log.to - 2] >= nowMs) log.to--
+      // A copy, because another state that shares the entries still counts those that this one drops.
+      log.entries = log.entries.slice(0, 2 * log.to)
+      log.newestAt = nowMs
+    }
+  }
+  const lastExpiredAt = nowMs - limit.windowMs
+  if (log.newestAt <= lastExpiredAt) return 0
+  if (log.from < log.to && log.entries[2 * log.from] <= lastExpiredAt) dropUntil(log, lastExpiredAt)
+  return log.total - log.gone
+}
+
+function dropUntil(log: SpendLog, lastExpiredAt: number): void {
+  do log.from++
+  while (log.from < log.to && log.entries[2 * log.from] <= lastExpiredAt)
+  log.gone = log.entries[2 * log.from - 1]
+  // Copying when half of the array is garbage moves each entry once in its life, and keeps the array below twice what counts.
+  if (log.from >= 32 && log.from * 2 >= log.to) keepOnly(log)
+}
+
+function expired(limit: Limit, at: number, nowMs: number): boolean {
+  return nowMs - at >= limit.windowMs
+}
+
+/** Keeps only the entries that count, in an array of its own. */
+function keepOnly(log: SpendLog): void {
+  log.entries = log.entries.slice(2 * log.from, 2 * log.to)
+  log.to -= log.from
+  log.from = 0
+}
+
+/**
+ * Repairs a leased log after the clock ran back: entries of leases move to the end of a lease that is sold now, unless they end earlier; all others move to now. As in
+ * lua/limiter/lib/log.lua, the newest entry tells whether the clock ran back. What then stands at one moment becomes one entry.
+ */
+function repairLeased(log: SpendLog, nowMs: number, leases: ReadonlyMap<number, number>): void {
+  const movedTo = (at: number) => {
+    const ttlMs = leases.get(at)
+    return ttlMs === undefined ? nowMs : Math.min(at, nowMs + ttlMs)
+  }
+  if (movedTo(log.newestAt) === log.newestAt) return
+  const entries = unfolded(log)
+  let first = 0
+  while (entries[first] < nowMs) first += 2
+  const future = entries.splice(first)
+  let total = first > 0 ? entries[first - 1] : log.gone
+  const moved: [at: number, units: number, ttlMs: number][] = []
+  let toNow = 0
+  let before = total
+  for (let i = 0; i < future.length; i += 2) {
+    const ttlMs = leases.get(future[i])
+    const units = future[i + 1] - before
+    if (ttlMs === undefined || future[i] === nowMs) toNow += units
+    else moved.push([movedTo(future[i]), units, ttlMs])
+    before = future[i + 1]
+  }
+  total += toNow
+  if (toNow > 0) entries.push(nowMs, total)
+  const kept = new Map([...leases].filter(([at]) => at < nowMs))
+  for (const [at, units, ttlMs] of moved.sort((a, b) => a[0] - b[0])) {
+    total += units
+    if (entries.at(-2) === at) entries[entries.length - 1] = total
+    else entries.push(at, total)
+    kept.set(at, ttlMs)
+  }
+  fold(log, entries)
+  log.leases = kept
+}
+
+/** A copy of the entries that count, with the newest. */
+function unfolded({ entries, from, to, newestAt, total }: SpendLog): number[] {
+  const all = entries.slice(2 * from, 2 * to)
+  all.push(newestAt, total)
+  return all
+}
+
+/** The inverse of `unfolded`; takes over the array. */
+function fold(log: SpendLog, all: number[]): void {
+  log.total = all.pop()!
+  log.newestAt = all.pop()!
+  log.entries = all
+  log.from = 0
+  log.to = all.length / 2
+}
+
+/** The entry of this moment is that of a lease; undefined: it is not. Forgets entries that no longer count. */
+function noteLease(log: SpendLog, at: number, ttlMs: number | undefined): void {
+  const { leases } = log
+  if (leases === undefined ? ttlMs === undefined : leases.get(at) === ttlMs) return
+  const oldestAt = log.from < log.to ? log.entries[2 * log.from] : log.newestAt
+  const noted = new Map([...(leases ?? [])].filter(([of]) => of >= oldestAt && of !== at))
+  if (ttlMs !== undefined) noted.set(at, ttlMs)
+  log.leases = noted
+}
+
+/** Spends at a time; `spent` is the sum of the log so far. Entries of leases may be later. */
+function append(log: SpendLog, spent: number, at: number, cost: number): void {
+  if (spent === 0) {
+    begin(log, at, cost)
+    return
+  }
+  if (log.total + cost > Number.MAX_SAFE_INTEGER) rebase(log)
+  if (log.newestAt > at) {
+    insert(log, at, cost)
+    return
+  }
+  if (log.newestAt !== at) {
+    log.entries[2 * log.to] = log.newestAt
+    log.entries[2 * log.to + 1] = log.total
+    log.to++
+    log.newestAt = at
+  }
+  log.total = Math.min(log.total + cost, Number.MAX_SAFE_INTEGER)
+  if (log.leases !== undefined) noteLease(log, at, undefined)
+}
+
+/** Spends at a time before the newest entry. */
+function insert(log: SpendLog, at: number, cost: number): void {
+  const entries = unfolded(log)
+  let i = entries.length
+  while (i > 0 && entries[i - 2] > at) {
+    i -= 2
+    entries[i + 1] += cost
+  }
+  const before = i > 0 ? entries[i - 1] : log.gone
+  if (i > 0 && entries[i - 2] === at) entries[i - 1] += cost
+  else entries.splice(i, 0, at, before + cost)
+  fold(log, entries)
+  noteLease(log, at, undefined)
+}
+
+function begin(log: SpendLog, at: number, cost: number): void {
+  log.entries = []
+  log.from = 0
+  log.to = 0
+  log.gone = 0
+  log.newestAt = at
+  log.total = cost
+  if (log.leases !== undefined) log.leases = undefined
+}
+
+/** The same log with totals counted from the oldest entry that counts, before they leave the exact integers (once in 2⁵³ units). */
+function rebase(log: SpendLog): void {
+  keepOnly(log)
+  for (let i = 1; i < log.entries.length; i += 2) log.entries[i] -= log.gone
+  log.total -= log.gone
+  log.gone = 0
+}
+
+/** The first entry with a total of at least `total`; `to` stands for the newest. */
+function firstReaching(log: SpendLog, total: number): number {
+  let low = log.from
+  let high = log.to
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (log.entries[2 * middle + 1] >= total) high = middle
+    else low = middle + 1
+  }
+  return low
+}
+
+/** `cost` fits once the units that are too many now have expired: when the entry that spent the last of them does. */
+function retryAfter(limit: Limit, log: SpendLog, nowMs: number, cost: number): number {
+  const i = firstReaching(log, log.total - (limit.quota - cost))
+  const at = i === log.to ? log.newestAt : log.entries[2 * i]
+  return at - nowMs + limit.windowMs
+}
+
+function verdict(limit: Limit, log: SpendLog, nowMs: number, spent: number, retryAfterMs: number): Verdict {
+  const remaining = spent < limit.quota ? limit.quota - spent : 0
+  const resetAfterMs = spent === 0 ? 0 : toSmallInteger(log.newestAt - nowMs + limit.windowMs)
+  return verdictOf(limit, remaining, retryAfterMs, resetAfterMs)
+}

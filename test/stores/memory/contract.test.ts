@@ -1,4 +1,0 @@
-import { MemoryStore } from '../../../src/stores/memory/memory-store.js'
-import { describeStore } from '../../support/store-contract.js'
-
-describeStore('MemoryStore', { make: clock => new MemoryStore({ clock }), whole: true })
