@@ -13,7 +13,7 @@ import { pathToFileURL } from 'node:url'
 import expressApp from 'express'
 import { Redis } from 'ioredis'
 import type * as Express from '../src/adapters/express.js'
-import type * as Stores from '../src/stores/redis/redis-store.js'
+import type * as Stores from '../src/redis/store/redis-store.js'
 import { RedisServer } from '../test/support/redis-server.js'
 import { type Table, tableText } from './contest/figures.js'
 

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
-import { RedisStore } from '../../src/stores/redis/redis-store.js'
+import { RedisStore } from '../../src/redis/store/redis-store.js'
 import { eventually } from '../../test/support/redis-process.js'
 import type { RedisServer } from '../../test/support/redis-server.js'
 

@@ -1,7 +1,7 @@
 import { detailsText, RecordKeys, stepOf } from '../../src/dashboard/records.js'
 import { parsePolicy } from '../../src/index.js'
+import { limitFacts, limitId } from '../../src/operating/object-index.js'
 import { portOf } from '../../src/redis/clients.js'
-import { limitFacts, limitId } from '../../src/redis/object-index.js'
 import { runScript } from '../../src/redis/script.js'
 import { dashboardReport } from '../../src/redis/scripts.js'
 

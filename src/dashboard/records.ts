@@ -1,7 +1,7 @@
 import { type Bounds, FOLLOWER } from '../adaptive/follow-load.js'
 import { type Limit, optionsOf, parsePolicy } from '../limiter/core/limit.js'
+import { indexKeys, type ObjectFacts, objectId, secretKey } from '../operating/object-index.js'
 import { keySegment } from '../redis/keys.js'
-import { indexKeys, type ObjectFacts, objectId, secretKey } from '../redis/object-index.js'
 import type { Deliveries } from './counts.js'
 import { finite, listOf, moment, objectOf, oneOf, parsed, type Shape, text, tuple, whole } from './shapes.js'
 

@@ -1,11 +1,11 @@
 import { type Duration, parseDurationOrZero } from '../limiter/core/duration.js'
 import { SpillwayError, shown } from '../limiter/core/errors.js'
 import { checkInteger, checkOptions } from '../limiter/core/options.js'
+import { noteObject } from '../operating/object-index.js'
 import type { RedisClient } from '../redis/client.js'
 import { portOf } from '../redis/clients.js'
 import { Commands, clockArgument } from '../redis/commands.js'
 import { keyRoot } from '../redis/keys.js'
-import { noteObject } from '../redis/object-index.js'
 import { queueCancel, queueClear, queuePause, queueReschedule, queueStats } from '../redis/scripts.js'
 import { LONGEST_DELAY_MS } from './backoff.js'
 import {

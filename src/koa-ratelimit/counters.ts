@@ -2,7 +2,7 @@ import { getOrMake, MapSweeper } from '../limiter/core/maps.js'
 import type { RedisClient } from '../redis/client.js'
 import { portOf } from '../redis/clients.js'
 import { koaRatelimit } from '../redis/scripts.js'
-import { KeyedScript } from '../stores/redis/keyed-script.js'
+import { KeyedScript } from '../replacing/keyed-script.js'
 
 /** The result of counting a request. */
 export interface Count {

@@ -1,5 +1,5 @@
 import { TimeoutError } from '../limiter/core/errors.js'
-import { guardRedis } from '../limiter/guarded-redis.js'
+import { guardRedis } from '../redis/guarded-redis.js'
 import { parseRateLimit, parseRetryAfter } from './fields.js'
 import { CallLine } from './line.js'
 import { type PoliteOptions, parseOptions, partnerNames, webUrlOf } from './options.js'

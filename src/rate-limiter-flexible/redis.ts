@@ -6,7 +6,7 @@ import { portOf } from '../redis/clients.js'
 import { runScript, type Script } from '../redis/script.js'
 import { flexibleCount, flexibleGet, flexibleSet } from '../redis/scripts.js'
 import { TimelyScripts } from '../redis/timely-scripts.js'
-import { type KeyedAsker, KeyedScript } from '../stores/redis/keyed-script.js'
+import { type KeyedAsker, KeyedScript } from '../replacing/keyed-script.js'
 import {
   type BlockRange,
   type CallOptions,

@@ -47,7 +47,7 @@ export class Commands {
   }
 
   /**
-   * Runs a script that acts once, even if the client sends it repeatedly: see run_once in lua/lib/timely.lua. KEYS end with the record of requests;
+   * Runs a script that acts once, even if the client sends it repeatedly: see run_once in lua/redis/lib/timely.lua. KEYS end with the record of requests;
    * ARGV begins with the number of this request and the lowest unanswered one.
    */
   async once(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {

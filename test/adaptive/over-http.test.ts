@@ -6,7 +6,7 @@ import express from 'express'
 import { rateLimit } from '../../src/adapters/express.js'
 import { type Load, loadPolicy } from '../../src/adaptive/index.js'
 import { MemoryStore } from '../../src/limiter/memory/memory-store.js'
-import { RedisStore } from '../../src/stores/redis/redis-store.js'
+import { RedisStore } from '../../src/redis/store/redis-store.js'
 import { ManualClock } from '../../src/testing.js'
 import { RedisServer } from '../support/redis-server.js'
 

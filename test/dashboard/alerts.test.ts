@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals'
 import { STEP_MS, stepOf } from '../../src/dashboard/records.js'
 import { parsePolicy } from '../../src/index.js'
-import { limitFacts, limitId } from '../../src/redis/object-index.js'
+import { limitFacts, limitId } from '../../src/operating/object-index.js'
 import { testRedis } from '../support/test-redis.js'
 import { OpenDashboard } from './open-dashboard.js'
 import { sendReport } from './send-report.js'

@@ -1,5 +1,5 @@
 import { describe, test } from '@jest/globals'
-import { RedisStore } from '../../src/stores/redis/redis-store.js'
+import { RedisStore } from '../../src/redis/store/redis-store.js'
 import { expectAgreement, KINDS } from '../support/agreement.js'
 import { testRedis } from '../support/test-redis.js'
 

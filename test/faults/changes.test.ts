@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
-import { RedisStore } from '../../src/stores/redis/redis-store.js'
+import { RedisStore } from '../../src/redis/store/redis-store.js'
 import { TcpProxy } from '../support/tcp-proxy.js'
 import { testRedis } from '../support/test-redis.js'
 

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect, test } from '@jest/globals'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
-import { RedisStore } from '../../src/stores/redis/redis-store.js'
+import { RedisStore } from '../../src/redis/store/redis-store.js'
 import { makeClient } from '../support/load/clients.js'
 import type { ClientKind } from '../support/load/scene.js'
 import { eventually } from '../support/redis-process.js'

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globa
 import type { Redis } from 'ioredis'
 import { Redis as Ioredis5 } from 'ioredis5'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
-import { RedisStore } from '../../src/stores/redis/redis-store.js'
+import { RedisStore } from '../../src/redis/store/redis-store.js'
 import { RedisCluster } from '../support/redis-cluster.js'
 import { eventually } from '../support/redis-process.js'
 import { TcpProxy } from '../support/tcp-proxy.js'

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Cluster } from 'ioredis'
 import { RateLimiter, type RateLimiterOptions } from '../../src/limiter/rate-limiter.js'
-import { RedisStore } from '../../src/stores/redis/redis-store.js'
+import { RedisStore } from '../../src/redis/store/redis-store.js'
 import { RedisCluster } from '../support/redis-cluster.js'
 import { eventually } from '../support/redis-process.js'
 

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
-import { RedisStore } from '../../src/stores/redis/redis-store.js'
+import { RedisStore } from '../../src/redis/store/redis-store.js'
 import { eventually } from '../support/redis-process.js'
 import { testRedis } from '../support/test-redis.js'
 

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
-import { guardRedis } from '../../src/limiter/guarded-redis.js'
 import { Account } from '../../src/outgoing/account.js'
 import { type Call, Places } from '../../src/outgoing/line.js'
 import { SharedLine } from '../../src/outgoing/shared-line.js'
+import { guardRedis } from '../../src/redis/guarded-redis.js'
 import { monitor } from '../support/monitor.js'
 import { testRedis } from '../support/test-redis.js'
 

@@ -4,7 +4,7 @@ import { parseLimit } from '../../src/limiter/core/limit.js'
 import { RateLimiterRedis } from '../../src/rate-limiter-flexible/index.js'
 import { portOf } from '../../src/redis/clients.js'
 import { slotOf } from '../../src/redis/keys.js'
-import { RedisStore } from '../../src/stores/redis/redis-store.js'
+import { RedisStore } from '../../src/redis/store/redis-store.js'
 import { RedisCluster } from '../support/redis-cluster.js'
 
 let cluster: RedisCluster

@@ -6,7 +6,7 @@ import * as iovalkey from 'iovalkey'
 import { createClient, createCluster } from 'redis'
 import { PolicyError } from '../../src/limiter/core/errors.js'
 import { portOf } from '../../src/redis/clients.js'
-import { RedisStore, type RedisStoreOptions } from '../../src/stores/redis/redis-store.js'
+import { RedisStore, type RedisStoreOptions } from '../../src/redis/store/redis-store.js'
 
 const lazy = { lazyConnect: true }
 const nowhere = { addresses: [{ host: '127.0.0.1', port: 1 }], lazyConnect: true }

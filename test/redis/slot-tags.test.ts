@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { parseLimit } from '../../src/limiter/core/limit.js'
 import { evenTags, slotOf } from '../../src/redis/keys.js'
-import { RedisStore } from '../../src/stores/redis/redis-store.js'
+import { RedisStore } from '../../src/redis/store/redis-store.js'
 import { RedisCluster } from '../support/redis-cluster.js'
 import { SPLITS, spread } from '../support/slot-splits.js'
 

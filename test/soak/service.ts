@@ -10,9 +10,9 @@ import { dashboard, reporter } from '../../src/dashboard/index.js'
 import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { LivePolicies } from '../../src/live/index.js'
+import { RedisStore } from '../../src/redis/store/redis-store.js'
 import { Semaphore } from '../../src/semaphore/semaphore.js'
 import { SharedRateLimiter } from '../../src/shared-rate/shared-rate-limiter.js'
-import { RedisStore } from '../../src/stores/redis/redis-store.js'
 
 // A service that uses all of the package, with its own traffic, at a pace that a busy machine keeps too.
 

@@ -5,7 +5,7 @@ import type { Limit } from '../../limiter/core/limit.js'
 import { getOrMake } from '../../limiter/core/maps.js'
 import type { Hold } from '../../limiter/core/observer.js'
 import { TopKeys } from '../../observing/top-keys.js'
-import { limitFacts, limitId, type ObjectFacts } from '../../redis/object-index.js'
+import { limitFacts, limitId, type ObjectFacts } from '../../operating/object-index.js'
 import {
   ALLOWED,
   addCounts,

@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers'
 import type { Decision } from '../../../src/limiter/core/decision.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
-import { RedisStore } from '../../../src/stores/redis/redis-store.js'
+import { RedisStore } from '../../../src/redis/store/redis-store.js'
 import { type LoadClient, makeClient } from './clients.js'
 import { type ClientKind, epochMs, type KeyTally, type Order, type Report, type Scene } from './scene.js'
 import { Starvation } from './starvation.js'

@@ -29,7 +29,7 @@ import * as forNode from '../../../src/adapters/node.js'
 import type { ConcurrencyControls } from '../../../src/http/concurrency/concurrency-limit.js'
 import type { LimiterAccess } from '../../../src/http/rate-limit/rate-limit.js'
 import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
-import { RedisStore } from '../../../src/stores/redis/redis-store.js'
+import { RedisStore } from '../../../src/redis/store/redis-store.js'
 import type { Account, Orders } from './orders.js'
 
 export const QUOTA = 1_000_000

@@ -1,0 +1,157 @@
+import { algorithmOf } from '../../limiter/algorithms/registry.js'
+import type { Limit } from '../../limiter/core/limit.js'
+import { getOrMake } from '../../limiter/core/maps.js'
+import type { Asker, Charge } from '../../limiter/store.js'
+import type { Script } from '../script.js'
+import { consume, consumeOne } from '../scripts.js'
+import type { ChargeKeys } from './charge-keys.js'
+import { limitArguments, loneLimitNumbers, scriptAlgorithmOf } from './wire-format.js'
+
+/** Work that the server does in about 1 ms on an old core, in units of about 4 µs. */
+const BATCH_WORK = 256
+/** Above this the script writes numbers out in digits, without a fast path: see large_numbers_as_text in lua/limiter/lib/decision.lua. */
+const LARGEST_PLAIN = Number.MAX_SAFE_INTEGER - 63
+/** The common part of decisions that may share a script call: the limits, the limiter, and the hash tag of their keys. */
+export class BatchKind {
+  readonly limits: readonly Limit[]
+  readonly script: Script
+  /** Most decisions in one call, so that the call blocks the server for at most about 1 ms. */
+  readonly most: number
+  /** The keys that all decisions share: the block lists, and the units that wait in lines. */
+  readonly sharedKeys: readonly string[]
+  /** Makes the key of each limit from a client's key. */
+  readonly toKeys: readonly ((client: string) => string)[]
+  /** The limits as script arguments; undefined if they change with the time. */
+  readonly #limitArguments: readonly string[] | undefined
+  readonly #isLone: boolean
+  readonly #changes: boolean
+  /** Whether a cost of 1 is sent explicitly. */
+  readonly #namesCost: boolean
+
+  constructor(
+    charged: readonly ChargedLimit[],
+    readonly tag: number,
+    keys: ChargeKeys,
+  ) {
+    const charges = charged.map(({ limit, limiter }): Charge => ({ key: '', limit, limiter }))
+    this.limits = charges.map(({ limit }) => limit)
+    this.#isLone = this.limits.length === 1
+    this.script = this.#isLone ? consumeOne[scriptAlgorithmOf(this.limits[0])] : consume
+    const work = this.limits.reduce((sum, { algorithm }) => sum + algorithmOf(algorithm).redisWork, 0)
+    this.most = Math.max(1, Math.floor(BATCH_WORK / work))
+    const blockLists = charges.map(charge => keys.blockListOf(charge, tag))
+    this.sharedKeys = [...blockLists, keys.waitingUnitsOf(charges, tag)]
+    this.toKeys = charges.map(charge => keys.toKey(charge, tag))
+    this.#changes = this.limits.some(({ calendar }) => calendar !== undefined)
+    this.#limitArguments = this.#changes ? undefined : this.#limitsAt(() => 0)
+    this.#namesCost = !this.#isLone || Math.max(this.limits[0].quota, this.limits[0].windowMs) > LARGEST_PLAIN
+  }
+
+  /** The script arguments, from the limits on. `nowMs`: the server's clock, as far as it is known. */
+  arguments(costs: readonly number[], areEqual: boolean, nowMs: () => number): string[] {
+    const args = [...(this.#limitArguments ?? this.#limitsAt(nowMs))]
+    if (!areEqual) for (const cost of costs) args.push(String(cost))
+    else if (costs[0] !== 1 || this.#namesCost) args.push(String(costs[0]))
+    return args
+  }
+
+  #limitsAt(nowMs: () => number): string[] {
+    return this.#isLone ? loneLimitNumbers(this.limits[0], nowMs).map(String) : limitArguments(this.limits, nowMs)
+  }
+}
+
+/** A limit and its limiter: a charge without its key. */
+type ChargedLimit = Pick<Charge, 'limit' | 'limiter'>
+
+/** The kinds of batches under one policy of one limiter, by hash tag. */
+class PolicyKinds {
+  readonly #byTag: BatchKind[] = []
+
+  constructor(
+    readonly charged: readonly ChargedLimit[],
+    readonly keys: ChargeKeys,
+  ) {}
+
+  at(tag: number): BatchKind {
+    this.#byTag[tag] ??= new BatchKind(this.charged, tag, this.keys)
+    return this.#byTag[tag]
+  }
+
+  suits(charged: readonly ChargedLimit[]): boolean {
+    if (charged.length !== this.charged.length) return false
+    return this.charged.every(({ limit, limiter }, i) => limit === charged[i].limit && limiter === charged[i].limiter)
+  }
+}
+
+/** All kinds of a store: creating one takes longer than a decision. */
+export class BatchKinds {
+  readonly #known = new WeakMap<Limit, PolicyKinds[]>()
+
+  constructor(readonly keys: ChargeKeys) {}
+
+  of(charged: readonly ChargedLimit[]): PolicyKinds {
+    const known = getOrMake(this.#known, charged[0].limit, () => [])
+    for (const kinds of known) if (kinds.suits(charged)) return kinds
+    const kinds = new PolicyKinds(
+      charged.map(({ limit, limiter }) => ({ limit, limiter })),
+      this.keys,
+    )
+    known.push(kinds)
+    return kinds
+  }
+}
+
+/** A script can pass at most 8000 arguments to a command, and MSET takes two per key. */
+const MOST_KEYS = 3500
+/** The script refuses the whole batch 50 ms after its first deadline, so no deadline may be later than that. */
+const LONGEST_SPREAD_MS = 50
+
+/** Decisions that share a script call. */
+export class Batch {
+  readonly askers: Asker[] = []
+  readonly keys: string[]
+  /** The first and the last deadline of its decisions, by `performance.now()`. */
+  firstEndsAt = Number.POSITIVE_INFINITY
+  lastEndsAt = Number.NEGATIVE_INFINITY
+  readonly #costs: number[] = []
+  #areEqual = true
+  /** True when it is sent or dropped: it takes no more. */
+  isClosed = false
+
+  /** It holds at most `most` decisions, and at most the work that the server does in 1 ms. */
+  constructor(
+    readonly kind: BatchKind,
+    readonly most: number,
+  ) {
+    this.keys = [...kind.sharedKeys]
+  }
+
+  /** Whether one more decision with this deadline fits. */
+  takesMore(endsAt: number): boolean {
+    if (this.isClosed || this.askers.length >= this.most || this.askers.length >= this.kind.most) return false
+    if (this.keys.length + this.kind.limits.length > MOST_KEYS) return false
+    if (endsAt - this.firstEndsAt > LONGEST_SPREAD_MS) return false
+    return this.lastEndsAt - endsAt <= LONGEST_SPREAD_MS
+  }
+
+  /** `clients`: the key of all limits, or the charge of each. */
+  add(clients: string | readonly Charge[], cost: number, endsAt: number, asker: Asker): void {
+    const { toKeys } = this.kind
+    for (let i = 0; i < toKeys.length; i++) {
+      this.keys.push(toKeys[i](typeof clients === 'string' ? clients : clients[i].key))
+    }
+    if (this.#costs.push(cost) > 1 && cost !== this.#costs[0]) this.#areEqual = false
+    this.askers.push(asker)
+    if (endsAt < this.firstEndsAt) this.firstEndsAt = endsAt
+    if (endsAt > this.lastEndsAt) this.lastEndsAt = endsAt
+  }
+
+  /** The script arguments, from the limits on. `nowMs`: the server's clock, as far as it is known. */
+  arguments(nowMs: () => number): string[] {
+    return this.kind.arguments(this.#costs, this.#areEqual, nowMs)
+  }
+
+  reject(error: unknown): void {
+    for (const asker of this.askers) asker.reject(error)
+  }
+}

@@ -1,0 +1,387 @@
+import { RedisSeller } from '../../leases/redis-seller.js'
+import type { BlockRule, Denials, Strikes } from '../../limiter/block-rule.js'
+import type { Clock } from '../../limiter/core/clock.js'
+import type { Verdict } from '../../limiter/core/decision.js'
+import { type Duration, parseDurationOrZero } from '../../limiter/core/duration.js'
+import type { Limit } from '../../limiter/core/limit.js'
+import {
+  checkClock,
+  checkFlag,
+  checkInteger,
+  checkOptions,
+  checkText,
+  type OptionNames,
+} from '../../limiter/core/options.js'
+import type { OutageWarnings } from '../../limiter/core/warnings.js'
+import { OFFERS, offersOf, type PartialCost, type StoreOffers } from '../../limiter/offers.js'
+import {
+  type Asker,
+  type BoundPolicy,
+  type Charge,
+  type ChargeReceipt,
+  ClockSteps,
+  type Store,
+} from '../../limiter/store.js'
+import type { LineGuard, StoreLines } from '../../limiter/store-lines.js'
+import { limitFacts, limitId, ObjectIndex } from '../../operating/object-index.js'
+import { type LeaseBook, Leases } from '../../stores/leases/leases.js'
+import { type LeaseOptions, type LeaseSettings, parseLeases } from '../../stores/leases/terms.js'
+import { type RedisLine, RedisLines, ScriptedLine } from '../../waiting/line/limiter-lines.js'
+import type { ClientPort, RedisClient } from '../client.js'
+import { listeningOf, portOf, redisWarnings } from '../clients.js'
+import { keySegment } from '../keys.js'
+import { BatchKinds } from './batch.js'
+import { Batcher, SendScheduler } from './batcher.js'
+import { Changes } from './changes.js'
+import { ChargeKeys } from './charge-keys.js'
+import { ResetChannel, type ResetListener, sharesResets } from './reset-channel.js'
+import { consumeApart, groupByTag } from './slots.js'
+import { askUpTo, StoreScripts } from './store-scripts.js'
+
+/** Options of a `RedisStore`. */
+export interface RedisStoreOptions {
+  /** The beginning of every key; default 'spillway'. */
+  prefix?: string
+  /** Default: the server's TIME. Pass a clock only in tests and simulations. */
+  clock?: Clock
+  /** Most decisions in one script call; integer ≥ 1, default 128. Policies with several limits use fewer: about 1 ms of work. */
+  maxBatch?: number
+  /** On a cluster: the number of hash tags over which the keys are spread, evenly over the slots. Integer 1 to 1024, default 64. */
+  tags?: number
+  /**
+   * Whether processes tell each other of every refund, reset, block, unblock and settlement that gives back, so that a denial that one process
+   * remembers ends in all processes within a second. Default true. It takes one more connection per process, open while denials are
+   * remembered. false: a remembered denial ends when its `retryAfterMs` is over. A client that cannot subscribe, like one of @upstash/redis or a sentinel client of
+   * node-redis: the default is false, true throws `PolicyError`, and denials are remembered for at most 1 s.
+   */
+  shareResets?: boolean
+  /**
+   * Default false. true: a process buys units of a busy key in advance and spends them without asking Redis. The limit is never exceeded, with any number of
+   * processes, through crashes and pauses. Redis decides keys that are not busy, and limits too small to divide, as before. Not for 'leaky-bucket'
+   * (with `{ … }`: `PolicyError` when a limiter with such a limit is built; with true: Redis decides). A request may be denied while other processes hold
+   * unspent units.
+   */
+  leases?: boolean | LeaseOptions
+  /**
+   * Default '1s'. Until Redis has answered this process for the first time, a decision may take this long instead of its deadline (connecting, loading the
+   * script), so that a process that has just started counts where the others do. A connection that is refused, or was closed, ends this at once. 0, and anything
+   * below the deadline: the deadline from the start.
+   */
+  connectDeadline?: Duration
+}
+
+/** The options, checked and with their defaults. */
+interface RedisStoreSettings {
+  readonly prefix: string
+  readonly clock: Clock | undefined
+  readonly maxBatch: number
+  readonly tags: number
+  /** Undefined: true if the client can subscribe. */
+  readonly shareResets: boolean | undefined
+  /** Undefined: no leases. */
+  readonly leases: LeaseSettings | undefined
+  readonly connectDeadlineMs: number
+}
+
+const OPTIONS: OptionNames<RedisStoreOptions> = {
+  prefix: true,
+  clock: true,
+  maxBatch: true,
+  tags: true,
+  shareResets: true,
+  leases: true,
+  connectDeadline: true,
+}
+const MOST_TAGS = 1024
+/** Where changes by other processes are not heard, a denial is remembered for so long, ms. */
+const UNHEARD_MS = 1000
+
+/** Throws `PolicyError` for options that mean nothing. */
+function parseRedisStoreOptions(options: RedisStoreOptions): RedisStoreSettings {
+  checkOptions('RedisStore', options, OPTIONS, '{ prefix: "app" }')
+  const { prefix = 'spillway', clock, maxBatch = 128, tags = 64, shareResets, leases, connectDeadline = '1s' } = options
+  checkText(prefix, 'RedisStore: prefix', 'spillway')
+  if (clock !== undefined) checkClock(clock, 'RedisStore: clock')
+  checkInteger(maxBatch, 'RedisStore: maxBatch', 128, 1)
+  checkInteger(tags, 'RedisStore: tags', 64, 1, MOST_TAGS)
+  if (shareResets !== undefined) checkFlag(shareResets, 'RedisStore: shareResets')
+  return {
+    prefix,
+    clock,
+    maxBatch,
+    tags,
+    shareResets,
+    leases: parseLeases(leases, 'RedisStore'),
+    connectDeadlineMs: parseDurationOrZero(connectDeadline, 'RedisStore: connectDeadline'),
+  }
+}
+
+/**
+ * State in Redis, shared by all processes with the same server, prefix and limiter name. The server decides, by its own
+ * clock, in one script call; decisions in one turn of the event loop share that call.
+ */
+export class RedisStore implements Store {
+  readonly clock?: Clock
+  readonly countsCalendars = true
+  /** The client as given. */
+  readonly client: RedisClient
+  /** The beginning of every key. */
+  readonly prefix: string
+  /** @internal */
+  readonly denialsLastMs: number | undefined
+  /** @internal How long a decision may take until Redis has answered for the first time, ms. */
+  readonly connectDeadlineMs: number
+  /** The node of a cluster that has the charge's slot, as far as the client knows. undefined: there is one server. */
+  readonly serverOf?: (charge: Charge) => string
+  /** @internal Whoever only looks at limits of others does not record that they are used. */
+  onlyInspects = false
+  readonly #port: ClientPort
+  readonly #keys: ChargeKeys
+  readonly #consumes: Batcher
+  readonly #peeks: Batcher
+  readonly #scripts: StoreScripts
+  readonly #changes: Changes
+  readonly #decided: (tag: number, nowMs: number) => void
+  /** By tag: in a cluster each tag may be on another server. */
+  readonly #steps: ClockSteps[] = []
+  readonly #kinds: BatchKinds
+  readonly #resets: ResetChannel
+  readonly #sharesResets: boolean
+  readonly #leases: Leases | undefined
+  /** Held here, because the channel does not keep its listeners alive. */
+  readonly #onChange: ResetListener = (key, endsLeases) => this.#leases?.changed(key, endsLeases)
+
+  /** `client`: a `Redis` or `Cluster` of ioredis or iovalkey, a client, cluster or sentinel of node-redis, a `GlideClient` or `GlideClusterClient`, or a `Redis` of @upstash/redis (Redis over HTTP). The store never closes it. */
+  constructor(client: RedisClient, options: RedisStoreOptions = {}) {
+    const { prefix, clock, maxBatch, tags, shareResets, leases, connectDeadlineMs } = parseRedisStoreOptions(options)
+    this.clock = clock
+    this.client = client
+    this.prefix = prefix
+    this.connectDeadlineMs = connectDeadlineMs
+    this.#port = portOf(client, 'RedisStore')
+    this.#sharesResets = sharesResets(client, shareResets)
+    if (listeningOf(client) === undefined) this.denialsLastMs = UNHEARD_MS
+    const index = ObjectIndex.of(this.#port, prefix)
+    const more = { store: 'redis', ...(this.#port.cluster && { tags }) } as const
+    this.#keys = new ChargeKeys(keySegment(prefix), this.#port, tags, (limiter, limit) => {
+      if (!this.onlyInspects) index.note(limitId(limiter, limit), limitFacts(limiter, limit, more), limit)
+    })
+    if (this.#port.cluster) this.serverOf = charge => this.#keys.serverOf(this.#keys.tagOf(charge))
+    // A given clock is checked for steps where it is read.
+    // Looked up once, because the global is a getter: for a decision from a lease it would take a tenth of the time of reading the clock.
+    const { performance: processTime } = globalThis
+    this.#decided = (tag, nowMs) => {
+      if (clock === undefined) this.#stepsOf(tag).note(nowMs)
+    }
+    const sendEarlier = () => {
+      this.#consumes.flush()
+      this.#peeks.flush()
+    }
+    this.#scripts = new StoreScripts(this.#port, this.#keys, clock && (() => this.#nowOf(clock)), sendEarlier)
+    this.#kinds = new BatchKinds(this.#keys)
+    const scheduler = new SendScheduler(this.#port)
+    this.#consumes = new Batcher(this.#scripts, this.#kinds, maxBatch, scheduler, true, this.#decided)
+    this.#peeks = new Batcher(this.#scripts, this.#kinds, maxBatch, scheduler, false, this.#decided)
+    this.#resets = ResetChannel.of(client, this.#port, this.#keys.prefix)
+    this.#changes = new Changes(this.#scripts, this.#resets, this.#sharesResets)
+    if (leases === undefined) return
+    this.#resets.listen(this.#onChange)
+    const selling = { scripts: this.#scripts, changes: this.#changes, giveBack: this.giveBack.bind(this) }
+    this.#leases = new Leases({
+      settings: leases,
+      sellerOf: (terms, limiter) => new RedisSeller(selling, terms, limiter),
+      now: clock === undefined ? () => processTime.now() : () => clock.now(),
+      askStore: (verb, charges, cost, asker) => this.#askRedis(verb, charges, cost, asker),
+      hearResets: ms => this.hearResets(ms),
+    })
+  }
+
+  /** @internal */
+  get [OFFERS](): StoreOffers {
+    return this
+  }
+
+  /** @internal */
+  get redis() {
+    return this
+  }
+
+  /** @internal */
+  sharesCountsWith(other: Store): boolean {
+    const place = offersOf(other)?.redis
+    return place?.client === this.client && place.prefix === this.prefix
+  }
+
+  /** @internal True until Redis has answered this process for the first time: see the option `connectDeadline`. */
+  get isFirst(): boolean {
+    return this.#scripts.timely.isFirst
+  }
+
+  /** @internal Leases look at each charge. */
+  bind(policy: readonly Limit[], limiter: string | undefined): BoundPolicy | undefined {
+    if (this.#leases !== undefined) return undefined
+    const kinds = this.#kinds.of(policy.map(limit => ({ limit, limiter })))
+    const only = this.#port.cluster ? undefined : kinds.at(0)
+    return {
+      ask: (verb, key, cost, asker) => {
+        const batcher = verb === 'consume' ? this.#consumes : this.#peeks
+        batcher.ask(only ?? kinds.at(this.#keys.tagOf({ key })), key, cost, asker)
+      },
+    }
+  }
+
+  /** @internal Whether `ask` gives what this method would: users replace methods, to spy on them or to make them fail. */
+  isAskable(verb: 'consume' | 'peek'): boolean {
+    return verb === 'consume' ? this.consume === consume : this.peek === peek
+  }
+
+  /** Spends `cost` from all charges or from none. Rejects with `StoreError`. */
+  consume(charges: readonly Charge[], cost: number): Promise<readonly Verdict[]> {
+    return new Promise((resolve, reject) => this.ask('consume', charges, cost, { resolve, reject }))
+  }
+
+  peek(charges: readonly Charge[], cost: number): Promise<readonly Verdict[]> {
+    return new Promise((resolve, reject) => this.ask('peek', charges, cost, { resolve, reject }))
+  }
+
+  /**
+   * `consume` or `peek` without a promise.
+   *
+   * @internal Check `isAskable` first: users may have replaced `consume`.
+   */
+  ask(verb: 'consume' | 'peek', charges: readonly Charge[], cost: number, asker: Asker): void {
+    if (!this.#leases?.ask(verb, charges, cost, asker)) this.#askRedis(verb, charges, cost, asker)
+  }
+
+  /**
+   * Spends as much as fits, at most `partial.cost`, in one call of Redis. A lease, and limits in several slots of a cluster, are asked for the whole cost instead: `whole` is told.
+   *
+   * @internal Ask `isAskable` first.
+   */
+  askUpTo(charges: readonly Charge[], partial: PartialCost, asker: Asker, whole: Asker): void {
+    if (this.#leases?.ask('consume', charges, partial.cost, whole)) return
+    const tag = this.#keys.tagOf(charges[0])
+    if (this.#port.cluster && charges.some(charge => this.#keys.tagOf(charge) !== tag)) {
+      this.#askRedis('consume', charges, partial.cost, whole)
+    } else {
+      const beside = this.#leases?.beside('consume', charges, asker) ?? asker
+      askUpTo(this.#scripts, charges, tag, partial, beside, this.#decided)
+    }
+  }
+
+  /** @internal The leases of this process under a policy; undefined if each decision asks Redis. Throws `PolicyError`: see the option `leases`. */
+  leasesOf(limits: readonly Limit[], limiter: string | undefined): LeaseBook | undefined {
+    return this.#leases?.bookOf(limits, limiter)
+  }
+
+  /** @internal A request that waited in line was granted: the verdicts with the units that this process holds on leases. */
+  besideLeases(charges: readonly Charge[], verdicts: readonly Verdict[], grantedAt: number): readonly Verdict[] {
+    return this.#leases?.granted(charges, verdicts, grantedAt) ?? verdicts
+  }
+
+  #askRedis(verb: 'consume' | 'peek', charges: readonly Charge[], cost: number, by: Asker): void {
+    const asker = this.#leases?.beside(verb, charges, by) ?? by
+    const spending = verb === 'consume'
+    const asked = spending ? this.#consumes : this.#peeks
+    if (charges.length === 1 || !this.#port.cluster) {
+      asked.ask(this.#kinds.of(charges).at(this.#keys.tagOf(charges[0])), charges, cost, asker)
+      return
+    }
+    const giveBack = async (receipts: readonly ChargeReceipt[]) => {
+      if (spending) await this.giveBack(receipts, cost)
+    }
+    const asks = (tag: number) => asker.asks?.(this.#keys.serverOf(tag))
+    const groups = groupByTag(charges, charge => this.#keys.tagOf(charge))
+    consumeApart(groups, asked, this.#peeks, cost, asker.endsAt, asks, giveBack).then(
+      ({ verdicts, chargedAt }) => asker.resolve(verdicts, performance.now(), chargedAt),
+      error => asker.reject(error),
+    )
+  }
+
+  async refund(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> {
+    if (cost > 0) await this.#changes.run('refund', charges, { units: cost, endsAt, tells: 'units' })
+  }
+
+  async giveBack(receipts: readonly ChargeReceipt[], units: number, endsAt?: number): Promise<void> {
+    if (units === 0) return
+    const words = (tag: number): [string, string] => {
+      const { from, until } = this.#stepsOf(tag)
+      return from <= until ? [String(from), String(until)] : ['', '']
+    }
+    await this.#changes.run('settle', receipts, { units, words, endsAt, tells: 'units' })
+  }
+
+  async charge(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> {
+    if (cost === 0) return
+    const answered = this.#leases?.charge(charges, cost)
+    await this.#changes.run('charge', charges, { units: cost, endsAt, answered })
+  }
+
+  /** Makes each key as if it was never used under its limit; blocks stay. Rejects with `StoreError`. */
+  async reset(charges: readonly Charge[], endsAt?: number): Promise<void> {
+    this.#leases?.end(charges)
+    await this.#changes.run('reset', charges, { endsAt, tells: 'key' })
+  }
+
+  async block(charges: readonly Charge[], forMs: number, endsAt?: number): Promise<void> {
+    this.#leases?.end(charges)
+    await this.#changes.run('block', charges, { units: forMs, endsAt, tells: 'key' })
+  }
+
+  /** @internal Counts denials of a key that is not blocked, and blocks it if they are too many. */
+  async strike(charge: Charge, denials: Denials, rule: BlockRule, endsAt?: number): Promise<Strikes> {
+    const strikes = await this.#changes.strike(charge, denials, rule, endsAt)
+    if (strikes.isNew) this.#leases?.end([charge])
+    return strikes
+  }
+
+  /**
+   * The line in which requests wait for these charges together; undefined if the charges are in several slots of a cluster.
+   *
+   * @internal For `acquire`.
+   */
+  lineOf(charges: readonly Charge[]): RedisLine | undefined {
+    const tag = this.#keys.tagOf(charges[0])
+    if (charges.some(charge => this.#keys.tagOf(charge) !== tag)) return undefined
+    return new ScriptedLine(this.#scripts, charges, tag, () => this.#leases?.lineAnswered(charges))
+  }
+
+  /** @internal The lines of one limiter in this store. */
+  lines(guard: LineGuard): StoreLines {
+    return new RedisLines(this, guard)
+  }
+
+  /** @internal The warnings of an outage; `meanwhile` says what happens until it ends. */
+  outageWarnings(meanwhile: string): OutageWarnings {
+    return redisWarnings(this.client, meanwhile)
+  }
+
+  onReset(listener: ResetListener): void {
+    this.#resets.listen(listener)
+  }
+
+  hearResets(forMs: number): void {
+    if (this.#sharesResets) this.#resets.hearFor(forMs)
+  }
+
+  /** Gives back unspent units, sends pending messages to other processes, and stops listening to them. The client stays open. */
+  async close(): Promise<void> {
+    await this.#leases?.close()
+    this.#resets.flush()
+    this.#resets.hearFor(0)
+  }
+
+  #stepsOf(tag: number): ClockSteps {
+    const server = this.clock === undefined ? tag : 0
+    this.#steps[server] ??= new ClockSteps()
+    return this.#steps[server]
+  }
+
+  #nowOf(clock: Clock): string {
+    const nowMs = Math.floor(clock.now())
+    this.#stepsOf(0).note(nowMs)
+    return String(nowMs)
+  }
+}
+
+const { consume, peek } = RedisStore.prototype

@@ -1,0 +1,143 @@
+import { StoreError, shown } from '../../limiter/core/errors.js'
+import type { PartialCost } from '../../limiter/offers.js'
+import { type Asker, type Charge, DEFAULT_DEADLINE_MS } from '../../limiter/store.js'
+import type { ClientPort } from '../client.js'
+import type { Script } from '../script.js'
+import { consumeUpTo } from '../scripts.js'
+import { type TimelyCall, TimelyScripts } from '../timely-scripts.js'
+import type { ChargeKeys } from './charge-keys.js'
+import { limitArguments, VerdictReader } from './wire-format.js'
+
+/** A script call about keys of one tag. Its ARGV are the time, `args`, and the last moment at which it may act. */
+interface StoreCall extends Pick<TimelyCall, 'script' | 'does' | 'keys' | 'isNumbered' | 'mayRepeat'> {
+  readonly script: Script
+  readonly tag: number
+  /** Called when the script is sent, and again if it has to be sent again. */
+  readonly args: (nowMs: number) => readonly string[]
+  /** By `performance.now()`; default: a second from now. Infinity: whenever it comes. */
+  readonly endsAt?: number
+  /** Called when the answer is read, or the call has failed: before the promise of `run` is settled, and so in the order of all answers. */
+  readonly answered?: () => void
+}
+
+/** Calls the scripts of a store, in the order in which they were requested. */
+export class StoreScripts {
+  readonly timely: TimelyScripts
+
+  readonly #now: (() => string) | undefined
+
+  constructor(
+    readonly port: ClientPort,
+    readonly keys: ChargeKeys,
+    /** The given clock's time as text; undefined: the server's clock. */
+    now: (() => string) | undefined,
+    /** Sends the decisions that were requested before. */
+    readonly sendEarlier: () => void,
+  ) {
+    this.timely = TimelyScripts.of(port)
+    this.#now = now
+  }
+
+  /** The given clock's time as text; '' makes a script read the server's clock. Throws `StoreError` if the given clock fails. */
+  now(): string {
+    if (this.#now === undefined) return ''
+    try {
+      return this.#now()
+    } catch (cause) {
+      throw new StoreError(`the clock failed: ${(cause as Error)?.message ?? shown(cause)}`, { cause })
+    }
+  }
+
+  /** The time of a call, as far as this process knows it: it says in which window of the calendar a limit is. `now`: what `now` has given. */
+  nowMs(now: string, server: string): number {
+    return now === '' ? this.timely.serverNow(server) : Number(now)
+  }
+
+  /** Calls `onReply` or `onError` once. */
+  send(
+    { tag, args, endsAt = performance.now() + DEFAULT_DEADLINE_MS, ...call }: StoreCall,
+    onReply: (reply: unknown) => void,
+    onError: (error: unknown) => void,
+  ): void {
+    let now: string
+    try {
+      now = this.now()
+    } catch (error) {
+      onError(error)
+      return
+    }
+    this.sendEarlier()
+    const server = this.keys.serverOf(tag)
+    this.timely.send(
+      {
+        ...call,
+        args: until => [now, ...args(this.nowMs(now, server)), until],
+        endsAt,
+        server,
+        byServerClock: now === '',
+      },
+      onReply,
+      onError,
+    )
+  }
+
+  /** As `send`. Rejects with `StoreError`. */
+  run(call: StoreCall): Promise<unknown> {
+    const { answered } = call
+    return new Promise((resolve, reject) =>
+      this.send(
+        call,
+        reply => {
+          answered?.()
+          resolve(reply)
+        },
+        error => {
+          answered?.()
+          reject(error)
+        },
+      ),
+    )
+  }
+}
+
+/** Asks for as much as fits, under limits of one slot: one script call for each request. `decided` is called with the moment of the decision. */
+export function askUpTo(
+  scripts: StoreScripts,
+  charges: readonly Charge[],
+  tag: number,
+  partial: PartialCost,
+  asker: Asker,
+  decided: (tag: number, nowMs: number) => void,
+): void {
+  const { keys } = scripts
+  const limits = charges.map(({ limit }) => limit)
+  const blocks = charges.map(charge => keys.blockListOf(charge, tag))
+  const states = charges.map(charge => keys.keyOf(charge, tag))
+  scripts.send(
+    {
+      script: consumeUpTo,
+      does: 'decide',
+      tag,
+      keys: [...blocks, keys.waitingUnitsOf(charges, tag), ...states],
+      args: nowMs => [String(partial.cost), ...limitArguments(limits, () => nowMs)],
+      mayRepeat: true,
+      endsAt: asker.endsAt,
+    },
+    reply => {
+      const [decidedAt, units] = Array.isArray(reply) ? reply.slice(0, 2).map(Number) : []
+      if (!Array.isArray(reply) || !(units >= 1)) {
+        asker.reject(new StoreError(`Redis answered ${shown(reply)}, expected a list of numbers`))
+        return
+      }
+      const verdicts = new VerdictReader(reply, 2, limits).next()
+      if (verdicts instanceof StoreError) {
+        asker.reject(verdicts)
+        return
+      }
+      partial.cost = units
+      decided(tag, decidedAt)
+      asker.resolve(verdicts, performance.now(), decidedAt)
+    },
+    error => asker.reject(error),
+  )
+}

@@ -1,4 +1,0 @@
-import { describeClients } from '../support/clients-contract.js'
-import { CLIENTS } from '../support/tested-clients.js'
-
-describeClients(CLIENTS)
