@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { PostgresStore } from '../src/stores/sql/postgres-store.js'
+import { PostgresStore } from '../src/sql/postgres-store.js'
 import { nodeWithSqlite } from '../test/runtimes/runtimes.js'
 import { PostgresServer } from '../test/support/postgres-server.js'
 import { TcpProxy } from '../test/support/tcp-proxy.js'

@@ -1,4 +1,4 @@
-import { PostgresStore } from '../stores/sql/postgres-store.js'
+import { PostgresStore } from '../sql/postgres-store.js'
 import { type Command, EXIT, type Option, shownArgument, UsageError, write } from './arguments.js'
 
 /** The option of every command that names the table of a store. */

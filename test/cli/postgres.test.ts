@@ -10,7 +10,7 @@ import { doctorCommand } from '../../src/cli/doctor/doctor-command.js'
 import { examinePostgres, readPostgresUrl } from '../../src/cli/doctor/postgres.js'
 import { sqlCommand } from '../../src/cli/sql-command.js'
 import { SpillwayError } from '../../src/limiter/core/errors.js'
-import { PostgresStore } from '../../src/stores/sql/postgres-store.js'
+import { PostgresStore } from '../../src/sql/postgres-store.js'
 import { testPostgres } from '../support/test-postgres.js'
 import { spawnSpillway } from './spawn-spillway.js'
 

@@ -19,7 +19,7 @@ import * as opentelemetry from '../../src/observing/opentelemetry.js'
 import * as prometheus from '../../src/observing/prometheus.js'
 import * as outgoing from '../../src/outgoing/index.js'
 import * as flexible from '../../src/rate-limiter-flexible/index.js'
-import * as postgres from '../../src/stores/sql/postgres-store.js'
+import * as postgres from '../../src/sql/postgres-store.js'
 import * as testing from '../../src/testing.js'
 import { runSample } from '../support/sample.js'
 import { testPostgres } from '../support/test-postgres.js'
@@ -77,7 +77,7 @@ const ENDING = ['clearTimeout', 'clearInterval', 'clearImmediate'] as const
 
 /** Programs that listen on a port of their own choice: programs.test.ts runs them in processes. */
 const isProgram = ({ code }: Snippet) => /\.listen\(\d{4}\)|port: 3000\b/.test(code)
-/** Node has SQLite from 22.13 on: test/sqlite runs them. */
+/** Node has SQLite from 22.13 on: test/sql/sqlite runs them. */
 const needsSqlite = ({ code }: Snippet) => code.includes("'spillway/sqlite'")
 
 const database = testPostgres()

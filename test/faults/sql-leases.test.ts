@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { beforeAll, expect, jest, test } from '@jest/globals'
-import { PostgresStore } from '../../src/stores/sql/postgres-store.js'
+import { PostgresStore } from '../../src/sql/postgres-store.js'
 import { childProgram } from '../support/child-program.js'
 import { testPostgres } from '../support/test-postgres.js'
 

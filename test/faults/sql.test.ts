@@ -5,7 +5,7 @@ import postgres from 'postgres'
 import { examinePostgres } from '../../src/cli/doctor/postgres.js'
 import type { Decision } from '../../src/limiter/core/decision.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
-import { PostgresStore } from '../../src/stores/sql/postgres-store.js'
+import { PostgresStore } from '../../src/sql/postgres-store.js'
 import { PostgresServer } from '../support/postgres-server.js'
 import { eventually } from '../support/redis-process.js'
 

@@ -1,7 +1,7 @@
 import { parseLimit } from '../../limiter/core/limit.js'
-import { quoted } from '../../stores/sql/key-row.js'
-import { PostgresStore } from '../../stores/sql/postgres-store.js'
-import { formatComment } from '../../stores/sql/postgres-table.js'
+import { quoted } from '../../sql/key-row.js'
+import { PostgresStore } from '../../sql/postgres-store.js'
+import { formatComment } from '../../sql/postgres-table.js'
 import { count, share } from '../table.js'
 import { type Finding, ok, problem, unseen, warning } from './diagnosis.js'
 

@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { SpillwayError } from '../../limiter/core/errors.js'
-import { postgresPort } from '../../stores/sql/postgres-client.js'
+import { postgresPort } from '../../sql/postgres-client.js'
 import type { Option } from '../arguments.js'
 import { UsageError } from '../arguments.js'
 import { type Finding, problem, unseen } from './diagnosis.js'

@@ -2,10 +2,10 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from '@jest/globals'
-import { RateLimiter } from '../../src/limiter/rate-limiter.js'
-import { SqliteStore } from '../../src/stores/sql/sqlite-store.js'
-import { ManualClock } from '../../src/testing.js'
-import { START } from '../support/stories.js'
+import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
+import { SqliteStore } from '../../../src/sql/sqlite-store.js'
+import { ManualClock } from '../../../src/testing.js'
+import { START } from '../../support/stories.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'spillway-sqlite-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))

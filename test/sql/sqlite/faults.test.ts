@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from '@jest/globals'
 import Database from 'better-sqlite3'
-import { parsePolicy } from '../../src/limiter/core/limit.js'
-import { openSqlite } from '../../src/stores/sql/sqlite-database.js'
-import { SqliteStore, type SqliteStoreOptions } from '../../src/stores/sql/sqlite-store.js'
+import { parsePolicy } from '../../../src/limiter/core/limit.js'
+import { openSqlite } from '../../../src/sql/sqlite-database.js'
+import { SqliteStore, type SqliteStoreOptions } from '../../../src/sql/sqlite-store.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'spillway-sqlite-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))

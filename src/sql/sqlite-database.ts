@@ -1,4 +1,4 @@
-import { PolicyError, StoreError, shown } from '../../limiter/core/errors.js'
+import { PolicyError, StoreError, shown } from '../limiter/core/errors.js'
 
 /** A prepared statement of any of the three libraries. */
 export interface SqliteStatement {

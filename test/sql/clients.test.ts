@@ -1,9 +1,9 @@
 import { beforeAll, describe, expect, test } from '@jest/globals'
 import type { Pool } from 'pg'
 import postgres from 'postgres'
-import { parsePolicy } from '../../../src/limiter/core/limit.js'
-import { PostgresStore, type PostgresStoreOptions } from '../../../src/stores/sql/postgres-store.js'
-import { testPostgres } from '../../support/test-postgres.js'
+import { parsePolicy } from '../../src/limiter/core/limit.js'
+import { PostgresStore, type PostgresStoreOptions } from '../../src/sql/postgres-store.js'
+import { testPostgres } from '../support/test-postgres.js'
 
 const database = testPostgres()
 let pool: Pool

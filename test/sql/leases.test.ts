@@ -1,12 +1,12 @@
 import { beforeAll, describe, expect, test } from '@jest/globals'
 import type { Pool } from 'pg'
-import type { Decision } from '../../../src/limiter/core/decision.js'
-import { PolicyError } from '../../../src/limiter/core/errors.js'
-import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
-import { PostgresStore, type PostgresStoreOptions } from '../../../src/stores/sql/postgres-store.js'
-import { ManualClock } from '../../../src/testing.js'
-import { START } from '../../support/stories.js'
-import { testPostgres } from '../../support/test-postgres.js'
+import type { Decision } from '../../src/limiter/core/decision.js'
+import { PolicyError } from '../../src/limiter/core/errors.js'
+import { RateLimiter } from '../../src/limiter/rate-limiter.js'
+import { PostgresStore, type PostgresStoreOptions } from '../../src/sql/postgres-store.js'
+import { ManualClock } from '../../src/testing.js'
+import { START } from '../support/stories.js'
+import { testPostgres } from '../support/test-postgres.js'
 
 const database = testPostgres()
 let pool: Pool

@@ -3,7 +3,7 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, expect, test } from '@jest/globals'
-import { compileExamples } from '../support/compiled-examples.js'
+import { compileExamples } from '../../support/compiled-examples.js'
 
 const folder = compileExamples(['sqlite.ts'])
 afterAll(() => rmSync(folder, { recursive: true }))

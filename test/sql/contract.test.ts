@@ -1,13 +1,13 @@
 import { afterAll, describe, test } from '@jest/globals'
 import postgres from 'postgres'
-import type { SqlClient, PostgresStore as Store } from '../../../src/stores/sql/postgres-store.js'
-import { PostgresStore } from '../../../src/stores/sql/postgres-store.js'
-import type { ManualClock } from '../../../src/testing.js'
-import { expectAgreement, KINDS } from '../../support/agreement.js'
-import { ofCases } from '../../support/cases.js'
-import { PgBouncer } from '../../support/pg-bouncer.js'
-import { describeStore } from '../../support/store-contract.js'
-import { testPostgres } from '../../support/test-postgres.js'
+import type { SqlClient, PostgresStore as Store } from '../../src/sql/postgres-store.js'
+import { PostgresStore } from '../../src/sql/postgres-store.js'
+import type { ManualClock } from '../../src/testing.js'
+import { expectAgreement, KINDS } from '../support/agreement.js'
+import { ofCases } from '../support/cases.js'
+import { PgBouncer } from '../support/pg-bouncer.js'
+import { describeStore } from '../support/store-contract.js'
+import { testPostgres } from '../support/test-postgres.js'
 
 const OPERATIONS = ofCases(200_000)
 const database = testPostgres()

@@ -1,10 +1,10 @@
 import { beforeAll, expect, test } from '@jest/globals'
 import type { Pool } from 'pg'
-import { parsePolicy } from '../../../src/limiter/core/limit.js'
-import { PostgresStore } from '../../../src/stores/sql/postgres-store.js'
-import { ManualClock } from '../../../src/testing.js'
-import { START } from '../../support/stories.js'
-import { testPostgres } from '../../support/test-postgres.js'
+import { parsePolicy } from '../../src/limiter/core/limit.js'
+import { PostgresStore } from '../../src/sql/postgres-store.js'
+import { ManualClock } from '../../src/testing.js'
+import { START } from '../support/stories.js'
+import { testPostgres } from '../support/test-postgres.js'
 
 const database = testPostgres()
 let pool: Pool

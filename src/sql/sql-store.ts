@@ -1,11 +1,11 @@
-import type { BlockRule, Denials, Strikes } from '../../limiter/block-rule.js'
-import type { Clock } from '../../limiter/core/clock.js'
-import type { Verdict } from '../../limiter/core/decision.js'
-import { PolicyError, shown } from '../../limiter/core/errors.js'
-import type { Limit } from '../../limiter/core/limit.js'
-import { checkClock, checkInteger, checkOptions, checkText, type OptionNames } from '../../limiter/core/options.js'
-import { OutageWarnings } from '../../limiter/core/warnings.js'
-import { OFFERS, type StoreOffers } from '../../limiter/offers.js'
+import type { BlockRule, Denials, Strikes } from '../limiter/block-rule.js'
+import type { Clock } from '../limiter/core/clock.js'
+import type { Verdict } from '../limiter/core/decision.js'
+import { PolicyError, shown } from '../limiter/core/errors.js'
+import type { Limit } from '../limiter/core/limit.js'
+import { checkClock, checkInteger, checkOptions, checkText, type OptionNames } from '../limiter/core/options.js'
+import { OutageWarnings } from '../limiter/core/warnings.js'
+import { OFFERS, type StoreOffers } from '../limiter/offers.js'
 import {
   type Asker,
   type BoundPolicy,
@@ -14,9 +14,9 @@ import {
   type ClockSteps,
   DEFAULT_DEADLINE_MS,
   type Store,
-} from '../../limiter/store.js'
-import { type LeaseBook, Leases } from '../leases/leases.js'
-import { type LeaseOptions, type LeaseSettings, parseLeases } from '../leases/terms.js'
+} from '../limiter/store.js'
+import { type LeaseBook, Leases } from '../stores/leases/leases.js'
+import { type LeaseOptions, type LeaseSettings, parseLeases } from '../stores/leases/terms.js'
 import {
   blockIn,
   type ChangeOptions,

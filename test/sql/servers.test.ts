@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
-import { PgBouncer } from '../../support/pg-bouncer.js'
-import { PostgresServer } from '../../support/postgres-server.js'
-import { testPostgres } from '../../support/test-postgres.js'
+import { PgBouncer } from '../support/pg-bouncer.js'
+import { PostgresServer } from '../support/postgres-server.js'
+import { testPostgres } from '../support/test-postgres.js'
 
 describe('the PostgreSQL that test files share', () => {
   const database = testPostgres()

@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals'
-import { parsePolicy } from '../../src/limiter/core/limit.js'
-import { openSqlite } from '../../src/stores/sql/sqlite-database.js'
-import { SqliteStore } from '../../src/stores/sql/sqlite-store.js'
+import { parsePolicy } from '../../../src/limiter/core/limit.js'
+import { openSqlite } from '../../../src/sql/sqlite-database.js'
+import { SqliteStore } from '../../../src/sql/sqlite-store.js'
 
 const [limit] = parsePolicy('10/1h')
 

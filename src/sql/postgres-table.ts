@@ -1,5 +1,5 @@
-import { StoreError, shown } from '../../limiter/core/errors.js'
-import { hashOf } from '../../limiter/core/short-key.js'
+import { StoreError, shown } from '../limiter/core/errors.js'
+import { hashOf } from '../limiter/core/short-key.js'
 import type { RowWrite, StoredRow, VersionedTable, WriteAnswer, WriteBatch } from './flights.js'
 import { FORMAT, NO_VERSION, quoted } from './key-row.js'
 import { isConflict, isUnknownStatement, type PostgresPort, postgresError, type SqlValue } from './postgres-client.js'

@@ -1,4 +1,4 @@
-import { isEmptyNote, newNote, type RefundNote, resetNote, settleableMs } from '../../limiter/algorithms/refund-note.js'
+import { isEmptyNote, newNote, type RefundNote, resetNote, settleableMs } from '../limiter/algorithms/refund-note.js'
 import {
   algorithmOf,
   measure,
@@ -8,11 +8,11 @@ import {
   type State,
   spend,
   unpack,
-} from '../../limiter/algorithms/registry.js'
-import type { BlockRule, Denials, Strikes } from '../../limiter/block-rule.js'
-import type { Verdict } from '../../limiter/core/decision.js'
-import type { Limit } from '../../limiter/core/limit.js'
-import type { Asker, Charge, ChargeReceipt, ClockSteps } from '../../limiter/store.js'
+} from '../limiter/algorithms/registry.js'
+import type { BlockRule, Denials, Strikes } from '../limiter/block-rule.js'
+import type { Verdict } from '../limiter/core/decision.js'
+import type { Limit } from '../limiter/core/limit.js'
+import type { Asker, Charge, ChargeReceipt, ClockSteps } from '../limiter/store.js'
 import type { KeptLimit, RowDraft } from './key-row.js'
 
 /** A change of some rows, or a look at them, all at one moment. */

@@ -1,5 +1,5 @@
-import type { Limit } from '../../limiter/core/limit.js'
-import type { Charge, ChargeReceipt } from '../../limiter/store.js'
+import type { Limit } from '../limiter/core/limit.js'
+import type { Charge, ChargeReceipt } from '../limiter/store.js'
 import {
   LEASES_KEPT_MS,
   type LeasedLimit,
@@ -8,9 +8,9 @@ import {
   sell,
   takeBack,
   unitsOutMs,
-} from '../leases/sale.js'
-import type { LeaseFacts, LeaseOrder, LeaseSeller, Sale, UnspentUnits } from '../leases/seller.js'
-import type { LeaseTerms } from '../leases/terms.js'
+} from '../stores/leases/sale.js'
+import type { LeaseFacts, LeaseOrder, LeaseSeller, Sale, UnspentUnits } from '../stores/leases/seller.js'
+import type { LeaseTerms } from '../stores/leases/terms.js'
 import { blockedMs, type ChangeOptions, keepNote, keepState, lasts, noteOf } from './changes.js'
 import type { KeptLimit, RowDraft } from './key-row.js'
 

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, jest, test } from '@jest/globals'
-import { PostgresStore } from '../../../src/stores/sql/postgres-store.js'
-import { audit, deadlocksOf, postgresStore } from '../../support/sql/audit.js'
-import { testPostgres } from '../../support/test-postgres.js'
+import { PostgresStore } from '../../src/sql/postgres-store.js'
+import { audit, deadlocksOf, postgresStore } from '../support/sql/audit.js'
+import { testPostgres } from '../support/test-postgres.js'
 
 jest.setTimeout(60_000)
 

@@ -1,4 +1,4 @@
-import { PolicyError, StoreError, shown } from '../../limiter/core/errors.js'
+import { PolicyError, StoreError, shown } from '../limiter/core/errors.js'
 import { quoted } from './key-row.js'
 
 type Row = Readonly<Record<string, unknown>>

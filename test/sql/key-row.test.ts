@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals'
-import { parseLimit } from '../../../src/limiter/core/limit.js'
-import { KeyRow, RowDraft } from '../../../src/stores/sql/key-row.js'
+import { parseLimit } from '../../src/limiter/core/limit.js'
+import { KeyRow, RowDraft } from '../../src/sql/key-row.js'
 
 test('a write after the clock has run back says how far a state reaches that it leaves as it is', () => {
   const limit = parseLimit({ quota: 10, window: '1m', algorithm: 'token-bucket' })

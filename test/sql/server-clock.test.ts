@@ -1,8 +1,8 @@
 import { beforeAll } from '@jest/globals'
 import type { Pool } from 'pg'
-import { PostgresStore } from '../../../src/stores/sql/postgres-store.js'
-import { testServerClock } from '../../support/sql/server-clock.js'
-import { testPostgres } from '../../support/test-postgres.js'
+import { PostgresStore } from '../../src/sql/postgres-store.js'
+import { testServerClock } from '../support/sql/server-clock.js'
+import { testPostgres } from '../support/test-postgres.js'
 
 const database = testPostgres()
 let pool: Pool

@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, test } from '@jest/globals'
 import Database from 'better-sqlite3'
-import { SqliteStore } from '../../src/stores/sql/sqlite-store.js'
-import type { ManualClock } from '../../src/testing.js'
-import { expectAgreement, KINDS } from '../support/agreement.js'
-import { ofCases } from '../support/cases.js'
-import { testServerClock } from '../support/sql/server-clock.js'
-import { describeStore } from '../support/store-contract.js'
+import { SqliteStore } from '../../../src/sql/sqlite-store.js'
+import type { ManualClock } from '../../../src/testing.js'
+import { expectAgreement, KINDS } from '../../support/agreement.js'
+import { ofCases } from '../../support/cases.js'
+import { testServerClock } from '../../support/sql/server-clock.js'
+import { describeStore } from '../../support/store-contract.js'
 
 const OPERATIONS = ofCases(100_000)
 const folder = mkdtempSync(join(tmpdir(), 'spillway-sqlite-'))

@@ -1,7 +1,7 @@
 import { beforeAll, expect, test } from '@jest/globals'
-import { parsePolicy } from '../../../src/limiter/core/limit.js'
-import { PostgresStore } from '../../../src/stores/sql/postgres-store.js'
-import { testPostgres } from '../../support/test-postgres.js'
+import { parsePolicy } from '../../src/limiter/core/limit.js'
+import { PostgresStore } from '../../src/sql/postgres-store.js'
+import { testPostgres } from '../support/test-postgres.js'
 
 const database = testPostgres()
 const [limit] = parsePolicy('10/1h')

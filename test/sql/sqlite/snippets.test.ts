@@ -2,10 +2,10 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, test } from '@jest/globals'
-import * as spillway from '../../src/index.js'
-import * as sqlite from '../../src/stores/sql/sqlite-store.js'
-import { SNIPPETS } from '../docs/pages.js'
-import { runSample } from '../support/sample.js'
+import * as spillway from '../../../src/index.js'
+import * as sqlite from '../../../src/sql/sqlite-store.js'
+import { SNIPPETS } from '../../docs/pages.js'
+import { runSample } from '../../support/sample.js'
 
 const before = process.cwd()
 const folder = mkdtempSync(join(tmpdir(), 'spillway-sqlite-'))

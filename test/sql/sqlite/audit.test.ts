@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, jest, test } from '@jest/globals'
-import { SqliteStore } from '../../src/stores/sql/sqlite-store.js'
-import { ofCases } from '../support/cases.js'
-import { audit, sqliteStore } from '../support/sql/audit.js'
+import { SqliteStore } from '../../../src/sql/sqlite-store.js'
+import { ofCases } from '../../support/cases.js'
+import { audit, sqliteStore } from '../../support/sql/audit.js'
 
 jest.setTimeout(120_000)
 
