@@ -1,8 +1,8 @@
+import { LeaseBook } from '../../src/leases/leases.js'
+import { leaseTerms } from '../../src/leases/terms.js'
 import { type Limit, parsePolicy } from '../../src/limiter/core/limit.js'
 import type { Asker } from '../../src/limiter/store.js'
-import { LeaseBook } from '../../src/stores/leases/leases.js'
-import { leaseTerms } from '../../src/stores/leases/terms.js'
-import { SimulatedSeller, SimulatedServer } from '../../test/stores/leases/simulated-seller.js'
+import { SimulatedSeller, SimulatedServer } from '../../test/leases/simulated-seller.js'
 import { Spending } from '../../test/support/leases/spending.js'
 import { type Random, randomFrom } from '../../test/support/random.js'
 

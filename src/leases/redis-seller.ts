@@ -6,9 +6,9 @@ import { leaseBuy, leaseOut } from '../redis/scripts.js'
 import { type Changes, waitersChannel } from '../redis/store/changes.js'
 import type { StoreScripts } from '../redis/store/store-scripts.js'
 import { limitArguments, receiptArguments } from '../redis/store/wire-format.js'
-import { receiptOf } from '../stores/leases/sale.js'
-import type { LeaseFacts, LeaseOrder, LeaseSeller, Sale, UnspentUnits } from '../stores/leases/seller.js'
-import type { LeaseTerms } from '../stores/leases/terms.js'
+import { receiptOf } from './sale.js'
+import type { LeaseFacts, LeaseOrder, LeaseSeller, Sale, UnspentUnits } from './seller.js'
+import type { LeaseTerms } from './terms.js'
 
 /** The parts of the store that a seller uses. */
 interface SellingStore {

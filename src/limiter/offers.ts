@@ -1,5 +1,5 @@
+import type { LeaseBook } from '../leases/leases.js'
 import type { RedisClient } from '../redis/client.js'
-import type { LeaseBook } from '../stores/leases/leases.js'
 import type { Limit } from './core/limit.js'
 import type { OutageWarnings } from './core/warnings.js'
 import type { Asker, Charge, Store } from './store.js'

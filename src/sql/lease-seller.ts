@@ -1,5 +1,3 @@
-import type { Limit } from '../limiter/core/limit.js'
-import type { Charge, ChargeReceipt } from '../limiter/store.js'
 import {
   LEASES_KEPT_MS,
   type LeasedLimit,
@@ -8,9 +6,11 @@ import {
   sell,
   takeBack,
   unitsOutMs,
-} from '../stores/leases/sale.js'
-import type { LeaseFacts, LeaseOrder, LeaseSeller, Sale, UnspentUnits } from '../stores/leases/seller.js'
-import type { LeaseTerms } from '../stores/leases/terms.js'
+} from '../leases/sale.js'
+import type { LeaseFacts, LeaseOrder, LeaseSeller, Sale, UnspentUnits } from '../leases/seller.js'
+import type { LeaseTerms } from '../leases/terms.js'
+import type { Limit } from '../limiter/core/limit.js'
+import type { Charge, ChargeReceipt } from '../limiter/store.js'
 import { blockedMs, type ChangeOptions, keepNote, keepState, lasts, noteOf } from './changes.js'
 import type { KeptLimit, RowDraft } from './key-row.js'
 

@@ -1,3 +1,5 @@
+import { type LeaseBook, Leases } from '../leases/leases.js'
+import { type LeaseOptions, type LeaseSettings, parseLeases } from '../leases/terms.js'
 import type { BlockRule, Denials, Strikes } from '../limiter/block-rule.js'
 import type { Clock } from '../limiter/core/clock.js'
 import type { Verdict } from '../limiter/core/decision.js'
@@ -15,8 +17,6 @@ import {
   DEFAULT_DEADLINE_MS,
   type Store,
 } from '../limiter/store.js'
-import { type LeaseBook, Leases } from '../stores/leases/leases.js'
-import { type LeaseOptions, type LeaseSettings, parseLeases } from '../stores/leases/terms.js'
 import {
   blockIn,
   type ChangeOptions,

@@ -8,7 +8,7 @@ const QUOTA = 50_000
 
 const redis = testRedis()
 
-// The exact schedules are in test/stores/leases.
+// The exact schedules are in test/leases.
 test('remaining is exact when a process alone has asked many things at once, and the server knows only some of the scripts', async () => {
   const client = redis.client()
   const play = async (round: number) => {

@@ -169,7 +169,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a process spends from leases that have ended',
-    file: 'src/stores/leases/holdings.ts',
+    file: 'src/leases/holdings.ts',
     text: 'return now < this.endsAt - suspendedMs(this.offset) && now >= this.askedAt',
     instead: 'return true',
   },

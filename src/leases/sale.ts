@@ -1,12 +1,12 @@
-import type { LeaseArithmetic } from '../../limiter/algorithms/algorithm.js'
-import { newNote, type Receipt, type RefundNote } from '../../limiter/algorithms/refund-note.js'
-import { algorithmOf, copyOf, measure, type State } from '../../limiter/algorithms/registry.js'
-import { blockedVerdict, type Verdict, verdictOf } from '../../limiter/core/decision.js'
-import type { Limit } from '../../limiter/core/limit.js'
+import type { LeaseArithmetic } from '../limiter/algorithms/algorithm.js'
+import { newNote, type Receipt, type RefundNote } from '../limiter/algorithms/refund-note.js'
+import { algorithmOf, copyOf, measure, type State } from '../limiter/algorithms/registry.js'
+import { blockedVerdict, type Verdict, verdictOf } from '../limiter/core/decision.js'
+import type { Limit } from '../limiter/core/limit.js'
 import { capped, type LeaseFacts, type LeaseOrder, type Sale, type UnspentUnits } from './seller.js'
 import type { LeaseTerms } from './terms.js'
 
-// The arithmetic of sales, for stores that keep states: the same as lua/limiter/leases.lua.
+// The arithmetic of sales, for stores that keep states: the same as lua/leases/leases.lua.
 
 /** What is kept of a lease while its units may come back: see `SoldLeases`. */
 export interface SoldLease {

@@ -1,8 +1,8 @@
-import { measure, type State } from '../../../src/limiter/algorithms/registry.js'
-import type { Charge } from '../../../src/limiter/store.js'
-import { KeyRow, RowDraft } from '../../../src/sql/key-row.js'
-import { SqlSeller } from '../../../src/sql/lease-seller.js'
-import type { LeaseTerms } from '../../../src/stores/leases/terms.js'
+import type { LeaseTerms } from '../../src/leases/terms.js'
+import { measure, type State } from '../../src/limiter/algorithms/registry.js'
+import type { Charge } from '../../src/limiter/store.js'
+import { KeyRow, RowDraft } from '../../src/sql/key-row.js'
+import { SqlSeller } from '../../src/sql/lease-seller.js'
 import type { Message } from './simulated-seller.js'
 
 type Apply<T> = (drafts: readonly RowDraft[], nowMs: number) => T

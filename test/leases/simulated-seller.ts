@@ -1,9 +1,9 @@
-import { measure } from '../../../src/limiter/algorithms/registry.js'
-import { type LeasedLimit, sell, takeBack } from '../../../src/stores/leases/sale.js'
-import type { LeaseFacts, LeaseOrder, LeaseSeller, Sale, UnspentUnits } from '../../../src/stores/leases/seller.js'
-import type { LeaseTerms } from '../../../src/stores/leases/terms.js'
+import { type LeasedLimit, sell, takeBack } from '../../src/leases/sale.js'
+import type { LeaseFacts, LeaseOrder, LeaseSeller, Sale, UnspentUnits } from '../../src/leases/seller.js'
+import type { LeaseTerms } from '../../src/leases/terms.js'
+import { measure } from '../../src/limiter/algorithms/registry.js'
 
-/** What the scripts do for one key, in this process: `test/stores/leases/scripts.test.ts` compares the two. */
+/** What the scripts do for one key, in this process: `test/leases/scripts.test.ts` compares the two. */
 export class SimulatedServer {
   /** When the windows of a fixed window began. */
   readonly starts: number[] = []

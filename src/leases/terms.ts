@@ -1,8 +1,8 @@
-import { algorithmOf } from '../../limiter/algorithms/registry.js'
-import { type Duration, parseOption } from '../../limiter/core/duration.js'
-import { PolicyError, shown } from '../../limiter/core/errors.js'
-import type { Limit } from '../../limiter/core/limit.js'
-import { checkOptions, type OptionNames } from '../../limiter/core/options.js'
+import { algorithmOf } from '../limiter/algorithms/registry.js'
+import { type Duration, parseOption } from '../limiter/core/duration.js'
+import { PolicyError, shown } from '../limiter/core/errors.js'
+import type { Limit } from '../limiter/core/limit.js'
+import { checkOptions, type OptionNames } from '../limiter/core/options.js'
 
 /** Options for buying units of busy keys in advance. */
 export interface LeaseOptions {

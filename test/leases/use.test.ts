@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals'
-import { leases } from '../../../bench/leases/designs.js'
+import { leases } from '../../bench/leases/designs.js'
 
 test.each(['1000/1s', '20000/1s', '100000/1s'].flatMap(limit => [`${limit} fixed-window`, `${limit} sliding-counter`]))(
   'in simulation 16 processes use at least 99 %% of %s, when one of them gets 95 %% of the requests',

@@ -1,4 +1,4 @@
-import type { Verdict } from '../../limiter/core/decision.js'
+import type { Verdict } from '../limiter/core/decision.js'
 
 /** What Redis has answered about a key under one limit: units that are left beside all that were leased until then. */
 export type LimitAnswer = Pick<Verdict, 'remaining' | 'resetAfterMs'>

@@ -1,10 +1,10 @@
-import type { Lease } from '../stores/leases/holdings.js'
-import type { LeaseBook } from '../stores/leases/leases.js'
-import type { Decision, Verdict } from './core/decision.js'
-import type { Limit, Policy } from './core/limit.js'
-import type { Observer } from './core/observer.js'
-import { offersOf, type StoreOffers } from './offers.js'
-import { type ChargeOwner, type ChargeTicket, decisionOf, SettleableDecision } from './settlement.js'
+import type { Decision, Verdict } from '../limiter/core/decision.js'
+import type { Limit, Policy } from '../limiter/core/limit.js'
+import type { Observer } from '../limiter/core/observer.js'
+import { offersOf, type StoreOffers } from '../limiter/offers.js'
+import { type ChargeOwner, type ChargeTicket, decisionOf, SettleableDecision } from '../limiter/settlement.js'
+import type { Lease } from './holdings.js'
+import type { LeaseBook } from './leases.js'
 
 /** A policy over a store that leases: decides busy keys from units that this process has bought. */
 export class LeasedLimits {

@@ -1,4 +1,4 @@
-import type { Verdict } from '../../limiter/core/decision.js'
+import type { Verdict } from '../limiter/core/decision.js'
 import type { LimitAnswer } from './account.js'
 
 /** The order of a process that buys units of a key. */

@@ -1,14 +1,14 @@
 import { beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
-import type { Decision } from '../../../src/limiter/core/decision.js'
-import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
-import { change, leaseBuy } from '../../../src/redis/scripts.js'
-import { RedisStore } from '../../../src/redis/store/redis-store.js'
-import { HITS_PER_TTL } from '../../../src/stores/leases/terms.js'
-import { ManualClock } from '../../../src/testing.js'
-import { forCases } from '../../support/cases.js'
-import { START } from '../../support/stories.js'
-import { testRedis } from '../../support/test-redis.js'
+import { HITS_PER_TTL } from '../../src/leases/terms.js'
+import type { Decision } from '../../src/limiter/core/decision.js'
+import { RateLimiter } from '../../src/limiter/rate-limiter.js'
+import { change, leaseBuy } from '../../src/redis/scripts.js'
+import { RedisStore } from '../../src/redis/store/redis-store.js'
+import { ManualClock } from '../../src/testing.js'
+import { forCases } from '../support/cases.js'
+import { START } from '../support/stories.js'
+import { testRedis } from '../support/test-redis.js'
 
 const redis = testRedis()
 let client: Redis
