@@ -2,8 +2,8 @@
 //
 //   node --import tsx bench/shared-rate.ts     about a minute
 import type { Redis } from 'ioredis'
-import { SharedRateLimiter } from '../src/shared-rate/shared-rate-limiter.js'
 import { ManualClock } from '../src/testing.js'
+import { SharedRateLimiter } from '../src/waiting/rate/shared-rate-limiter.js'
 import { GrantLog, logOf, mostWithin, RateWorkers } from '../test/support/rate-workers.js'
 import { eventually } from '../test/support/redis-process.js'
 import { RedisServer } from '../test/support/redis-server.js'

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
+import { DelayQueue } from '../../src/waiting/queue/delay-queue.js'
 import { RedisServer } from '../../test/support/redis-server.js'
 import { stateKeys } from '../../test/support/state-keys.js'
 import { readWork } from '../contest/redis-meter.js'

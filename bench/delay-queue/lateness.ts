@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Queue, Worker } from 'bullmq'
-import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
+import { DelayQueue } from '../../src/waiting/queue/delay-queue.js'
 import { RedisServer } from '../../test/support/redis-server.js'
 import { readWork } from '../contest/redis-meter.js'
 

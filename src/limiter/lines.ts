@@ -1,4 +1,4 @@
-import type { Outage } from '../waiting/line-user.js'
+import type { Outage } from '../waiting/line/line-user.js'
 import { AskAgainLines } from './ask-again-lines.js'
 import type { Decision } from './core/decision.js'
 import { StoreError } from './core/errors.js'

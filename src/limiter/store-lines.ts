@@ -1,4 +1,4 @@
-import type { Outage } from '../waiting/line-user.js'
+import type { Outage } from '../waiting/line/line-user.js'
 import { type Verdict, verdictOf } from './core/decision.js'
 import { CostError, type StoreError, TimeoutError } from './core/errors.js'
 import type { Limit } from './core/limit.js'

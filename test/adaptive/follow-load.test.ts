@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals'
 import { followLoad, type Load } from '../../src/adaptive/index.js'
 import { PolicyError } from '../../src/limiter/core/errors.js'
-import { SharedRateLimiter } from '../../src/shared-rate/shared-rate-limiter.js'
+import { SharedRateLimiter } from '../../src/waiting/rate/shared-rate-limiter.js'
 import { monitor } from '../support/monitor.js'
 import { eventually } from '../support/redis-process.js'
 import { testRedis } from '../support/test-redis.js'

@@ -147,8 +147,8 @@ describe('these checks', () => {
     expect(complaint('src/redis/keys.ts', 'src/limiter/algorithms/registry.ts')).toBe(
       'src/redis/keys.ts imports sideways: src/limiter/algorithms/registry.ts',
     )
-    expect(complaint('src/semaphore/semaphore.ts', 'src/http/headers.ts')).toMatch('upward')
-    expect(complaint('src/limiter/key.ts', 'src/semaphore/lease.ts')).toMatch('sideways')
+    expect(complaint('src/waiting/semaphore/semaphore.ts', 'src/http/headers.ts')).toMatch('upward')
+    expect(complaint('src/limiter/key.ts', 'src/waiting/semaphore/lease.ts')).toMatch('sideways')
     expect(complaint('src/http/headers.ts', 'test/support/random.ts')).toMatch('not in src/')
     expect(complaint('src/new-room/x.ts', 'src/limiter/core/errors.ts')).toMatch('no floor')
   })

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, jest, test } from '@jest/globals'
 import { followLoad, type Load } from '../../src/adaptive/index.js'
-import { SharedRateLimiter } from '../../src/shared-rate/shared-rate-limiter.js'
+import { SharedRateLimiter } from '../../src/waiting/rate/shared-rate-limiter.js'
 import { RedisServer } from '../support/redis-server.js'
 import { OpenDashboard } from './open-dashboard.js'
 

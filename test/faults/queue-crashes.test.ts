@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
-import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
+import { DelayQueue } from '../../src/waiting/queue/delay-queue.js'
 import { runChild } from '../support/child.js'
 import { eventually } from '../support/redis-process.js'
 import { testRedis } from '../support/test-redis.js'

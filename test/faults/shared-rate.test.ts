@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals'
-import { SharedRateLimiter } from '../../src/shared-rate/shared-rate-limiter.js'
+import { SharedRateLimiter } from '../../src/waiting/rate/shared-rate-limiter.js'
 import { Lateness } from '../support/lateness.js'
 import { GrantLog, logOf, mostWithin, RateWorkers } from '../support/rate-workers.js'
 import { RedisServer } from '../support/redis-server.js'

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, jest, test } from '@jest/globals'
 import { Reports } from '../../src/dashboard/server/reports.js'
-import { Semaphore } from '../../src/semaphore/semaphore.js'
+import { Semaphore } from '../../src/waiting/semaphore/semaphore.js'
 import { RedisServer } from '../support/redis-server.js'
 
 let redis: RedisServer

@@ -13,8 +13,8 @@ const TOKENS = 'lua/limiter/lib/bucket.lua'
 const FIXED = 'lua/limiter/algorithms/fixed_window.lua'
 const COUNTER = 'lua/limiter/algorithms/sliding_counter.lua'
 const LOG = 'lua/limiter/lib/log.lua'
-const SEMAPHORE = 'lua/lib/semaphore.lua'
-const FETCH = 'lua/queue/queue_settle_and_fetch.lua'
+const SEMAPHORE = 'lua/waiting/semaphore/lib/semaphore.lua'
+const FETCH = 'lua/waiting/queue/queue_settle_and_fetch.lua'
 
 export const MUTANTS: readonly Mutant[] = [
   {
@@ -91,7 +91,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a line is served from its end',
-    file: 'lua/lib/line_ask.lua',
+    file: 'lua/waiting/line/lib/line_ask.lua',
     text: "joins[#joins + 1] = string.format('%.0f', ticket)",
     instead: "joins[#joins + 1] = string.format('%.0f', -ticket)",
   },
@@ -103,7 +103,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a semaphore has a permit more for those who take directly',
-    file: 'lua/semaphore/semaphore_take.lua',
+    file: 'lua/waiting/semaphore/semaphore_take.lua',
     text: '+ count + 4e15 > tonumber(room)',
     instead: '+ count + 4e15 > room + 1',
   },
@@ -127,19 +127,19 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'messages are due a tenth early',
-    file: 'lua/queue/queue_push.lua',
+    file: 'lua/waiting/queue/queue_push.lua',
     text: 'local due = delay >= 0 and now + delay or',
     instead: 'local due = delay >= 0 and now + delay * 0.9 or',
   },
   {
     name: 'messages wait longer when the clock is set back',
-    file: 'lua/lib/queue.lua',
+    file: 'lua/waiting/queue/lib/queue.lua',
     text: 'ahead = math.max(ahead, last - server)',
     instead: '',
   },
   {
     name: 'a shared rate does not count what it grants',
-    file: 'lua/rate.lua',
+    file: 'lua/waiting/rate/rate.lua',
     text: 'state.charge(cost)',
     instead: '',
   },

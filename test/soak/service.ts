@@ -7,12 +7,12 @@ import express from 'express'
 import { Redis } from 'ioredis'
 import { concurrencyLimit, rateLimit } from '../../src/adapters/express.js'
 import { dashboard, reporter } from '../../src/dashboard/index.js'
-import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { LivePolicies } from '../../src/live/index.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
-import { Semaphore } from '../../src/semaphore/semaphore.js'
-import { SharedRateLimiter } from '../../src/shared-rate/shared-rate-limiter.js'
+import { DelayQueue } from '../../src/waiting/queue/delay-queue.js'
+import { SharedRateLimiter } from '../../src/waiting/rate/shared-rate-limiter.js'
+import { Semaphore } from '../../src/waiting/semaphore/semaphore.js'
 
 // A service that uses all of the package, with its own traffic, at a pace that a busy machine keeps too.
 

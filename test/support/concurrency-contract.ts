@@ -10,7 +10,7 @@ import type { ConcurrencyControls } from '../../src/http/concurrency/concurrency
 import type { ConcurrencyOptions } from '../../src/http/concurrency/options.js'
 import { MemoryStore } from '../../src/limiter/memory/memory-store.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
-import { Semaphore } from '../../src/semaphore/semaphore.js'
+import { Semaphore } from '../../src/waiting/semaphore/semaphore.js'
 import { ofCases } from './cases.js'
 import { wholeFor } from './everywhere.js'
 import { resetAtOnce } from './gone-clients.js'

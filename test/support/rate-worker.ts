@@ -1,6 +1,6 @@
 // A process that acquires permits of a shared rate on order, and reports when it gets them. Forked by rate-workers.ts.
 import { Redis } from 'ioredis'
-import { SharedRateLimiter } from '../../src/shared-rate/shared-rate-limiter.js'
+import { SharedRateLimiter } from '../../src/waiting/rate/shared-rate-limiter.js'
 import { Lateness } from './lateness.js'
 
 export interface Order {

@@ -1,11 +1,3 @@
-import {
-  bodyOf,
-  newToken,
-  type ScheduleReading,
-  type ScheduleStore,
-  type ScheduleWriting,
-  tokenOf,
-} from '../../delay-queue/schedules.js'
 import type { Retry } from '../../limiter/algorithms/algorithm.js'
 import { algorithmOf } from '../../limiter/algorithms/registry.js'
 import type { Decision, Verdict } from '../../limiter/core/decision.js'
@@ -15,6 +7,14 @@ import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
 import { type Charge, DEFAULT_LIMITER } from '../../limiter/store.js'
 import { keySegment } from '../../redis/keys.js'
+import {
+  bodyOf,
+  newToken,
+  type ScheduleReading,
+  type ScheduleStore,
+  type ScheduleWriting,
+  tokenOf,
+} from '../../waiting/queue/schedules.js'
 import { after, type SyncOrAsync } from '../call-option.js'
 import { type Departure, earliestFit, LimitSchedule, type StoredSchedule, stateOf } from './limit-schedule.js'
 

@@ -1,3 +1,4 @@
+import type { Clock } from '../../limiter/core/clock.js'
 import {
   newToken,
   type ScheduleReading,
@@ -5,8 +6,7 @@ import {
   type ScheduleText,
   type ScheduleWriting,
   tokenOf,
-} from '../../delay-queue/schedules.js'
-import type { Clock } from '../../limiter/core/clock.js'
+} from '../../waiting/queue/schedules.js'
 
 const OPEN_MS = 10_000
 /** Above this number, messages of further keys are not deferred: their requests are refused. */

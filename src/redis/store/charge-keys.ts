@@ -69,13 +69,13 @@ export class ChargeKeys {
     return `${this.prefix}:${this.port.cluster ? `{${this.#tags[tag]}}` : ''}!blocked${this.#suffix(charge)}`
   }
 
-  /** The key of the units that wait in all lines in which requests wait for these limits together: see `line_note_units` in lua/lib/line.lua. */
+  /** The key of the units that wait in all lines in which requests wait for these limits together: see `line_note_units` in lua/waiting/line/lib/line.lua. */
   waitingUnitsOf(charges: readonly Charge[], tag: number): string {
     const suffixes = keySegment(charges.map(charge => this.#suffix(charge)).join(' '))
     return `${this.prefix}:${this.port.cluster ? `{${this.#tags[tag]}}` : ''}!waiting:${suffixes}`
   }
 
-  /** The keys of the line in which requests wait for these limits together: see `line_open` in lua/lib/line.lua. The first names the line: each combination of limits has its own. */
+  /** The keys of the line in which requests wait for these limits together: see `line_open` in lua/waiting/line/lib/line.lua. The first names the line: each combination of limits has its own. */
   lineOf(charges: readonly Charge[], tag: number): [line: string, asks: string, meta: string] {
     const [first, ...others] = charges.map(charge => this.keyOf(charge, tag))
     let line = `${first}:line`

@@ -19,9 +19,9 @@ import { acquire } from '../../redis/scripts.js'
 import { waitersChannel } from '../../redis/store/changes.js'
 import type { StoreScripts } from '../../redis/store/store-scripts.js'
 import { limitArguments } from '../../redis/store/wire-format.js'
-import { type GrantFacts, isLateOnce, type LineAsk, type LineUser, type Outage, type Wanted } from '../line-user.js'
-import { Mailbox } from '../mailbox.js'
-import { WaitingLine } from '../waiting-line.js'
+import { type GrantFacts, isLateOnce, type LineAsk, type LineUser, type Outage, type Wanted } from './line-user.js'
+import { Mailbox } from './mailbox.js'
+import { WaitingLine } from './waiting-line.js'
 
 /** A key that waits again within this time continues as the same member of its line. */
 const IDLE_MS = 10_000

@@ -7,7 +7,7 @@ import express, { type Response } from 'express'
 import { type ConcurrencyLimit, concurrencyLimit } from '../../../src/adapters/express.js'
 import { type AdaptivePermits, adaptivePermits } from '../../../src/adaptive/index.js'
 import { PolicyError } from '../../../src/limiter/core/errors.js'
-import { Semaphore } from '../../../src/semaphore/semaphore.js'
+import { Semaphore } from '../../../src/waiting/semaphore/semaphore.js'
 import { eventually } from '../../support/redis-process.js'
 import { testRedis } from '../../support/test-redis.js'
 

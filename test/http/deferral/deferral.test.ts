@@ -1,10 +1,10 @@
 import { expect, jest, test } from '@jest/globals'
-import { SCHEDULES, type ScheduleStore } from '../../../src/delay-queue/schedules.js'
 import { Deferral } from '../../../src/http/deferral/deferral.js'
 import { ProcessSchedules } from '../../../src/http/deferral/process-schedules.js'
 import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import { ManualClock } from '../../../src/testing.js'
+import { SCHEDULES, type ScheduleStore } from '../../../src/waiting/queue/schedules.js'
 
 function setUp(schedules: Partial<ScheduleStore>, clock = new ManualClock()) {
   const limiter = new RateLimiter({ policy: '1/1m', store: new MemoryStore({ clock }) })

@@ -1,11 +1,11 @@
 import { beforeAll, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
-import { DelayQueue } from '../../../src/delay-queue/delay-queue.js'
 import type { HttpOptions } from '../../../src/http/rate-limit/options.js'
 import { RateLimitGate } from '../../../src/http/rate-limit/rate-limit.js'
 import { ResponseWatch } from '../../../src/http/response-watch.js'
 import { RedisStore } from '../../../src/redis/store/redis-store.js'
 import { ManualClock } from '../../../src/testing.js'
+import { DelayQueue } from '../../../src/waiting/queue/delay-queue.js'
 import { START } from '../../support/stories.js'
 import { testRedis } from '../../support/test-redis.js'
 

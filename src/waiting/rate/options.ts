@@ -1,0 +1,83 @@
+import { type Duration, parseStoredOption } from '../../limiter/core/duration.js'
+import { PolicyError, shown } from '../../limiter/core/errors.js'
+import { checkInteger, checkOptions, type OptionNames } from '../../limiter/core/options.js'
+import { keySegment } from '../../redis/keys.js'
+
+/** The keys of a shared rate, for one of its clients: see `rate_open.lua`. */
+export class RateKeys {
+  readonly own: readonly string[]
+
+  constructor(
+    readonly base: string,
+    readonly clientId: string,
+  ) {
+    this.own = [base, `${base}:clients`, ...this.#group(''), ...this.of(clientId)]
+  }
+
+  /** The log and the line of one client. */
+  of(clientId: string): string[] {
+    return this.#group(`:${keySegment(clientId)}`)
+  }
+
+  /** The record of a member of a line. */
+  record(member: string): string {
+    return `${this.base}:sent:${member}`
+  }
+
+  #group(end: string): string[] {
+    return ['log', 'line', 'asks', 'meta'].map(kind => `${this.base}:${kind}${end}`)
+  }
+}
+
+/** The rate to set. */
+export interface RateOptions {
+  /** Permits per interval; integer ≥ 1. */
+  rate: number
+  /** Length of the interval, like '1s'; at most ten years. */
+  interval: Duration
+  /** Whether all processes are counted together, or each `clientId` separately. Default 'overall'. */
+  mode?: 'overall' | 'per-client'
+  /**
+   * How long rate and state live without use; at least `interval`. Undefined: for ever. A command that the client sends again counts once for a minute, but
+   * only for `keepAlive` if that is shorter, because nothing of an unused limiter stays in Redis for longer.
+   */
+  keepAlive?: Duration
+}
+
+const RATE_OPTIONS: OptionNames<RateOptions> = { rate: true, interval: true, mode: true, keepAlive: true }
+
+/** A rate as stored in Redis. */
+export interface RateConfig {
+  /** Permits per interval. */
+  readonly rate: number
+  /** Length of the interval in ms. */
+  readonly intervalMs: number
+  /** `overall`: all processes are counted together. `per-client`: each `clientId` separately. */
+  readonly mode: 'overall' | 'per-client'
+  /** How long rate and state live without use, in ms; null: they never expire. */
+  readonly keepAliveMs: number | null
+}
+
+/** Checks the rate; throws `PolicyError`, in which `method` names the called method. */
+export function parseRate(options: RateOptions, method: string): RateConfig {
+  if (typeof options !== 'object' || options === null) {
+    throw new PolicyError(`${method}: rate ${shown(options)}: expected an object, like { rate: 10, interval: '1s' }`)
+  }
+  checkOptions(method, options, RATE_OPTIONS, "{ rate: 10, interval: '1s' }")
+  const { rate, interval, mode = 'overall', keepAlive } = options
+  checkInteger(rate, `${method}: rate`, "{ rate: 10, interval: '1s' }", 1)
+  if (mode !== 'overall' && mode !== 'per-client') {
+    throw new PolicyError(`${method}: mode ${shown(mode)}: expected 'overall' or 'per-client'`)
+  }
+  const intervalMs = spanOf(interval, `${method}: interval`)
+  const keepAliveMs = keepAlive === undefined ? null : spanOf(keepAlive, `${method}: keepAlive`)
+  if (keepAliveMs !== null && keepAliveMs < intervalMs) {
+    throw new PolicyError(`${method}: keepAlive ${shown(keepAlive)}: expected at least the interval, ${intervalMs} ms`)
+  }
+  return { rate, intervalMs, mode, keepAliveMs }
+}
+
+/** Moments are stored in six bytes, which limits intervals to ten years. */
+export function spanOf(duration: Duration, what: string): number {
+  return parseStoredOption(duration, what, '1h')
+}

@@ -1,0 +1,155 @@
+import { expect, test } from '@jest/globals'
+import { type Ringing, realTiming, type Timing } from '../../../src/limiter/core/alarms.js'
+import { Wait } from '../../../src/limiter/core/wait.js'
+import type { LineAnswer } from '../../../src/waiting/line/line-answer.js'
+import { LineMembership, type LineWaiter } from '../../../src/waiting/line/line-membership.js'
+import type { LineUser } from '../../../src/waiting/line/line-user.js'
+import { WaitingLine } from '../../../src/waiting/line/waiting-line.js'
+import { changesOf } from '../../support/line-words.js'
+import { randomFrom } from '../../support/random.js'
+import { Simulation } from './simulation.js'
+
+const worldOf = (seed: string) => {
+  const world = new Simulation(randomFrom(seed), 1, 1000, { lost: 0, late: 0, doubled: 0 })
+  world.start(1)
+  return world
+}
+
+const waiterOf = (details: string): LineWaiter<void> => {
+  const wait = new Wait<void>({ timeoutMs: Number.POSITIVE_INFINITY, signal: undefined }, () => undefined)
+  wait.promise.catch(() => {})
+  return {
+    cost: 1,
+    details,
+    wait,
+    joinedAt: 0,
+    waits: true,
+    place: 'outside',
+    number: 0,
+    ticket: undefined,
+    grant: '',
+    wasLate: false,
+    outage: undefined,
+    isAway: false,
+  }
+}
+
+const ANSWER: LineAnswer = {
+  code: 1,
+  stamp: '1',
+  grantedAt: 5,
+  ageMs: 0,
+  nextMs: 1000,
+  waiting: 0,
+  ticket: 7,
+  capacity: 10,
+  lateMs: 50,
+  lifeMs: 60_000,
+  granted: [],
+  refused: [],
+  changes: [],
+}
+
+/** A member whose second ask gives back a grant, ends something of the user's own, and is never answered. Another waiter is in the line. */
+function unanswered() {
+  const membership = new LineMembership<void>(worldOf('unanswered').processes[0])
+  const [gone, stays] = [waiterOf('gone'), waiterOf('stays')]
+  membership.join(gone)
+  membership.join(stays)
+  const first = membership.nextAsk(0)
+  membership.reject(gone, new Error('it has given up'))
+  membership.read(first, { ...ANSWER, waiting: 1, granted: [{ number: gone.number, facts: ['9', '700'] }] }, 0, 0)
+  const told: number[] = []
+  const answered = (number: number) => told.push(number)
+  membership.changes.custom.push({ letter: 'e', words: ['lease', '3', ''], answered, failed: () => {} })
+  const second = membership.nextAsk(0)
+  expect(changesOf(second.ask.words[5])).toEqual(['r', '0 1 gone', '', '5 9 700', 'e', 'lease', '3', ''])
+  return { membership, second, told }
+}
+
+test('a process repeats the changes of an ask that it gives up, except units that may have been given back already', () => {
+  const { membership, second, told } = unanswered()
+  membership.abandonAsk(second)
+  membership.rejoin()
+  const next = membership.nextAsk(0)
+  const [member, number, stamp, replaces, , text] = next.ask.words
+  expect([number, stamp, replaces]).toEqual(['1', '', second.ask.member])
+  expect(member).not.toBe(second.ask.member)
+  // The waiter brings the ticket that it had.
+  expect(changesOf(text)).toEqual(['e', 'lease', '3', '', 'j', '2 1 stays', '8', '-1'])
+  membership.read(next, { ...ANSWER, waiting: 1, changes: [1] }, 0, 0)
+  expect(told).toEqual([1])
+})
+
+test('a process sends all changes of an ask that was not carried out again', () => {
+  const { membership, second } = unanswered()
+  membership.putBack(second)
+  membership.rejoin()
+  const changes = changesOf(membership.nextAsk(0).ask.words[5])
+  expect(changes).toEqual(['r', '0 1 gone', '', '5 9 700', 'e', 'lease', '3', '', 'j', '2 1 stays', '8', '-1'])
+})
+
+test('a waiter whose ask is not answered for longer than the server remembers it is granted once, under a new member', async () => {
+  const world = worldOf('forgotten')
+  const [process] = world.processes
+  world.faults = { lost: 0, late: 100, doubled: 0 }
+  let granted = 0
+  process.line.wait(1, 'w', { timeoutMs: Number.POSITIVE_INFINITY, signal: undefined }).then(() => granted++)
+  await world.advance(0)
+  const first = process.line.member
+  // The ask arrives, and no answer to it does.
+  world.faults = { lost: 100, late: 0, doubled: 0 }
+  await world.advance(49_000)
+  expect([granted, process.line.member, world.oracle.grants.length]).toEqual([0, first, 1])
+  await world.advance(11_000)
+  expect([granted, process.line.member === first]).toEqual([0, false])
+  world.faults = { lost: 0, late: 0, doubled: 0 }
+  await world.advance(5000)
+  expect([granted, world.began.length, world.oracle.grants.length]).toEqual([1, 1, 2])
+  // An ask of the first member that is still on its way finds it closed.
+  expect(world.oracle.records.get(first)?.number).toBe(-1)
+})
+
+/** Real time, and the alarms that are set and keep a process alive. */
+function watchedTiming(): { timing: Timing; pending: Set<Ringing> } {
+  const pending = new Set<Ringing>()
+  const alarmOf = (ring: () => void, keepsAlive = true): Ringing => {
+    const alarm = realTiming.alarm(() => {
+      pending.delete(alarm)
+      ring()
+    }, keepsAlive)
+    return {
+      set(at) {
+        if (keepsAlive && at < Number.POSITIVE_INFINITY) pending.add(alarm)
+        else pending.delete(alarm)
+        alarm.set(at)
+      },
+      clear() {
+        pending.delete(alarm)
+        alarm.clear()
+      },
+    }
+  }
+  return { timing: { ...realTiming, alarm: alarmOf }, pending }
+}
+
+test('after all waiters are rejected, no timer keeps the process alive, though their ask is unanswered; a later waiter is rejected at its deadline too', async () => {
+  const { timing, pending } = watchedTiming()
+  const user: LineUser<void> = Object.assign(Object.create(worldOf('alive').processes[0]), {
+    deadlineMs: 20,
+    send: () => new Promise(() => {}),
+  })
+  const line = new WaitingLine<void>(user, timing)
+  const rejected = () =>
+    expect(line.wait(1, 'w', { timeoutMs: Number.POSITIVE_INFINITY, signal: undefined })).rejects.toThrow('failed')
+  await Promise.all([rejected(), rejected()])
+  await new Promise(setImmediate)
+  expect(pending.size).toBe(0)
+  const startedAt = performance.now()
+  const later = rejected()
+  expect(pending.size).toBe(1)
+  await later
+  expect(performance.now() - startedAt).toBeGreaterThanOrEqual(20)
+  await new Promise(setImmediate)
+  expect(pending.size).toBe(0)
+})

@@ -1,0 +1,224 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import type { Redis } from 'ioredis'
+import { PolicyError } from '../../../src/limiter/core/errors.js'
+import type { Observer } from '../../../src/limiter/core/observer.js'
+import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
+import { DelayQueue } from '../../../src/waiting/queue/delay-queue.js'
+import { SharedRateLimiter } from '../../../src/waiting/rate/shared-rate-limiter.js'
+import { Semaphore } from '../../../src/waiting/semaphore/semaphore.js'
+import { eventually } from '../../support/redis-process.js'
+import { RedisServer } from '../../support/redis-server.js'
+import { testRedis } from '../../support/test-redis.js'
+
+const redis = testRedis()
+
+let warnings: Array<{ code: string; message: string }> = []
+beforeEach(() => {
+  warnings = []
+  jest.spyOn(process, 'emitWarning').mockImplementation(((message: string, { code }: { code: string }) => {
+    warnings.push({ code, message })
+  }) as typeof process.emitWarning)
+})
+afterEach(() => {
+  jest.restoreAllMocks()
+})
+
+let names = 0
+const nextName = () => `faulty-${names++}`
+
+function told() {
+  const events: string[] = []
+  const observer: Observer = {
+    storeFailed: () => events.push('failed'),
+    breakerOpened: () => events.push('opened'),
+    breakerClosed: () => events.push('closed'),
+  }
+  return { events, observer }
+}
+
+/** What keeps a consumer from fetching, and how it is mended. */
+const TROUBLES: ReadonlyArray<
+  readonly [
+    what: string,
+    break_: (admin: Redis, name: string) => Promise<unknown>,
+    mend: (admin: Redis, name: string) => Promise<unknown>,
+  ]
+> = [
+  [
+    'a permission is missing',
+    admin => admin.call('ACL', 'SETUSER', 'default', '-zrem'),
+    admin => admin.call('ACL', 'SETUSER', 'default', '+zrem'),
+  ],
+  [
+    'a key holds another type',
+    async (admin, name) => {
+      await admin.del(`spillway:{${name}}:queue:unacked`)
+      await admin.set(`spillway:{${name}}:queue:unacked`, 'x')
+    },
+    (admin, name) => admin.del(`spillway:{${name}}:queue:unacked`),
+  ],
+]
+
+describe.each(TROUBLES)('a consumer that cannot fetch because %s', (_, break_, mend) => {
+  test('tells the observer of its queue, which also learns when it is over', async () => {
+    const [name, admin, { events, observer }] = [nextName(), redis.client(), told()]
+    const queue = new DelayQueue(redis.client(), name, { observer })
+    await queue.push('x')
+    await break_(admin, name)
+    const got: unknown[] = []
+    const consumer = queue.consume(async ({ payload }) => void got.push(payload))
+    await eventually('it is told', async () => events.includes('opened'))
+    expect(events.slice(0, 4)).toEqual(['failed', 'failed', 'failed', 'opened'])
+    await mend(admin, name)
+    await eventually('it is delivered', async () => got.length === 1)
+    expect(events.filter(event => event !== 'failed')).toEqual(['opened', 'closed'])
+    expect(warnings).toEqual([])
+    await consumer.close()
+    await queue.close()
+  })
+
+  test('warns once without an observer, and once when it goes on', async () => {
+    const [name, admin] = [nextName(), redis.client()]
+    const queue = new DelayQueue(redis.client(), name)
+    await queue.push('x')
+    await break_(admin, name)
+    const got: unknown[] = []
+    const consumer = queue.consume(async ({ payload }) => void got.push(payload))
+    await eventually('it warns', async () => warnings.length > 0)
+    expect(warnings).toEqual([
+      {
+        code: 'SPILLWAY_QUEUE',
+        message: expect.stringMatching(
+          `the fetch of DelayQueue "${name}" does not answer .*(NOPERM|WRONGTYPE|can't run)`,
+        ),
+      },
+    ])
+    await mend(admin, name)
+    await eventually('it is delivered', async () => got.length === 1)
+    await eventually('it says so', async () => warnings.length > 1)
+    expect(warnings.slice(1)).toEqual([
+      { code: 'SPILLWAY_QUEUE', message: expect.stringMatching(/^the fetch .* answers again/) },
+    ])
+    await consumer.close()
+    await queue.close()
+  })
+})
+
+test('a consumer that cannot acknowledge tells the observer, and that it is over', async () => {
+  const server = await RedisServer.start()
+  const admin = server.client()
+  const { events, observer } = told()
+  const queue = new DelayQueue(server.client(), 'unsettled', { observer })
+  await queue.push('x')
+  await admin.call('ACL', 'SETUSER', 'default', '-hdel')
+  let handled = 0
+  const consumer = queue.consume(async () => void handled++)
+  await eventually('it is told', async () => events.includes('opened'))
+  expect(handled).toBe(1)
+  await admin.call('ACL', 'SETUSER', 'default', '+hdel')
+  await eventually('it is over', async () => events.includes('closed'))
+  await consumer.close()
+  await queue.close()
+  await server.stop()
+})
+
+describe('consumers whose Redis is gone', () => {
+  test('warn once for their client, and once when it is back', async () => {
+    const server = await RedisServer.start()
+    const client = server.client({ maxRetriesPerRequest: null })
+    const queues = ['a', 'b'].map(name => new DelayQueue(client, name))
+    const consumers = queues.map(queue => queue.consume(async () => {}))
+    await eventually('they sleep', async () => (await server.blockedClients()) === 2)
+    await server.kill()
+    await eventually('it warns', async () => warnings.length > 0)
+    await server.restart()
+    await eventually('it says so', async () => warnings.length > 1, 10_000)
+    expect(warnings.map(({ code }) => code)).toEqual(['SPILLWAY_QUEUE', 'SPILLWAY_QUEUE'])
+    expect(warnings[0].message).toMatch(
+      /^Redis at .* does not answer .*: until it does, DelayQueue "[ab]" delivers no messages$/,
+    )
+    await Promise.all(consumers.map(consumer => consumer.close()))
+    await Promise.all(queues.map(queue => queue.close()))
+    await server.stop()
+  }, 30_000)
+
+  test('tell the observer, and a breaker that they opened is closed at the latest when they are', async () => {
+    const server = await RedisServer.start()
+    const { events, observer } = told()
+    const queue = new DelayQueue(server.client(), 'a', { observer })
+    const consumer = queue.consume(async () => {})
+    await eventually('it sleeps', async () => (await server.blockedClients()) === 1)
+    await server.kill()
+    await eventually('it is told', async () => events.includes('opened'))
+    await consumer.close()
+    expect(events.filter(event => event !== 'failed')).toEqual(['opened', 'closed'])
+    await queue.close()
+    await server.stop()
+  })
+})
+
+describe('a consumer whose limiter fails', () => {
+  test('backs off, tells the observer, counts no attempt, and goes on when the limiter works', async () => {
+    const server = await RedisServer.start()
+    const { events, observer } = told()
+    const queue = new DelayQueue<number>(server.client(), 'limited', { observer })
+    const limiter = new SharedRateLimiter(server.client(), 'unset')
+    await queue.pushMany(Array.from({ length: 20 }, (_, i) => ({ payload: i })))
+    const attempts: number[] = []
+    const consumer = queue.consume(async ({ attempt }) => void attempts.push(attempt), { limiter, concurrency: 20 })
+    await eventually('it is told', async () => events.includes('opened'))
+    const calls = async () =>
+      Number(/cmdstat_evalsha:calls=(\d+)/.exec(await server.client().info('commandstats'))?.[1])
+    const before = await calls()
+    // The subject is what is asked while the limiter fails.
+    await sleep(1500)
+    expect((await calls()) - before).toBeLessThan(20)
+    expect(await queue.stats()).toMatchObject({ ready: 20, unacked: 0 })
+    await limiter.trySetRate({ rate: 100, interval: '1s' })
+    await eventually('all are handled', async () => attempts.length === 20)
+    expect(attempts.every(attempt => attempt === 1)).toBe(true)
+    expect(events.filter(event => event !== 'failed')).toEqual(['opened', 'closed'])
+    await consumer.close()
+    await Promise.all([queue.close(), limiter.close()])
+    await server.stop()
+  })
+
+  test('warns without an observer', async () => {
+    const name = nextName()
+    const queue = new DelayQueue(redis.client(), name)
+    const limiter = new SharedRateLimiter(redis.client(), name)
+    await limiter.close()
+    await queue.push('x')
+    const consumer = queue.consume(async () => {}, { limiter })
+    await eventually('it warns', async () => warnings.length > 0)
+    expect(warnings).toEqual([
+      {
+        code: 'SPILLWAY_QUEUE',
+        message: expect.stringMatching(`^the limiter of a consumer of DelayQueue "${name}" does not answer .*closed`),
+      },
+    ])
+    await consumer.close()
+    await queue.close()
+  })
+})
+
+test.each([
+  [
+    'a RateLimiter',
+    () => new RateLimiter({ policy: '1/1s' }),
+    /limiter is a RateLimiter: expected a SharedRateLimiter/,
+  ],
+  [
+    'a Semaphore',
+    () => new Semaphore(redis.client(), 's', { permits: 1 }),
+    /limiter is a Semaphore: expected a Shared/,
+  ],
+  ['an object without acquire', () => ({}), /limiter an object \{ {2}\}: expected a SharedRateLimiter/],
+  ['null', () => null, /limiter null: expected a SharedRateLimiter/],
+])('consume refuses %s as limiter', (_, limiter, words) => {
+  const queue = new DelayQueue(redis.client(), nextName())
+  const consume = () => queue.consume(async () => {}, { limiter: limiter() as never })
+  expect(consume).toThrow(PolicyError)
+  expect(consume).toThrow(words)
+})

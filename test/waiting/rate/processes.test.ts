@@ -1,0 +1,79 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import { SharedRateLimiter } from '../../../src/waiting/rate/shared-rate-limiter.js'
+import { Lateness } from '../../support/lateness.js'
+import { GrantLog, logOf, mostWithin, RateWorkers } from '../../support/rate-workers.js'
+import { eventually } from '../../support/redis-process.js'
+import { RedisServer } from '../../support/redis-server.js'
+
+let redis: RedisServer
+let workers: RateWorkers | undefined
+beforeEach(async () => {
+  redis = await RedisServer.start()
+})
+afterEach(async () => {
+  workers?.stop()
+  await redis.stop()
+})
+
+describe('several processes that share a rate', () => {
+  test('use all of it and no more, whenever and however much they ask', async () => {
+    const limiter = new SharedRateLimiter(redis.client(), 'provider')
+    await limiter.setRate({ rate: 18, interval: 1000 })
+    const four = await RateWorkers.start(4, redis.url, 'provider')
+    workers = four
+    const log = new GrantLog(redis.client(), logOf('provider'), 1000)
+    const late = new Lateness(redis.client())
+    const answers = await Promise.all([0, 1, 2, 3].map(worker => four.acquire(worker, 13)))
+    const granted = await log.stop(52)
+    expect(mostWithin(1000, granted)).toBe(18)
+    // Whoever waits is granted as soon as a permit is free.
+    const handOverMs = 5 + late.stop() + Math.max(...answers.map(({ lateMs }) => lateMs))
+    for (let i = 18; i < 52; i++) expect(granted[i] - granted[i - 18]).toBeLessThanOrEqual(1000 + handOverMs)
+    // Nobody goes before its permit is granted, or before who asked earlier.
+    const resolved = answers.flatMap(({ at }) => at)
+    for (const { asked } of answers) expect(asked).toEqual([...asked].sort((a, b) => a - b))
+    resolved.sort((a, b) => a - b)
+    for (let i = 0; i < 52; i++) expect(resolved[i]).toBeGreaterThanOrEqual(granted[i])
+  }, 20_000)
+
+  test('are served in the order of their requests', async () => {
+    const redisClient = redis.client()
+    const limiter = new SharedRateLimiter(redisClient, 'order')
+    await limiter.setRate({ rate: 1, interval: 250 })
+    const three = await RateWorkers.start(3, redis.url, 'order')
+    workers = three
+    await limiter.acquire()
+    const resolved: ReturnType<RateWorkers['acquire']>[] = []
+    for (const [i, worker] of [2, 0, 1].entries()) {
+      resolved.push(three.acquire(worker, 1))
+      await eventually('waits', async () => (await redisClient.zcard('spillway:{order}:rate:line')) === i + 1)
+    }
+    const times = (await Promise.all(resolved)).map(({ at }) => at[0])
+    expect(times).toEqual([...times].sort((a, b) => a - b))
+  }, 20_000)
+
+  test('a process that is killed while it waits delays the others by at most 1 s, once, and takes no permit', async () => {
+    const client = redis.client()
+    const limiter = new SharedRateLimiter(client, 'killed')
+    await limiter.setRate({ rate: 1, interval: 400 })
+    const one = await RateWorkers.start(1, redis.url, 'killed')
+    workers = one
+    const log = new GrantLog(redis.client(), logOf('killed'), 400)
+    const late = new Lateness(redis.client())
+    await limiter.acquire()
+    one.processes[0].send({ count: 1, lanes: 1 })
+    const inLine = (count: number) =>
+      eventually('waits', async () => (await client.zcard('spillway:{killed}:rate:line')) === count)
+    await inLine(1)
+    const behind = limiter.acquire()
+    await inLine(2)
+    one.stop()
+    await behind
+    await limiter.acquire()
+    const granted = await log.stop(3)
+    expect(granted[1] - granted[0]).toBeGreaterThanOrEqual(400)
+    const handOverMs = 5 + late.stop()
+    expect(granted[1] - granted[0]).toBeLessThanOrEqual(400 + 1000 + handOverMs)
+    expect(granted[2] - granted[1]).toBeLessThanOrEqual(400 + handOverMs)
+  }, 20_000)
+})

@@ -1,0 +1,691 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import type { Redis } from 'ioredis'
+import { CostError, NotInitializedError, StoreError, TimeoutError } from '../../../src/limiter/core/errors.js'
+import type { WaitOptions } from '../../../src/limiter/core/wait.js'
+import { ManualClock } from '../../../src/testing.js'
+import type { RateOptions } from '../../../src/waiting/rate/options.js'
+import { SharedRateLimiter, type SharedRateLimiterOptions } from '../../../src/waiting/rate/shared-rate-limiter.js'
+import { eventually } from '../../support/redis-process.js'
+import { RedisServer } from '../../support/redis-server.js'
+import { TcpProxy } from '../../support/tcp-proxy.js'
+
+const START = 1_700_000_000_000
+/** The time limit for immediate events, while turns are a minute away. */
+const SOON_MS = 800
+
+let redis: RedisServer
+let admin: Redis
+const opened = new Set<SharedRateLimiter>()
+const unhandled: unknown[] = []
+const note = (error: unknown) => unhandled.push(error)
+
+beforeAll(async () => {
+  redis = await RedisServer.start()
+  admin = redis.client()
+})
+afterAll(() => redis.stop())
+beforeEach(() => {
+  process.on('unhandledRejection', note)
+})
+afterEach(async () => {
+  await Promise.all([...opened].map(limiter => limiter.close()))
+  opened.clear()
+  process.off('unhandledRejection', note)
+  expect(unhandled.splice(0)).toEqual([])
+})
+
+let names = 0
+const fresh = () => `line-${names++}`
+/** Each on a connection of its own, as if in a process of its own. */
+function open(
+  name: string,
+  options: SharedRateLimiterOptions = {},
+  client: object = redis.client(),
+): SharedRateLimiter {
+  const limiter = new SharedRateLimiter(client, name, options)
+  opened.add(limiter)
+  return limiter
+}
+
+const keyOf = (name: string, part: string) => `spillway:{${name}}:rate:${part}`
+const inLine = (name: string, count: number, part = 'line') =>
+  eventually(`${count} wait`, async () => (await admin.zcard(keyOf(name, part))) === count)
+
+/** How many wait, of all processes. */
+const waitingIn = (name: string) => admin.zcard(keyOf(name, 'line'))
+
+async function scriptCalls(): Promise<number> {
+  const stats = await admin.info('commandstats')
+  return ['evalsha', 'eval'].reduce((sum, name) => {
+    const calls = new RegExp(`cmdstat_${name}:calls=(\\d+)`).exec(stats)?.[1]
+    return sum + Number(calls ?? 0)
+  }, 0)
+}
+
+interface Waiting {
+  readonly done: Promise<void>
+  granted: boolean
+  error: unknown
+  /** By `performance.now()`. */
+  endedAt: number
+}
+
+/** Acquires, and keeps what came of it. */
+function taking(limiter: SharedRateLimiter, permits = 1, options?: WaitOptions): Waiting {
+  const state: { granted: boolean; error: unknown; endedAt: number } = { granted: false, error: undefined, endedAt: 0 }
+  const done = limiter.acquire(permits, options).then(
+    () => {
+      state.granted = true
+      state.endedAt = performance.now()
+    },
+    error => {
+      state.error = error
+      state.endedAt = performance.now()
+    },
+  )
+  return Object.assign(state, { done })
+}
+
+/** A spent rate: a new request waits a minute. The clock stands still, so that only a message can end a wait earlier. */
+async function spent(rate: number, options: Partial<RateOptions> = {}) {
+  const name = fresh()
+  const clock = new ManualClock(START)
+  const limiter = open(name, { clock, clientId: 'a' })
+  await limiter.setRate({ rate, interval: 60_000, ...options })
+  await limiter.tryAcquire(rate)
+  return { name, clock, limiter, other: (clientId = 'a') => open(name, { clock, clientId }) }
+}
+
+describe('waiters', () => {
+  test('are served in the order of their requests, a thousand at once in one process', async () => {
+    const limiter = open(fresh())
+    await limiter.setRate({ rate: 100, interval: 25 })
+    const order: number[] = []
+    await Promise.all(
+      Array.from({ length: 1000 }, async (_, i) => {
+        await limiter.acquire()
+        order.push(i)
+      }),
+    )
+    expect(order).toEqual(Array.from({ length: 1000 }, (_, i) => i))
+  })
+
+  test('do not delay a request for 0 permits, and it does not advance them', async () => {
+    const { name, limiter } = await spent(1)
+    const waiting = [taking(limiter), taking(limiter)]
+    await inLine(name, 2)
+    await limiter.acquire(0)
+    expect(await limiter.tryAcquire(0)).toBe(true)
+    // As long as news of a permit would take.
+    await sleep(50)
+    expect(waiting.map(({ granted }) => granted)).toEqual([false, false])
+    expect(await waitingIn(name)).toBe(2)
+  })
+
+  test('cost at most two script calls each', async () => {
+    const name = fresh()
+    const limiter = open(name)
+    await limiter.setRate({ rate: 1, interval: 100 })
+    await limiter.acquire()
+    // The first wait of a process begins to listen for news.
+    await limiter.acquire()
+    const before = await scriptCalls()
+    await Promise.all([limiter.acquire(), limiter.acquire(), limiter.acquire()])
+    expect((await scriptCalls()) - before).toBeLessThanOrEqual(6)
+  })
+
+  test('are never granted before their time', async () => {
+    const limiter = open(fresh())
+    await limiter.setRate({ rate: 2, interval: 50 })
+    const grantedAt: number[] = []
+    await Promise.all(
+      Array.from({ length: 11 }, async () => {
+        await limiter.acquire()
+        grantedAt.push(performance.now())
+      }),
+    )
+    // Five intervals lie between the first two and the last: of the server, in whole ms.
+    expect(grantedAt[10] - grantedAt[0]).toBeGreaterThan(5 * 50 - 25)
+  })
+})
+
+describe('a timeout', () => {
+  test('that ends before the turn rejects at once, and takes nothing', async () => {
+    const { name, limiter } = await spent(1)
+    const askedAt = performance.now()
+    expect(await limiter.tryAcquire(1, { timeout: '59s' })).toBe(false)
+    await expect(limiter.acquire(1, { timeout: '59s' })).rejects.toThrow(TimeoutError)
+    await expect(limiter.acquire(1, { timeout: 0 })).rejects.toThrow(/the turn would come in 60000 ms/)
+    expect(performance.now() - askedAt).toBeLessThan(5000)
+    expect(await admin.exists(keyOf(name, 'line'))).toBe(0)
+  })
+
+  test('that ends after the turn leads to a grant', async () => {
+    const limiter = open(fresh())
+    await limiter.setRate({ rate: 1, interval: 100 })
+    const answers = await Promise.all([0, 150, 150, 250].map(timeout => limiter.tryAcquire(1, { timeout })))
+    expect(answers).toEqual([true, true, false, true])
+  })
+
+  test('at or below 0 does not wait', async () => {
+    const { limiter } = await spent(1)
+    expect(await limiter.tryAcquire(1, { timeout: -5 })).toBe(false)
+    await limiter.release(1)
+    expect(await limiter.tryAcquire(1, { timeout: 0 })).toBe(true)
+  })
+})
+
+describe('waiters further back move up', () => {
+  test('at once when the rate is raised, as far as it goes', async () => {
+    const { name, limiter, other } = await spent(1)
+    const waiting: Waiting[] = []
+    for (const count of [1, 2, 3]) {
+      waiting.push(taking(other()))
+      await inLine(name, count)
+    }
+    const setAt = performance.now()
+    await limiter.setRate({ rate: 3, interval: 60_000 }, { keepState: true })
+    await Promise.all(waiting.slice(0, 2).map(({ done }) => done))
+    expect(waiting[1].endedAt - setAt).toBeLessThan(SOON_MS)
+    expect(waiting[2].granted).toBe(false)
+    expect(await waitingIn(name)).toBe(1)
+    await limiter.setRate({ rate: 3, interval: 60_000 })
+    await waiting[2].done
+    expect(await limiter.availablePermits()).toBe(2)
+  })
+
+  test('when hundreds are aborted at once, and leave nothing behind', async () => {
+    const { name, clock, limiter, other } = await spent(1)
+    const client = redis.client()
+    const asks = jest.spyOn(client, 'evalsha')
+    const crowd = open(name, { clock, clientId: 'a' }, client)
+    const abort = new AbortController()
+    const many = Array.from({ length: 300 }, () => taking(crowd, 1, { signal: abort.signal }))
+    await inLine(name, 300)
+    const last = taking(other())
+    await inLine(name, 301)
+    abort.abort()
+    await Promise.all(many.map(({ done }) => done))
+    await inLine(name, 1)
+    // At most 64 leave in one call. Other calls may come between: whoever begins to listen asks.
+    expect(asks.mock.calls.filter(words => String((words as unknown[]).at(-2)).startsWith('l\n'))).toHaveLength(5)
+    expect(await waitingIn(name)).toBe(1)
+    await limiter.release(1)
+    await last.done
+    expect(last.granted).toBe(true)
+  })
+
+  test('before any later request after the abort', async () => {
+    const { name, limiter } = await spent(1)
+    const abort = new AbortController()
+    const first = taking(limiter, 1, { signal: abort.signal })
+    await inLine(name, 1)
+    abort.abort()
+    const second = taking(limiter, 1, { timeout: '90s' })
+    await first.done
+    await inLine(name, 1)
+    expect(await waitingIn(name)).toBe(1)
+    expect(second.error).toBeUndefined()
+  })
+})
+
+describe('close', () => {
+  test('gives back a grant to a request in flight', async () => {
+    const name = fresh()
+    const limiter = open(name)
+    await limiter.setRate({ rate: 5, interval: '1m' })
+    const closing = open(name)
+    const lost = taking(closing, 2)
+    await closing.close()
+    await lost.done
+    expect(lost.error).toBeInstanceOf(StoreError)
+    expect(await limiter.availablePermits()).toBe(5)
+  })
+})
+
+describe('a rate that falls while requests wait', () => {
+  test('delays turns, and never grants more than itself', async () => {
+    const name = fresh()
+    const [a, b] = [open(name), open(name)]
+    await a.setRate({ rate: 4, interval: 100 })
+    await a.acquire(4)
+    const waiting = Array.from({ length: 4 }, (_, i) => taking(i % 2 ? a : b))
+    await inLine(name, 4)
+    await a.setRate({ rate: 1, interval: 100 }, { keepState: true })
+    await Promise.all(waiting.map(({ done }) => done))
+    const ends = waiting.map(({ endedAt }) => endedAt).sort((x, y) => x - y)
+    expect(ends[3] - ends[0]).toBeGreaterThan(3 * 100 - 25)
+  })
+
+  test('rejects larger requests with CostError, and the others move up', async () => {
+    const { name, limiter, other } = await spent(5)
+    const five = taking(other(), 5)
+    await inLine(name, 1)
+    const two = taking(other(), 2)
+    await inLine(name, 2)
+    await limiter.setRate({ rate: 4, interval: 60_000 }, { keepState: true })
+    await five.done
+    expect(five.error).toBeInstanceOf(CostError)
+    expect(await waitingIn(name)).toBe(1)
+    await limiter.setRate({ rate: 2, interval: 60_000 })
+    await two.done
+    expect(two.granted).toBe(true)
+  })
+
+  test('with another mode makes all waiters ask again', async () => {
+    const { name, limiter, other } = await spent(1)
+    const waiting = [taking(other('a')), taking(other('b'))]
+    await inLine(name, 2)
+    await limiter.setRate({ rate: 1, interval: 60_000, mode: 'per-client' })
+    await Promise.all(waiting.map(({ done }) => done))
+    expect(waiting.map(({ granted }) => granted)).toEqual([true, true])
+    expect([await other('a').tryAcquire(), await other('b').tryAcquire(), await other('c').tryAcquire()]).toEqual([
+      false,
+      false,
+      true,
+    ])
+  })
+})
+
+describe('the end of a limiter', () => {
+  test('by delete rejects the waiters of every client with NotInitializedError', async () => {
+    const { name, limiter, other } = await spent(1, { mode: 'per-client' })
+    const b = other('b')
+    await b.tryAcquire()
+    const waiting = [taking(other('a')), taking(b), taking(b)]
+    await inLine(name, 1, 'line:a')
+    await inLine(name, 2, 'line:b')
+    const deletedAt = performance.now()
+    expect(await limiter.delete()).toBe(true)
+    await Promise.all(waiting.map(({ done }) => done))
+    for (const { error, endedAt } of waiting) {
+      expect(error).toBeInstanceOf(NotInitializedError)
+      expect(endedAt - deletedAt).toBeLessThan(SOON_MS)
+    }
+    expect(await admin.keys(keyOf(name, 'l*'))).toEqual([])
+  })
+
+  test('by expire rejects waiters whose turn would come later, and the others keep their turns', async () => {
+    const { name, clock, limiter, other } = await spent(1)
+    const waiting = [taking(other())]
+    await inLine(name, 1)
+    waiting.push(taking(other()))
+    await inLine(name, 2)
+    await limiter.expire('90s')
+    await waiting[1].done
+    expect(waiting[1].error).toBeInstanceOf(NotInitializedError)
+    expect(await waitingIn(name)).toBe(1)
+    await expect(limiter.acquire()).rejects.toThrow(NotInitializedError)
+    clock.advance(60_000)
+    await limiter.setRate({ rate: 1, interval: 60_000 }, { keepState: true })
+    await waiting[0].done
+    expect(waiting[0].granted).toBe(true)
+  })
+})
+
+describe('a lost message', () => {
+  let proxy: TcpProxy
+  beforeAll(async () => {
+    proxy = await TcpProxy.start(redis.port)
+  })
+  afterAll(() => proxy.stop())
+  const channels = async () => (await admin.pubsub('CHANNELS')) as string[]
+  const deafen = () => admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+
+  test('about a delete, a smaller rate or another mode still reaches every waiter', async () => {
+    const ends: readonly (readonly [(limiter: SharedRateLimiter) => Promise<unknown>, unknown])[] = [
+      [limiter => limiter.delete(), expect.any(NotInitializedError)],
+      [limiter => limiter.expire(1000), expect.any(NotInitializedError)],
+      [limiter => limiter.setRate({ rate: 1, interval: 60_000 }, { keepState: true }), expect.any(CostError)],
+      [limiter => limiter.setRate({ rate: 2, interval: 60_000, mode: 'per-client' }), undefined],
+      [
+        async limiter => {
+          await limiter.delete()
+          await limiter.setRate({ rate: 2, interval: 60_000 })
+        },
+        undefined,
+      ],
+    ]
+    for (const [end, error] of ends) {
+      const { name, clock, limiter } = await spent(2)
+      const before = await channels()
+      const b = open(name, { clock, clientId: 'a' }, redis.client({ port: proxy.port }))
+      const waiting = taking(b, 2)
+      await inLine(name, 1)
+      // It must listen before its messages are lost.
+      await eventually('listens', async () => (await channels()).some(channel => !before.includes(channel)))
+      proxy.swallow()
+      await end(limiter)
+      proxy.cut()
+      proxy.release()
+      await waiting.done
+      expect(waiting.error).toEqual(error)
+      expect(waiting.granted).toBe(error === undefined)
+      if (waiting.granted) expect(await b.availablePermits()).toBe(0)
+    }
+  })
+
+  const deafClient = () => Object.create(redis.client(), { duplicate: { value: undefined } })
+
+  test('does not make a rejected waiter give back the grants of others', async () => {
+    const { name, clock, limiter } = await spent(5)
+    const deaf = open(name, { clock, clientId: 'a' }, deafClient())
+    const abort = new AbortController()
+    const five = taking(deaf, 5, { signal: abort.signal })
+    await inLine(name, 1)
+    await limiter.setRate({ rate: 4, interval: 60_000 })
+    await five.done
+    expect(five.error).toBeInstanceOf(CostError)
+    expect(await limiter.tryAcquire(4)).toBe(true)
+    abort.abort()
+    await inLine(name, 0)
+    expect(await limiter.availablePermits()).toBe(0)
+  })
+
+  test('keeps the place of a waiter that fits again when the change is noticed', async () => {
+    const { name, clock, limiter } = await spent(5)
+    const before = await channels()
+    const far = open(name, { clock, clientId: 'a' }, redis.client({ port: proxy.port }))
+    const five = taking(far, 5)
+    await inLine(name, 1)
+    await eventually('listens', async () => (await channels()).some(channel => !before.includes(channel)))
+    proxy.swallow()
+    await limiter.setRate({ rate: 4, interval: 60_000 })
+    await limiter.setRate({ rate: 5, interval: 60_000 })
+    expect(await limiter.tryAcquire(1)).toBe(false)
+    proxy.cut()
+    proxy.release()
+    await five.done
+    expect(five.granted).toBe(true)
+    expect(await limiter.tryAcquire(1)).toBe(false)
+  })
+
+  test('without any listening connection grants no waiter before its turn', async () => {
+    const name = fresh()
+    const [deaf, other] = [open(name, {}, deafClient()), open(name)]
+    await other.setRate({ rate: 4, interval: 100 })
+    await other.acquire(4)
+    const waiting = Array.from({ length: 4 }, () => taking(deaf))
+    await inLine(name, 4)
+    await other.setRate({ rate: 1, interval: 100 }, { keepState: true })
+    await Promise.all(waiting.map(({ done }) => done))
+    const ends = waiting.map(({ endedAt }) => endedAt)
+    expect(ends).toEqual([...ends].sort((x, y) => x - y))
+    expect(ends[3] - ends[0]).toBeGreaterThan(3 * 100 - 25)
+  })
+
+  test('together with the line itself leaves every turn as promised', async () => {
+    const name = fresh()
+    const [a, b] = [open(name), open(name)]
+    await a.setRate({ rate: 1, interval: 150 })
+    await a.acquire()
+    const waiting = [taking(a), taking(b)]
+    await inLine(name, 2)
+    await admin.del(keyOf(name, 'line'))
+    expect(await b.tryAcquire()).toBe(false)
+    await Promise.all(waiting.map(({ done }) => done))
+    expect(waiting.map(({ granted }) => granted)).toEqual([true, true])
+  })
+
+  test('followed by the loss of the line rejects no waiter, and both wait again in their old order', async () => {
+    const { name, limiter, other } = await spent(1)
+    const waiting = [taking(other())]
+    await inLine(name, 1)
+    const headTicket = async () => (await admin.zrange(keyOf(name, 'line'), '0', '0', 'WITHSCORES'))[1]
+    const ticket = await headTicket()
+    await admin.del(keyOf(name, 'line'))
+    waiting.push(taking(other()))
+    await eventually('the second waits', async () => (await waitingIn(name)) > 0)
+    // Both ask how they stand as soon as they hear again.
+    await deafen()
+    await inLine(name, 2)
+    expect(await headTicket()).toBe(ticket)
+    expect(waiting.map(({ granted, error }) => [granted, error])).toEqual([
+      [false, undefined],
+      [false, undefined],
+    ])
+    await limiter.setRate({ rate: 2, interval: 60_000 }, { keepState: true })
+    await waiting[0].done
+    expect(waiting.map(({ granted }) => granted)).toEqual([true, false])
+    await limiter.setRate({ rate: 3, interval: 60_000 }, { keepState: true })
+    await waiting[1].done
+    expect(waiting[1].granted).toBe(true)
+  })
+
+  test('together with all data, as by FLUSHALL, is a NotInitializedError as soon as it is noticed', async () => {
+    const server = await RedisServer.start()
+    const limiter = open('flushed', {}, server.client())
+    await limiter.setRate({ rate: 1, interval: 60_000 })
+    await limiter.acquire()
+    const waiting = taking(limiter)
+    await eventually('waits', async () => (await server.client().zcard(keyOf('flushed', 'line'))) === 1)
+    await server.restart()
+    await waiting.done
+    expect(waiting.error).toBeInstanceOf(NotInitializedError)
+    await limiter.close()
+    await server.stop()
+  }, 30_000)
+})
+
+describe('a storm of acquires, aborts, releases, rates and lost connections', () => {
+  test('loses and duplicates no permit', async () => {
+    const name = fresh()
+    const limiters = Array.from({ length: 6 }, () => open(name))
+    let [rate, out, granted, seed] = [5, 0, 0, 1]
+    // No interval ends meanwhile: what is out stays out until it is given back.
+    const set = () => limiters[0].setRate({ rate, interval: '1h' }, { keepState: true })
+    const random = (below: number) => {
+      seed = (seed * 48_271) % 2_147_483_647
+      return seed % below
+    }
+    await set()
+    const waiting: Promise<void>[] = []
+    const aborts: AbortController[] = []
+    for (let i = 0; i < 600; i++) {
+      const limiter = limiters[random(6)]
+      const permits = 1 + random(3)
+      const abort = new AbortController()
+      aborts.push(abort)
+      waiting.push(
+        limiter.acquire(permits, { signal: abort.signal }).then(
+          () => {
+            out += permits
+            granted++
+          },
+          error => expect(error).toBe(abort.signal.reason),
+        ),
+      )
+      const what = random(60)
+      if (what < 25) aborts[random(aborts.length)].abort()
+      if (what === 30) void admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+      if (what > 50) {
+        rate = Math.max(5, rate + random(20) - 8)
+        await set()
+      }
+      if (what > 40 && what < 45 && out > 0) {
+        const back = 1 + random(Math.min(out, 10))
+        out -= back
+        await limiters[random(6)].release(back)
+      }
+      // The storm takes real time, so that grants and news arrive in its midst.
+      if (what % 10 === 0) await sleep(random(4))
+    }
+    // Whatever the clock did during the storm, there are permits for more than a hundred waiters.
+    rate += 400
+    await set()
+    await eventually('many are granted', async () => granted > 100)
+    for (const abort of aborts) abort.abort()
+    await Promise.all(waiting)
+    // Raised above all that is out, what is not available is what was granted.
+    rate = 10_000
+    await eventually('all is given back that was not granted', async () => {
+      await set()
+      return (await limiters[0].availablePermits()) === rate - out
+    })
+    expect(await admin.exists(keyOf(name, 'line'))).toBe(0)
+  })
+})
+
+describe('a reply that is lost', () => {
+  let proxy: TcpProxy
+  beforeAll(async () => {
+    proxy = await TcpProxy.start(redis.port)
+  })
+  afterAll(() => proxy.stop())
+
+  /** Cuts the connection when the request has been carried out and before it is answered; the client sends it again. */
+  async function cutAfter(carriedOut: () => Promise<boolean>, call: () => Promise<unknown>): Promise<unknown> {
+    proxy.delayMs = () => 60_000
+    const result = call()
+    result.catch(() => {})
+    await eventually('carried out', carriedOut)
+    proxy.delayMs = () => 0
+    proxy.cut()
+    return result
+  }
+
+  /** Two permits of five are granted to a caller that goes before it hears of them; then, before they are given back, `meanwhile` happens. */
+  async function unheard(meanwhile: (near: SharedRateLimiter) => Promise<unknown>): Promise<SharedRateLimiter> {
+    const name = fresh()
+    const client = redis.client({ port: proxy.port })
+    const [far, near] = [open(name, {}, client), open(name)]
+    await near.trySetRate({ rate: 5, interval: '1h' })
+    await far.exists()
+    proxy.delayMs = () => 60_000
+    const abort = new AbortController()
+    const gone = far.acquire(2, { signal: abort.signal })
+    await eventually('granted', async () => (await near.availablePermits()) === 3)
+    // A grant of a later ms.
+    await sleep(2)
+    abort.abort()
+    await expect(gone).rejects.toBe(abort.signal.reason)
+    await meanwhile(near)
+    proxy.delayMs = () => 0
+    proxy.cut()
+    await eventually('it is connected again', async () => client.status === 'ready')
+    // Until the server has what it gives back.
+    await far.close()
+    return near
+  }
+
+  test('loses no permit of a grant that a release has taken for the oldest of its own', async () => {
+    const near = await unheard(async near => {
+      await near.acquire(3)
+      await near.release(3)
+    })
+    await eventually('all five are free', async () => (await near.availablePermits()) === 5)
+  })
+
+  test('gives nothing back of a grant that was forgotten since', async () => {
+    const near = await unheard(async near => {
+      await near.setRate({ rate: 5, interval: '1h' })
+      await near.acquire(5)
+    })
+    expect(await near.availablePermits()).toBe(0)
+  })
+
+  test('counts once: of a grant, of a booking, of a release and of a rate', async () => {
+    const name = fresh()
+    const client = redis.client({ port: proxy.port })
+    const [far, near] = [open(name, {}, client), open(name)]
+    await far.exists()
+    const available = async (count: number) => (await near.availablePermits()) === count
+    const rate = { rate: 5, interval: '10m' } as const
+    expect(
+      await cutAfter(
+        () => near.exists(),
+        () => far.trySetRate(rate),
+      ),
+    ).toBe(true)
+    expect(
+      await cutAfter(
+        () => available(3),
+        () => far.tryAcquire(2),
+      ),
+    ).toBe(true)
+    expect(await available(3)).toBe(true)
+    await near.tryAcquire(3)
+    await cutAfter(
+      () => available(2),
+      () => far.release(2),
+    )
+    expect(await available(2)).toBe(true)
+    await near.tryAcquire(2)
+    const waiting = cutAfter(
+      async () => (await admin.zcard(keyOf(name, 'line'))) === 1,
+      () => far.acquire(4),
+    )
+    await inLine(name, 1)
+    // As long as a second place in the line would take to come.
+    await sleep(300)
+    expect(await admin.zcard(keyOf(name, 'line'))).toBe(1)
+    await near.release(4)
+    await waiting
+    expect(await available(0)).toBe(true)
+    await near.setRate(rate)
+    expect(await available(5)).toBe(true)
+  })
+
+  test('although another request of the same sender followed it', async () => {
+    const name = fresh()
+    const [far, near] = [open(name, {}, redis.client({ port: proxy.port })), open(name)]
+    await near.setRate({ rate: 50, interval: '10m' })
+    await far.exists()
+    const all = () => Promise.all(Array.from({ length: 30 }, () => far.tryAcquire()))
+    expect(await cutAfter(async () => (await near.availablePermits()) === 20, all)).toEqual(new Array(30).fill(true))
+    expect(await near.availablePermits()).toBe(20)
+  })
+})
+
+describe('a Redis that hangs', () => {
+  // Each waits five seconds for a server of its own.
+  test.concurrent('is a StoreError within about five seconds, or the timeout; its late grants are given back', async () => {
+    const server = await RedisServer.start()
+    const limiter = new SharedRateLimiter(server.client(), 'hung')
+    await limiter.setRate({ rate: 10, interval: '1m' })
+    await limiter.tryAcquire(1)
+    server.pause()
+    const askedAt = performance.now()
+    const short = limiter.tryAcquire(2, { timeout: 200 }).then(answer => [answer, performance.now() - askedAt])
+    const abort = new AbortController()
+    const aborted = taking(limiter, 1, { signal: abort.signal })
+    const calls = [taking(limiter, 3), taking(limiter, 1, { timeout: '1h' })]
+    const others = Promise.allSettled([
+      limiter.tryAcquire(1),
+      limiter.getConfig(),
+      limiter.expire('1h'),
+      limiter.exists(),
+    ])
+    const [answer, afterMs] = await short
+    expect(answer).toBe(false)
+    expect(afterMs).toBeLessThan(1000)
+    abort.abort()
+    await aborted.done
+    await Promise.all(calls.map(({ done }) => done))
+    for (const { error, endedAt } of calls) {
+      expect(error).toBeInstanceOf(StoreError)
+      expect(endedAt - askedAt).toBeLessThan(6500)
+    }
+    for (const result of await others)
+      expect(result).toMatchObject({ status: 'rejected', reason: expect.any(StoreError) })
+    server.unpause()
+    await eventually('what came late is given back', async () => (await limiter.availablePermits()) === 9)
+    expect(await server.client().exists(keyOf('hung', 'line'))).toBe(0)
+    await limiter.close()
+    await server.stop()
+  }, 30_000)
+
+  test.concurrent('that is dead is a StoreError with the message of the client', async () => {
+    const server = await RedisServer.start()
+    const client = server.client({ maxRetriesPerRequest: 1, retryStrategy: () => 10 })
+    const limiter = new SharedRateLimiter(client, 'dead')
+    await limiter.setRate({ rate: 1, interval: '1m' })
+    await server.kill()
+    const error = await limiter.acquire().catch(error => error)
+    expect(error).toBeInstanceOf(StoreError)
+    expect(error.cause).toBeInstanceOf(Error)
+    await limiter.close()
+    await server.stop()
+  }, 30_000)
+})

@@ -1,0 +1,262 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { beforeAll, describe, expect, test } from '@jest/globals'
+import type { Redis } from 'ioredis'
+import { LeaseLostError } from '../../../src/limiter/core/errors.js'
+import { semaphoreTake } from '../../../src/redis/scripts.js'
+import type { Lease } from '../../../src/waiting/semaphore/lease.js'
+import { Semaphore, type SemaphoreOptions } from '../../../src/waiting/semaphore/semaphore.js'
+import { randomFrom } from '../../support/random.js'
+import { eventually } from '../../support/redis-process.js'
+import { TcpProxy } from '../../support/tcp-proxy.js'
+import { testRedis } from '../../support/test-redis.js'
+
+const redis = testRedis()
+let admin: Redis
+beforeAll(() => {
+  admin = redis.client()
+})
+
+let names = 0
+const fresh = () => `direct-${names++}`
+const directKey = (name: string) => `spillway:{${name}}:semaphore:direct`
+
+/** A semaphore of a client of its own whose next permits are taken directly. */
+async function direct(name: string, options: SemaphoreOptions = { permits: 3 }, client = redis.client()) {
+  const semaphore = new Semaphore(client, name, options)
+  for (let i = 0; i < 9; i++) await (await semaphore.acquire()).release()
+  expect(await admin.exists(directKey(name))).toBe(1)
+  return semaphore
+}
+
+/** A client that notes its direct takes, and can send each again. */
+function recorder() {
+  const client = redis.client()
+  const sent: (readonly unknown[])[] = []
+  const evalsha = client.evalsha.bind(client) as (...args: unknown[]) => Promise<unknown>
+  Object.assign(client, {
+    evalsha: (...args: unknown[]) => {
+      if (args[0] === semaphoreTake.sha1) sent.push(args)
+      return evalsha(...args)
+    },
+  })
+  return { client, sent, again: (i: number) => evalsha(...sent[i]) }
+}
+
+async function calls(command: string): Promise<number> {
+  return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(await admin.info('commandstats'))?.[1] ?? 0)
+}
+
+describe('a permit for which nobody waits', () => {
+  test('costs one short script and one ZREM, after eight that were granted at once', async () => {
+    const semaphore = await direct(fresh())
+    await admin.config('RESETSTAT')
+    for (let i = 0; i < 100; i++) expect(await (await semaphore.acquire()).release()).toBe(true)
+    expect([await calls('evalsha'), await calls('zrem')]).toEqual([100, 100])
+    // Inside each script: ZMSCORE, TIME, ZCOUNT, ZADD.
+    expect([await calls('zmscore'), await calls('zadd'), await calls('hset')]).toEqual([100, 100, 0])
+    expect(await semaphore.availablePermits()).toBe(3)
+  })
+
+  test('counts together with all others, also those of several permits, and tokens rise', async () => {
+    const name = fresh()
+    const semaphore = await direct(name)
+    const other = new Semaphore(redis.client(), name)
+    const two = await other.acquire({ permits: 2 })
+    const one = await semaphore.acquire()
+    expect(await semaphore.tryAcquire()).toBeNull()
+    expect(await other.tryAcquire()).toBeNull()
+    expect(one.token > two.token).toBe(true)
+    expect((await other.holders()).map(({ id, permits }) => [id, permits]).sort()).toEqual(
+      [
+        [one.id, 1],
+        [two.id, 2],
+      ].sort(),
+    )
+    expect([await one.release(), await one.release(), await two.release()]).toEqual([true, false, true])
+    expect(await other.availablePermits()).toBe(3)
+    await semaphore.setPermits(1)
+    const last = await semaphore.acquire()
+    expect(last.token > one.token).toBe(true)
+    expect(await semaphore.tryAcquire()).toBeNull()
+  })
+
+  test('is requested together with others: one call for all requests of a turn, in their order', async () => {
+    const semaphore = await direct(fresh(), { permits: 50 })
+    const first = semaphore.acquire()
+    const rest = Array.from({ length: 49 }, () => semaphore.acquire())
+    await admin.config('RESETSTAT')
+    const leases = await Promise.all([first, ...rest])
+    expect(await calls('evalsha')).toBeLessThanOrEqual(2)
+    expect(leases.every(({ token }, i) => i === 0 || token > leases[i - 1].token)).toBe(true)
+    expect(new Set(leases.map(({ id }) => id)).size).toBe(50)
+  })
+
+  test('goes to the first waiter, however it was taken', async () => {
+    const name = fresh()
+    const holder = await direct(name, { permits: 1 })
+    const held = await holder.acquire()
+    const others = [new Semaphore(redis.client(), name), new Semaphore(redis.client(), name)]
+    const order: number[] = []
+    const waiting: Promise<void>[] = []
+    for (const [i, semaphore] of others.entries()) {
+      waiting.push(semaphore.use(async () => void order.push(i)))
+      await eventually('waits', async () => (await holder.waiting()) === i + 1)
+    }
+    const again = holder.use(async () => void order.push(2))
+    await eventually('waits', async () => (await others[0].waiting()) === 3)
+    expect(await held.release()).toBe(true)
+    await Promise.all([...waiting, again])
+    expect(order).toEqual([0, 1, 2])
+  })
+})
+
+describe('a lease that was taken directly', () => {
+  test('is lost for its holder when it is taken over, and the holder is notified at once', async () => {
+    const name = fresh()
+    const semaphore = await direct(name)
+    const lease = await semaphore.acquire()
+    const { signal } = lease
+    await eventually('listens', async () => (await admin.pubsub('CHANNELS')).length > 0)
+    const other = new Semaphore(redis.client(), name)
+    const taken = (await other.resume(lease.id)) as Lease
+    expect([taken.id, taken.permits, taken.token > lease.token]).toEqual([lease.id, 1, true])
+    await eventually('lost', async () => signal.aborted)
+    expect(signal.reason).toBeInstanceOf(LeaseLostError)
+    expect(await lease.release()).toBe(false)
+    expect(await semaphore.availablePermits()).toBe(2)
+    expect(await taken.release()).toBe(true)
+  })
+
+  test('is not ended by its former holder, even if that was not notified', async () => {
+    const name = fresh()
+    const { client } = recorder()
+    Object.assign(client, { duplicate: undefined })
+    const semaphore = await direct(name, { permits: 3 }, client)
+    const lease = await semaphore.acquire()
+    const taken = (await new Semaphore(redis.client(), name).resume(lease.id)) as Lease
+    expect(await lease.release()).toBe(false)
+    expect(await taken.renew()).toBe(true)
+    expect(await semaphore.availablePermits()).toBe(2)
+  })
+
+  test('ends by force, by delete and by its deadline', async () => {
+    const name = fresh()
+    const semaphore = await direct(name)
+    const [forced, short, deleted] = [
+      await semaphore.acquire(),
+      await semaphore.acquire({ lease: 50, renew: false }),
+      await semaphore.acquire(),
+    ]
+    const signals = [forced.signal, deleted.signal]
+    await eventually('listens', async () => (await admin.pubsub('CHANNELS')).length > 0)
+    const other = new Semaphore(redis.client(), name)
+    expect([await other.forceRelease(forced.id), await other.forceRelease(forced.id)]).toEqual([true, false])
+    await eventually('lost', async () => signals[0].aborted)
+    await eventually('over', async () => !short.held)
+    // The holder counts its lease as over a moment before the server does.
+    await eventually('its permit is back', async () => (await other.availablePermits()) === 2)
+    expect(await other.delete()).toBe(true)
+    await eventually('lost', async () => signals[1].aborted)
+    const left = await admin.keys(`spillway:{${name}}:semaphore*`)
+    expect(left.filter(key => !key.includes(':sent:'))).toEqual([])
+  })
+
+  test('is renewed', async () => {
+    const semaphore = await direct(fresh())
+    const lease = await semaphore.acquire({ lease: 1500 })
+    const first = lease.expiresAt
+    await eventually('it is renewed twice', async () => lease.expiresAt >= first + 1000)
+    expect(lease.held).toBe(true)
+    expect(await semaphore.availablePermits()).toBe(2)
+    expect(await lease.release()).toBe(true)
+  })
+})
+
+describe('a direct take that arrives again', () => {
+  test('takes nothing, and gets the same answer while its lease lasts', async () => {
+    const name = fresh()
+    const { client, sent, again } = recorder()
+    const semaphore = await direct(name, { permits: 3 }, client)
+    sent.length = 0
+    const lease = await semaphore.acquire()
+    expect(await again(0)).toEqual([Number(lease.token), lease.expiresAt])
+    expect(await semaphore.availablePermits()).toBe(2)
+    await lease.release()
+    await again(0)
+    expect(await semaphore.availablePermits()).toBe(3)
+    const next = await semaphore.acquire()
+    for (let i = 0; i < sent.length; i++) await again(i)
+    expect(await semaphore.availablePermits()).toBe(2)
+    expect(await next.release()).toBe(true)
+  })
+
+  test('takes nothing even if it was refused and another client has taken a permit since', async () => {
+    const name = fresh()
+    const { client, sent, again } = recorder()
+    const semaphore = await direct(name, { permits: 1 }, client)
+    const other = await direct(name, {})
+    const held = await other.acquire()
+    sent.length = 0
+    expect(await semaphore.tryAcquire()).toBeNull()
+    expect(sent).toHaveLength(1)
+    await held.release()
+    await (await direct(name, {})).acquire().then(lease => lease.release())
+    await again(0)
+    expect(await other.availablePermits()).toBe(1)
+  })
+})
+
+describe('a connection that is cut', () => {
+  test('rejects no request, and no permit is taken or given back twice', async () => {
+    const name = fresh()
+    const proxy = await TcpProxy.start(redis.port)
+    const client = redis.client({ port: proxy.port, retryStrategy: () => 5 })
+    const semaphore = await direct(name, { permits: 2 }, client)
+    let cuts = 0
+    // Real time: a connection is cut wherever it happens to be.
+    const cutting = setInterval(() => {
+      proxy.cut()
+      cuts++
+    }, 7)
+    const released: boolean[] = []
+    while (released.length < 30 || cuts < 30) released.push(await (await semaphore.acquire()).release())
+    clearInterval(cutting)
+    expect(released).toEqual(released.map(() => true))
+    expect(await new Semaphore(admin, name).availablePermits()).toBe(2)
+    client.disconnect()
+    await proxy.stop()
+  })
+})
+
+test('four clients that take one or two permits in any way never hold more than all permits', async () => {
+  const name = fresh()
+  const permits = 4
+  const random = randomFrom('lanes')
+  let [inside, most, turns] = [0, 0, 0]
+  const until = performance.now() + 1500
+  const lane = async (semaphore: Semaphore) => {
+    while (performance.now() < until || turns < 120) {
+      const wanted = random.integer(1, 10) <= 8 ? 1 : 2
+      const lease =
+        random.integer(1, 10) <= 3
+          ? await semaphore.tryAcquire({ permits: wanted })
+          : await semaphore.acquire({ permits: wanted })
+      if (lease === null) continue
+      inside += wanted
+      most = Math.max(most, inside)
+      if (random.integer(1, 10) <= 2) await sleep(1)
+      inside -= wanted
+      expect(await lease.release()).toBe(true)
+      turns++
+      if (random.integer(1, 10) <= 1) await sleep(3)
+    }
+  }
+  const objects = Array.from({ length: 4 }, () => new Semaphore(redis.client(), name, { permits }))
+  // Only one process at first: then permits are taken directly, and are not when the others come.
+  await Promise.all(
+    objects.flatMap((each, i) => [sleep(i * 200).then(() => lane(each)), sleep(i * 250).then(() => lane(each))]),
+  )
+  expect(most).toBeLessThanOrEqual(permits)
+  expect(turns).toBeGreaterThanOrEqual(120)
+  expect(await objects[0].availablePermits()).toBe(permits)
+})

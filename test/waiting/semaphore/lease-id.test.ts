@@ -1,0 +1,22 @@
+import { expect, test } from '@jest/globals'
+import { newLeaseId } from '../../../src/waiting/semaphore/commands.js'
+
+const COUNT = 1000
+const BITS = 128
+
+test('each lease id has 128 random bits of its own: an id reveals nothing about the next, and no bit is the same in all', () => {
+  const ids = Array.from({ length: COUNT }, () => Buffer.from(newLeaseId(), 'base64url'))
+  const bitsOf = (id: Buffer) => [...id].flatMap(byte => Array.from({ length: 8 }, (_, i) => (byte >> i) & 1))
+  const bits = ids.map(bitsOf)
+  expect(bits.every(each => each.length === BITS)).toBe(true)
+  // Half of a thousand, by seven standard deviations.
+  for (let bit = 0; bit < BITS; bit++) {
+    const set = bits.reduce((sum, each) => sum + each[bit], 0)
+    expect(Math.abs(set - COUNT / 2)).toBeLessThan(7 * Math.sqrt(COUNT / 4))
+  }
+  // So many bits differ from the id before, again by seven.
+  for (let i = 1; i < COUNT; i++) {
+    const differing = bits[i].filter((bit, at) => bit !== bits[i - 1][at]).length
+    expect(Math.abs(differing - BITS / 2)).toBeLessThan(7 * Math.sqrt(BITS / 4))
+  }
+})

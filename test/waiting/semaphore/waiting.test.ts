@@ -1,0 +1,223 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { describe, expect, test } from '@jest/globals'
+import { CostError, NotInitializedError } from '../../../src/limiter/core/errors.js'
+import { semaphoreAsk } from '../../../src/redis/scripts.js'
+import type { Lease } from '../../../src/waiting/semaphore/lease.js'
+import { type AcquireOptions, Semaphore, type SemaphoreOptions } from '../../../src/waiting/semaphore/semaphore.js'
+import { changesText } from '../../support/line-words.js'
+import { eventually } from '../../support/redis-process.js'
+import { RedisServer } from '../../support/redis-server.js'
+import { testRedis } from '../../support/test-redis.js'
+
+const redis = testRedis()
+
+let names = 0
+const fresh = () => `waiting-${names++}`
+/** Each on a connection of its own, as if in a process of its own. */
+const open = (name: string, options: SemaphoreOptions = {}) => new Semaphore(redis.client(), name, options)
+
+/** Acquires, and keeps what came of it. */
+function taking(semaphore: Semaphore, options?: AcquireOptions) {
+  const state: { lease?: Lease; error?: unknown } = {}
+  const done = semaphore.acquire(options).then(
+    lease => {
+      state.lease = lease
+    },
+    error => {
+      state.error = error
+    },
+  )
+  return { state, done }
+}
+
+const inLine = (semaphore: Semaphore, count: number) =>
+  eventually(`${count} wait`, async () => (await semaphore.waiting()) === count)
+
+/** Waiters of a dead process that had announced its next ask in five seconds. */
+async function ghosts(name: string, count: number, permits = 1): Promise<void> {
+  const base = `spillway:{${name}}:semaphore`
+  const keys = [
+    base,
+    ...['leases', 'facts', 'line', 'asks', 'meta', 'direct', 'sent:dead/0.0', 'sent:dead/0.0'].map(
+      part => `${base}:${part}`,
+    ),
+  ]
+  const joins = Array.from({ length: count }, (_, i) => ['j', `${i} ${permits} 30000 ghost-${i}`, '', '-1']).flat()
+  const until = String(Number.MAX_SAFE_INTEGER)
+  const args = ['', '-1', '-1', 'spillway!turns:', '0', 'dead/0.0', '1', '', '', '', changesText(joins), until]
+  await redis.client().eval(semaphoreAsk.source, keys.length, ...keys, ...args)
+}
+
+describe('waiters', () => {
+  test('are served when permits are added', async () => {
+    const name = fresh()
+    const a = open(name, { permits: 1 })
+    await a.acquire()
+    const waiting = [taking(open(name)), taking(open(name))]
+    await inLine(a, 2)
+    await a.addPermits(2)
+    await Promise.all(waiting.map(({ done }) => done))
+    expect(await a.holders()).toHaveLength(3)
+  })
+
+  test('for more permits than exist after a shrinking reject with CostError; the others are served', async () => {
+    const name = fresh()
+    const a = open(name, { permits: 4 })
+    const held = await a.acquire({ permits: 4 })
+    const [three, one] = [taking(open(name), { permits: 3 }), taking(open(name))]
+    await inLine(a, 2)
+    await a.setPermits(2)
+    await three.done
+    expect(three.state.error).toBeInstanceOf(CostError)
+    expect(one.state).toEqual({})
+    await held.release()
+    await one.done
+    expect(one.state.lease?.held).toBe(true)
+  })
+
+  test('are served when a lease ends by itself', async () => {
+    const name = fresh()
+    const a = open(name, { permits: 1 })
+    const held = await a.acquire({ lease: 150, renew: false })
+    const next = taking(open(name))
+    await next.done
+    expect(next.state.lease!.expiresAt - 30_000).toBeGreaterThanOrEqual(held.expiresAt)
+    expect(held.held).toBe(false)
+    expect(held.signal.aborted).toBe(true)
+  })
+
+  test('of a deleted semaphore reject with NotInitializedError, or continue if the number of permits is known', async () => {
+    const name = fresh()
+    const a = open(name, { permits: 1 })
+    await a.acquire()
+    const [lost, knows] = [taking(open(name)), taking(open(name, { permits: 1 }))]
+    await inLine(a, 2)
+    await a.delete()
+    // Whichever asks again first. Before the one that knows the number, the other is rejected; after it, either of them is served first.
+    await Promise.all([lost, knows].map(({ done, state }) => done.then(() => state.lease?.release())))
+    expect(knows.state.lease).toBeDefined()
+    if (lost.state.error) expect(lost.state.error).toBeInstanceOf(NotInitializedError)
+    else expect(lost.state.lease).toBeDefined()
+  })
+})
+
+describe('a waiter whose process has died', () => {
+  test('is skipped when its turn comes, with all others of its process, a second after it was notified', async () => {
+    const name = fresh()
+    const a = open(name, { permits: 1 })
+    const held = await a.acquire()
+    await ghosts(name, 300)
+    const alive = taking(open(name))
+    await inLine(a, 301)
+    await held.release()
+    const releasedAt = performance.now()
+    await alive.done
+    expect(alive.state.lease?.held).toBe(true)
+    // The dead process is notified first. The waiter behind it asks again within five seconds.
+    expect(performance.now() - releasedAt).toBeGreaterThan(800)
+    expect(performance.now() - releasedAt).toBeLessThan(6000)
+    expect(await a.waiting()).toBe(0)
+  }, 10_000)
+
+  test('delays no others when it should have asked long ago', async () => {
+    const name = fresh()
+    const a = open(name, { permits: 1 })
+    const held = await a.acquire()
+    await ghosts(name, 1)
+    await redis.client().zadd(`spillway:{${name}}:semaphore:asks`, 'XX', 1, 'dead/0.0')
+    expect(await a.waiting()).toBe(0)
+    await held.release()
+    expect(await a.tryAcquire()).not.toBeNull()
+  })
+})
+
+describe('a lost message', () => {
+  test('that comes before the answer to the join is not lost', async () => {
+    const name = fresh()
+    const a = open(name, { permits: 1 })
+    const held = await a.acquire()
+    const client = redis.client()
+    // Something else of the client listens already.
+    const admin = redis.client()
+    const channels = await admin.pubsub('CHANNELS')
+    await new Semaphore(client, fresh(), { permits: 1 }).acquire()
+    await eventually('it listens', async () =>
+      (await admin.pubsub('CHANNELS')).some(channel => !channels.includes(channel)),
+    )
+    const evalsha = client.evalsha.bind(client) as (...args: unknown[]) => Promise<unknown>
+    Object.assign(client, {
+      evalsha: async (...args: unknown[]) => {
+        const reply = await evalsha(...args)
+        // Every reply takes so long.
+        await sleep(100)
+        return reply
+      },
+    })
+    const waiting = taking(new Semaphore(client, name))
+    await inLine(a, 1)
+    const releasedAt = performance.now()
+    await held.release()
+    await waiting.done
+    // Two answers late by 100 ms each; the safety check comes after 5 s.
+    expect(performance.now() - releasedAt).toBeLessThan(800)
+  })
+
+  // These two wait for servers of their own.
+  test.concurrent('with the whole line, as by FLUSHALL, does no harm: waiters create the line again', async () => {
+    const server = await RedisServer.start()
+    const a = new Semaphore(server.client(), 'jobs', { permits: 1 })
+    await a.acquire()
+    const order: number[] = []
+    const waiters = [0, 1, 2].map(i =>
+      new Semaphore(server.client(), 'jobs', { permits: 1 }).use(async () => {
+        order.push(i)
+        // Held for a while of real time, so that the others wait.
+        await sleep(5)
+      }),
+    )
+    await eventually('wait', async () => (await a.waiting()) === 3)
+    await server.client().flushall()
+    await Promise.all(waiters)
+    expect(order).toHaveLength(3)
+    await server.stop()
+  }, 10_000)
+
+  test.concurrent('after a restart of an empty server is replaced by asking again', async () => {
+    const server = await RedisServer.start()
+    const a = new Semaphore(server.client(), 'jobs', { permits: 1 })
+    const held = await a.acquire({ lease: 500 })
+    const next = taking(new Semaphore(server.client(), 'jobs', { permits: 1 }))
+    await eventually('waits', async () => (await a.waiting()) === 1)
+    await server.restart()
+    await next.done
+    expect(next.state.lease?.held).toBe(true)
+    await eventually('lost', async () => held.signal.aborted)
+    await server.stop()
+  })
+})
+
+describe('many who take turns', () => {
+  test('never hold more than all permits, and all are served', async () => {
+    const name = fresh()
+    let inside = 0
+    let most = 0
+    let done = 0
+    const processes = Array.from({ length: 6 }, () => open(name, { permits: 2 }))
+    await Promise.all(
+      processes.map(async semaphore => {
+        for (let i = 0; i < 25; i++) {
+          await semaphore.use(async () => {
+            most = Math.max(most, ++inside)
+            // Held for a while of real time, so that the others come meanwhile.
+            await sleep(1)
+            inside--
+            done++
+          })
+        }
+      }),
+    )
+    expect(most).toBe(2)
+    expect(done).toBe(150)
+    expect(await processes[0].availablePermits()).toBe(2)
+  }, 20_000)
+})
