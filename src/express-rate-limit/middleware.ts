@@ -1,5 +1,5 @@
 import type { NextFunction, Request, Response } from 'express'
-import { leaveDecision, leaveOnRequest } from '../adapters/express-request.js'
+import { leaveDecision, leaveOnRequest } from '../http/adapters/express-request.js'
 import { after, isPromise, type SyncOrAsync } from '../http/call-option.js'
 import { watchResponse } from '../http/node-response.js'
 import { type Configuration, configurationOf, nameOf, optionsOf, skipNone } from './configuration.js'

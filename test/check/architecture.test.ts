@@ -10,7 +10,7 @@ const NO_NOUNS = /^(utils?|helpers?|types?|common|manager|base)$/
 
 /** Entry points that load an optional peer, and no other. */
 const PEERS_OF: Readonly<Record<string, string>> = {
-  'src/adapters/nest.ts': '@nestjs/common',
+  'src/http/adapters/nest.ts': '@nestjs/common',
   'src/observing/prometheus.ts': 'prom-client',
   'src/observing/opentelemetry.ts': '@opentelemetry/api',
 }

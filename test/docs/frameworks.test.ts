@@ -4,7 +4,7 @@ import { expect, test } from '@jest/globals'
 import { root } from '../check/files.js'
 import { textOf } from './pages.js'
 
-const ADAPTER_TESTS = ['test/adapters', 'test/versions']
+const ADAPTER_TESTS = ['test/http/adapters', 'test/versions']
   .flatMap(folder => readdirSync(join(root, folder)).map(name => join(root, folder, name)))
   .filter(file => file.endsWith('.test.ts'))
   .map(file => readFileSync(file, 'utf8'))

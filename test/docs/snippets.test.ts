@@ -1,16 +1,16 @@
 import { format } from 'node:util'
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
-import * as express from '../../src/adapters/express.js'
-import * as fastify from '../../src/adapters/fastify.js'
-import * as fetching from '../../src/adapters/fetch.js'
-import * as hono from '../../src/adapters/hono.js'
-import * as koa from '../../src/adapters/koa.js'
-import * as node from '../../src/adapters/node.js'
-import * as ws from '../../src/adapters/ws.js'
 import * as adaptive from '../../src/adaptive/index.js'
 import { Bottleneck } from '../../src/bottleneck/index.js'
 import * as dashboard from '../../src/dashboard/index.js'
 import * as dropIn from '../../src/express-rate-limit/index.js'
+import * as express from '../../src/http/adapters/express.js'
+import * as fastify from '../../src/http/adapters/fastify.js'
+import * as fetching from '../../src/http/adapters/fetch.js'
+import * as hono from '../../src/http/adapters/hono.js'
+import * as koa from '../../src/http/adapters/koa.js'
+import * as node from '../../src/http/adapters/node.js'
+import * as ws from '../../src/http/adapters/ws.js'
 import * as spillway from '../../src/index.js'
 import * as koaRatelimit from '../../src/koa-ratelimit/index.js'
 import * as live from '../../src/live/index.js'
@@ -43,7 +43,7 @@ const OURS: Record<string, unknown> = {
   'spillway/koa': koa,
   // Loaded by its own page only: NestJS is large.
   get 'spillway/nest'() {
-    return require('../../src/adapters/nest.js')
+    return require('../../src/http/adapters/nest.js')
   },
   'spillway/node': node,
   'spillway/ws': ws,

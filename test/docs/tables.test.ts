@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import { Redis } from 'ioredis'
-import { rateLimit } from '../../src/adapters/express.js'
+import { rateLimit } from '../../src/http/adapters/express.js'
 import { MemoryStore, RateLimiter, RedisStore } from '../../src/index.js'
 import { PAGES, textOf } from './pages.js'
 

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, test } from '@jest/globals'
 import express, { type RequestHandler } from 'express'
 import { rateLimit as expressRateLimit } from 'express-rate-limit'
-import { rateLimit } from '../../src/adapters/express.js'
+import { rateLimit } from '../../src/http/adapters/express.js'
 import { PoliteWorkers } from '../support/polite-workers.js'
 import { RedisServer } from '../support/redis-server.js'
 

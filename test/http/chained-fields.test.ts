@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import express from 'express'
 import request from 'supertest'
-import { concurrencyLimit, type RateLimitOptions, rateLimit } from '../../src/adapters/express.js'
+import { concurrencyLimit, type RateLimitOptions, rateLimit } from '../../src/http/adapters/express.js'
 
 const PLACES = '"default";q=9;qu="concurrent-requests"'
 

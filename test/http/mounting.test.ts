@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import express from 'express'
-import { concurrencyLimit, type RateLimitOptions, rateLimit } from '../../src/adapters/express.js'
+import { concurrencyLimit, type RateLimitOptions, rateLimit } from '../../src/http/adapters/express.js'
 import { CreationWatch } from '../../src/http/mounting.js'
 import { MemoryStore } from '../../src/limiter/memory/memory-store.js'
 

@@ -3,7 +3,7 @@ import { beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globa
 import express, { type Request, type Response } from 'express'
 import type { Redis } from 'ioredis'
 import request from 'supertest'
-import { concurrencyLimit, rateLimit } from '../../src/adapters/express.js'
+import { concurrencyLimit, rateLimit } from '../../src/http/adapters/express.js'
 import type { Observer } from '../../src/limiter/core/observer.js'
 import { MemoryStore } from '../../src/limiter/memory/memory-store.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'

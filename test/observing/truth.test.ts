@@ -12,7 +12,7 @@ import {
 } from '@opentelemetry/sdk-metrics'
 import express from 'express'
 import { Registry } from 'prom-client'
-import { concurrencyLimit, rateLimit } from '../../src/adapters/express.js'
+import { concurrencyLimit, rateLimit } from '../../src/http/adapters/express.js'
 import type { Decision } from '../../src/limiter/core/decision.js'
 import { TimeoutError } from '../../src/limiter/core/errors.js'
 import { observers } from '../../src/limiter/core/observer.js'

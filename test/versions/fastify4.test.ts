@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import fastify4 from 'fastify4'
-import { describePlugin } from '../adapters/fastify-plugin.js'
-import { fastifyAdapter } from '../adapters/fastify-service.js'
+import { describePlugin } from '../http/adapters/fastify-plugin.js'
+import { fastifyAdapter } from '../http/adapters/fastify-service.js'
 import { adapterContract } from '../support/adapter-contract.js'
 
 adapterContract(

@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals'
 import { Hono } from 'hono3'
-import { concurrencyLimit, rateLimit } from '../../src/adapters/hono.js'
-import { honoAdapterOf } from '../adapters/hono-service.js'
+import { concurrencyLimit, rateLimit } from '../../src/http/adapters/hono.js'
+import { honoAdapterOf } from '../http/adapters/hono-service.js'
 import { adapterContract } from '../support/adapter-contract.js'
 
 adapterContract(

@@ -1,5 +1,5 @@
 import Koa from 'koa2'
-import { koaAdapter } from '../adapters/koa-service.js'
+import { koaAdapter } from '../http/adapters/koa-service.js'
 import { adapterContract } from '../support/adapter-contract.js'
 
 adapterContract('Koa 2', koaAdapter(Koa))

@@ -1,8 +1,8 @@
 import 'reflect-metadata'
 import { jest } from '@jest/globals'
 import express from 'express'
-import { describeModule } from '../adapters/nest-module.js'
-import { nestAdapter, type TrustProxy } from '../adapters/nest-service.js'
+import { describeModule } from '../http/adapters/nest-module.js'
+import { nestAdapter, type TrustProxy } from '../http/adapters/nest-service.js'
 import { adapterContract } from '../support/adapter-contract.js'
 
 jest.mock('@nestjs/common', () => jest.requireActual('nest11-common'))
@@ -10,7 +10,7 @@ const common: typeof import('@nestjs/common') = jest.requireActual('nest11-commo
 const core: typeof import('@nestjs/core') = jest.requireActual('nest11-core')
 const { ExpressAdapter } = jest.requireActual<typeof import('@nestjs/platform-express')>('nest11-platform-express')
 const { FastifyAdapter } = jest.requireActual<typeof import('@nestjs/platform-fastify')>('nest11-platform-fastify')
-const ours = jest.requireActual<typeof import('../../src/adapters/nest.js')>('../../src/adapters/nest.js')
+const ours = jest.requireActual<typeof import('../../src/http/adapters/nest.js')>('../../src/adapters/nest.js')
 
 const onExpress = (trustProxy: TrustProxy) => {
   const app = express()

@@ -2,8 +2,8 @@ import 'reflect-metadata'
 import * as common from '@nestjs/common'
 import * as core from '@nestjs/core'
 import { FastifyAdapter } from '@nestjs/platform-fastify'
-import * as ours from '../../src/adapters/nest.js'
-import { nestAdapter, type TrustProxy } from '../adapters/nest-service.js'
+import * as ours from '../../src/http/adapters/nest.js'
+import { nestAdapter, type TrustProxy } from '../http/adapters/nest-service.js'
 import { adapterContract } from '../support/adapter-contract.js'
 
 const platform = (trustProxy: TrustProxy) =>

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
-import { rateLimit } from '../../../src/adapters/express.js'
+import { rateLimit } from '../../../src/http/adapters/express.js'
 import { type HttpPolicyInput, partKeys } from '../../../src/http/rate-limit/options.js'
 import { PolicyError } from '../../../src/limiter/core/errors.js'
 

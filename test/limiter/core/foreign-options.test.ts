@@ -1,9 +1,9 @@
 import { afterAll, describe, expect, test } from '@jest/globals'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
-import { concurrencyLimit, rateLimit, shed } from '../../../src/adapters/express.js'
-import { rateLimit as limitKoa } from '../../../src/adapters/koa.js'
-import { RateLimitModule } from '../../../src/adapters/nest.js'
+import { concurrencyLimit, rateLimit, shed } from '../../../src/http/adapters/express.js'
+import { rateLimit as limitKoa } from '../../../src/http/adapters/koa.js'
+import { RateLimitModule } from '../../../src/http/adapters/nest.js'
 import { RateLimiter } from '../../../src/index.js'
 
 const client = new Redis({ lazyConnect: true })

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
-import { concurrencyLimit } from '../../../src/adapters/express.js'
+import { concurrencyLimit } from '../../../src/http/adapters/express.js'
 import { PolicyError } from '../../../src/limiter/core/errors.js'
 import { semaphoreRenew } from '../../../src/redis/scripts.js'
 import type { HeldLease } from '../../../src/waiting/semaphore/lease.js'

@@ -1,0 +1,115 @@
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import express, { type Express, type Request } from 'express'
+import express4 from 'express4'
+import Koa from 'koa'
+import Koa2 from 'koa2'
+import request from 'supertest'
+import * as forExpress from '../../../src/http/adapters/express.js'
+import * as forKoa from '../../../src/http/adapters/koa.js'
+import { ADDRESSES, ALLOW, DENY } from '../address/corpus.js'
+
+type Options = Pick<forExpress.RateLimitOptions, 'proxies' | 'allow' | 'deny'> & { policy?: string; key?: () => string }
+/** Whom the framework itself trusts. */
+type Trust = 'nobody' | 'one' | 'anybody'
+
+/** A service that answers with the key that was counted; undefined: the request was not limited. */
+type Serve = (trust: Trust, options: Options) => Parameters<typeof request>[0]
+
+const serveExpress =
+  (create: () => Express): Serve =>
+  (trust, options) => {
+    const app = create()
+    if (trust !== 'nobody') app.set('trust proxy', trust === 'one' ? 1 : true)
+    app.use(forExpress.rateLimit(options))
+    app.use((req: Request, res) => {
+      res.json({ key: req.rateLimit?.key })
+    })
+    return app
+  }
+
+const serveKoa =
+  (Version: typeof Koa): Serve =>
+  (trust, options) => {
+    const app = new Version({ proxy: trust !== 'nobody', maxIpsCount: trust === 'one' ? 1 : 0 })
+    app.use(forKoa.rateLimit(options))
+    app.use(ctx => {
+      ctx.body = { key: (ctx.state as forKoa.RateLimitState).rateLimit?.key }
+    })
+    return app.callback()
+  }
+
+/** All of them are read in test/http/address/client.test.ts. */
+const SOME = ADDRESSES.filter((_, i) => i % 4 === 0)
+
+let warnings: jest.SpiedFunction<typeof process.emitWarning>
+beforeEach(() => {
+  warnings = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
+})
+afterEach(() => warnings.mockRestore())
+
+describe.each<[string, Serve]>([
+  ['Express 4', serveExpress(express4)],
+  ['Express 5', serveExpress(express)],
+  ['Koa 2', serveKoa(Koa2 as unknown as typeof Koa)],
+  ['Koa 3', serveKoa(Koa)],
+])('%s', (_name, serve) => {
+  const from = (field: string) => ({ 'x-forwarded-for': field })
+
+  test.each<[string, Trust, Options]>([
+    ['the framework trusts one proxy', 'one', {}],
+    ['the option proxies is 1', 'nobody', { proxies: 1 }],
+    ['the option proxies is 1 and the framework trusts anybody', 'anybody', { proxies: 1 }],
+    ['the option proxies names the peer', 'nobody', { proxies: ['127.0.0.1'] }],
+  ])('where %s, each address is counted and judged in every notation', async (_setting, trust, options) => {
+    const counting = serve(trust, { ...options, policy: '100000/1m' })
+    const judging = serve(trust, { ...options, policy: '100000/1m', allow: ALLOW, deny: DENY })
+    for (const [written, key, verdict] of SOME) {
+      const forged = from(`198.51.100.66, ${written}`)
+      expect([written, (await request(counting).get('/').set(forged)).body]).toEqual([written, { key }])
+      const { status, body } = await request(judging).get('/').set(forged)
+      const seen = status === 403 ? 'deny' : body.key === undefined ? 'allow' : 'neither'
+      expect([written, seen]).toEqual([written, verdict])
+    }
+    expect(warnings).not.toHaveBeenCalled()
+  })
+
+  test('a framework setting that lets clients choose their address causes one warning, and the recommended setting cannot be bypassed', async () => {
+    const app = serve('anybody', { policy: '1/1m' })
+    for (const forged of ['203.0.113.1', '203.0.113.2', '203.0.113.3']) await request(app).get('/').set(from(forged))
+    expect(warnings).toHaveBeenCalledTimes(1)
+    const [text, options] = warnings.mock.calls[0] as unknown as [string, object]
+    expect(options).toEqual({ type: 'SpillwayWarning', code: 'SPILLWAY_PROXY' })
+    expect(text).toContain('rateLimit({ proxies: 1 })')
+    const cured = serve('anybody', { policy: '1/1m', proxies: 1 })
+    const statuses = []
+    for (const forged of ['198.51.100.1', '198.51.100.2']) {
+      statuses.push(
+        (
+          await request(cured)
+            .get('/')
+            .set(from(`${forged}, 203.0.113.9`))
+        ).status,
+      )
+    }
+    expect(statuses).toEqual([200, 429])
+    expect(warnings).toHaveBeenCalledTimes(1)
+  })
+
+  test('no setting causes a warning if the service sets the key or the proxies', async () => {
+    for (const trust of ['anybody', 'nobody'] as const) {
+      for (const options of [{ proxies: 0 }, { proxies: ['127.0.0.1'] }, { key: () => 'all' }]) {
+        await request(serve(trust, options)).get('/').set(from('203.0.113.9'))
+      }
+    }
+    await request(serve('one', {})).get('/').set(from('203.0.113.9'))
+    expect(warnings).not.toHaveBeenCalled()
+  })
+
+  test('an address that the deny list cannot read passes with one warning', async () => {
+    const app = serve('one', { deny: ['203.0.113.0/24'] })
+    for (let i = 0; i < 2; i++) expect((await request(app).get('/').set(from('203.0.113.9/8'))).status).toBe(200)
+    expect(warnings.mock.calls.map(([, options]) => options)).toEqual([
+      { type: 'SpillwayWarning', code: 'SPILLWAY_ADDRESS' },
+    ])
+  })
+})

@@ -1,0 +1,194 @@
+import { createServer, type RequestListener } from 'node:http'
+import { getRequestListener } from '@hono/node-server'
+import { describe, expect, test } from '@jest/globals'
+import express from 'express'
+import express4 from 'express4'
+import makeFastify from 'fastify'
+import { Hono } from 'hono'
+import Koa from 'koa'
+import request from 'supertest'
+import * as ofExpress from '../../../src/http/adapters/express.js'
+import * as ofFastify from '../../../src/http/adapters/fastify.js'
+import * as ofFetch from '../../../src/http/adapters/fetch.js'
+import * as ofHono from '../../../src/http/adapters/hono.js'
+import * as ofKoa from '../../../src/http/adapters/koa.js'
+import * as ofNest from '../../../src/http/adapters/nest.js'
+import * as ofNode from '../../../src/http/adapters/node.js'
+
+/** Mounts something as middleware in a real framework, asks once, and tells the status and the message of the error. */
+type Mount = (middleware: never) => Promise<[status: number, message: string]>
+
+async function asked(listener: RequestListener): Promise<[number, string]> {
+  const server = createServer(listener)
+  const { status, text } = await request(server).get('/').timeout(3000)
+  return [status, text]
+}
+
+const onExpress =
+  (make: () => express.Express): Mount =>
+  middleware => {
+    const app = make()
+    app.use(middleware)
+    app.get('/', (_, res) => void res.send('passed'))
+    app.use((error: Error, _req: express.Request, res: express.Response, _next: express.NextFunction) => {
+      res.status(500).send(error.message)
+    })
+    return asked(app)
+  }
+
+const mounts: Record<string, Mount> = {
+  'Express 5': onExpress(express),
+  'Express 4': onExpress(express4 as never),
+  Koa(middleware) {
+    const app = new Koa()
+    app.use(async (ctx, next) => {
+      try {
+        await next()
+      } catch (error) {
+        ctx.status = 500
+        ctx.body = (error as Error).message
+      }
+    })
+    app.use(middleware)
+    app.use(ctx => {
+      ctx.body = 'passed'
+    })
+    return asked(app.callback())
+  },
+  Hono(middleware) {
+    const app = new Hono()
+    app.onError((error, c) => c.text(error.message, 500))
+    app.use(middleware)
+    app.get('/', c => c.text('passed'))
+    return asked(getRequestListener(app.fetch))
+  },
+  async Fastify(plugin) {
+    const app = makeFastify()
+    app.get('/', async () => 'passed')
+    try {
+      await app.register(plugin)
+      const { statusCode, body } = await app.inject('/')
+      return [statusCode, body]
+    } catch (error) {
+      return [500, (error as Error).message]
+    }
+  },
+  'node:http': middleware =>
+    asked((req, res) => {
+      const limit = middleware as (...given: unknown[]) => unknown
+      // Node calls nobody else: an error that is thrown here ends the process.
+      try {
+        Promise.resolve(limit(req, res)).then(
+          passed => res.end(passed ? 'passed' : ''),
+          error => {
+            res.statusCode = 500
+            res.end(error.message)
+          },
+        )
+      } catch (error) {
+        res.statusCode = 500
+        res.end((error as Error).message)
+      }
+    }),
+  fetch: async middleware => {
+    const limit = middleware as (...given: unknown[]) => unknown
+    try {
+      const limited = await limit(new Request('http://localhost/'), { address: '203.0.113.1' })
+      return [200, (limited as ofFetch.RateLimited).refusal === undefined ? 'passed' : 'refused']
+    } catch (error) {
+      return [500, (error as Error).message]
+    }
+  },
+}
+
+const load = { level: 0, reason: 'custom', close() {} } as const
+const priority = () => 0
+const policy = '9/1m'
+/** The middleware of each adapter, and where it belongs. */
+const middleware: Array<[entry: string, user: string, home: string[], make: () => unknown]> = [
+  ['express', 'rateLimit', ['Express 5', 'Express 4'], () => ofExpress.rateLimit({ policy })],
+  ['express', 'concurrencyLimit', ['Express 5', 'Express 4'], () => ofExpress.concurrencyLimit({ permits: 9 })],
+  ['express', 'shed', ['Express 5', 'Express 4'], () => ofExpress.shed({ load, priority })],
+  ['koa', 'rateLimit', ['Koa'], () => ofKoa.rateLimit({ policy })],
+  ['koa', 'concurrencyLimit', ['Koa'], () => ofKoa.concurrencyLimit({ permits: 9 })],
+  ['koa', 'shed', ['Koa'], () => ofKoa.shed({ load, priority })],
+  ['hono', 'rateLimit', ['Hono'], () => ofHono.rateLimit({ policy })],
+  ['hono', 'concurrencyLimit', ['Hono'], () => ofHono.concurrencyLimit({ permits: 9 })],
+  ['hono', 'shed', ['Hono'], () => ofHono.shed({ load, priority })],
+  ['node', 'rateLimit', ['node:http'], () => ofNode.rateLimit({ policy })],
+  ['node', 'concurrencyLimit', ['node:http'], () => ofNode.concurrencyLimit({ permits: 9 })],
+  ['node', 'shed', ['node:http'], () => ofNode.shed({ load, priority })],
+  ['fetch', 'rateLimit', ['fetch'], () => ofFetch.rateLimit({ policy })],
+  ['fastify', 'rateLimit', ['Fastify'], () => ofFastify.rateLimit],
+]
+
+const EXPECTED: Record<string, RegExp> = {
+  'Express 5': /and Express has called it: import (\w+) from 'spillway\/express', like app\.use\(\1\(\{ /,
+  'Express 4': /and Express has called it: import (\w+) from 'spillway\/express', like app\.use\(\1\(\{ /,
+  Koa: /and Koa has called it: import (\w+) from 'spillway\/koa', like app\.use\(\1\(\{ /,
+  Hono: /and Hono has called it: import (\w+) from 'spillway\/hono', like app\.use\(\1\(\{ /,
+  Fastify: /and Fastify has called it: import (\w+) from 'spillway\/fastify', like app\.register\(\1, \{ /,
+  'node:http': /and it was called without next: import (\w+) from 'spillway\/node', like const limit = \1\(\{ /,
+  fetch: /and it was called with a Request: import (\w+) from 'spillway\/fetch'/,
+}
+
+describe.each(middleware)('%s: %s', (entry, user, home, make) => {
+  test.each(Object.keys(mounts))('mounted in %s', async name => {
+    const answer = await mounts[name](make() as never)
+    if (home.includes(name)) expect(answer).toEqual([200, 'passed'])
+    else {
+      expect(answer).toEqual([500, expect.stringMatching(EXPECTED[name])])
+      expect(answer[1]).toMatch(new RegExp(`^${user}: this is the (middleware|function|plugin) of spillway/${entry}, `))
+    }
+  })
+})
+
+describe('a middleware that was not called', () => {
+  test.each<[string, string, unknown]>([
+    ['Express 5', 'rateLimit', ofExpress.rateLimit],
+    ['Express 5', 'concurrencyLimit', ofExpress.concurrencyLimit],
+    ['Express 5', 'shed', ofExpress.shed],
+    ['Express 4', 'rateLimit', ofExpress.rateLimit],
+    ['Koa', 'rateLimit', ofKoa.rateLimit],
+    ['Koa', 'concurrencyLimit', ofKoa.concurrencyLimit],
+    ['Hono', 'rateLimit', ofHono.rateLimit],
+    ['Hono', 'concurrencyLimit', ofHono.concurrencyLimit],
+    ['node:http', 'rateLimit', ofNode.rateLimit],
+    ['node:http', 'concurrencyLimit', ofNode.concurrencyLimit],
+    ['fetch', 'rateLimit', ofFetch.rateLimit],
+  ])('says so in one sentence: %s, %s', async (name, user, middleware) => {
+    expect(await mounts[name](middleware as never)).toEqual([
+      500,
+      expect.stringMatching(
+        new RegExp(
+          `^${user}: given a (request|Request|context of Koa|context of Hono) instead of options: call it first, like (app\\.use\\(|const limit = )${user}\\(\\{ `,
+        ),
+      ),
+    ])
+  })
+
+  test('says so as a decorator of Nest', () => {
+    class Users {
+      list() {}
+    }
+    const descriptor = Object.getOwnPropertyDescriptor(Users.prototype, 'list')
+    const bare = ofNest.RateLimit as (...given: unknown[]) => unknown
+    for (const given of [[Users], [Users.prototype, 'list', descriptor]]) {
+      expect(() => bare(...given)).toThrow("@RateLimit stands without a limit: call it, like @RateLimit('5/1m')")
+    }
+  })
+})
+
+test('a plugin of Fastify that was called, or that is a hook, says how to register it', async () => {
+  const message =
+    /^(rateLimit|concurrencyLimit|shed): this is a plugin, and was called: register it, like app\.register\(\1, /
+  const { rateLimit, concurrencyLimit, shed } = ofFastify as unknown as Record<string, (options: object) => never>
+  expect(() => rateLimit({ policy })).toThrow(message)
+  expect(() => concurrencyLimit({ permits: 1 })).toThrow(message)
+  expect(() => shed({ load, priority })).toThrow(message)
+  const app = makeFastify()
+  app.addHook('onRequest', rateLimit as never)
+  app.get('/', async () => 'passed')
+  const { statusCode, body } = await app.inject('/')
+  expect([statusCode, JSON.parse(body).message]).toEqual([500, expect.stringMatching(message)])
+})
