@@ -24,7 +24,7 @@ interface Told {
   readonly kind: readonly Waiter[]
 }
 
-/** One ask of a process, as lua/budgets.lua reads it. Budgets and places get their numbers when they are first spoken of. */
+/** One ask of a process, as lua/outgoing/budgets.lua reads it. Budgets and places get their numbers when they are first spoken of. */
 export class BudgetAsk {
   readonly at = performance.now()
   /** By key, in the order of their numbers: after its partner was forgotten, a budget may be another object than before. */
