@@ -56,7 +56,7 @@ const DOCUMENTS = ['/test/check/', '/test/docs/']
 export default {
   // For `npm run coverage`. What runs in processes of its own (the command line, the page, examples) does not count.
   coverageProvider: 'v8',
-  collectCoverageFrom: ['src/**/*.ts', '!src/redis/scripts.ts', '!src/dashboard/page-files.ts'],
+  collectCoverageFrom: ['src/**/*.ts', '!src/redis/scripts.ts', '!src/operating/dashboard/page-files.ts'],
   coverageReporters: ['text-summary', 'html', 'json'],
   reporters: ['default', '<rootDir>/scripts/tally-reporter.mjs'],
   // Tests wait for Redis or for a timer nearly half of the time: four workers keep two cores busy.

@@ -2,9 +2,9 @@
 // minutes) and the service that shows it (processor time and calls of a view; each page is asked for every 2 s, and all reports are new).
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
-import { Reports } from '../src/dashboard/server/reports.js'
-import type { ViewRequest } from '../src/dashboard/view.js'
 import { DelayQueue, RateLimiter, RedisStore } from '../src/index.js'
+import { Reports } from '../src/operating/dashboard/server/reports.js'
+import type { ViewRequest } from '../src/operating/dashboard/view.js'
 import { RedisCluster } from '../test/support/redis-cluster.js'
 import { RedisServer } from '../test/support/redis-server.js'
 import type { Effort } from './contest/contest.js'

@@ -24,7 +24,7 @@ const ENTRIES = JSON.parse(readFileSync(join(root, 'scripts/entries.json'), 'utf
 const CALLABLE = new Set(['express-rate-limit', 'fastify', 'koa-ratelimit'])
 /** Entry points whose `require` gives the class that is their default export, and has their other names as its own. */
 const CLASSES = new Set(['bottleneck', 'bottleneck/light'])
-const COMMAND = { cli: 'src/cli/main.ts' }
+const COMMAND = { cli: 'src/operating/cli/main.ts' }
 
 // Not in the tarball: see "files" in package.json.
 const STAMP = '.built-from'

@@ -1,4 +1,4 @@
-// Writes src/dashboard/page-files.ts: each page as a script and a style sheet that stand alone. `npm run build` runs this; the result is
+// Writes src/operating/dashboard/page-files.ts: each page as a script and a style sheet that stand alone. `npm run build` runs this; the result is
 // not committed. Libraries of the page (preact) go into it here, so that the package needs none.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -7,14 +7,20 @@ import { brotliCompressSync } from 'node:zlib'
 import { rolldown } from 'rolldown'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
-const target = join(root, 'src/dashboard/page-files.ts')
+const target = join(root, 'src/operating/dashboard/page-files.ts')
 
-const LOOK = ['src/dashboard/look/tokens.css', 'src/dashboard/look/look.css']
+const LOOK = ['src/operating/dashboard/look/tokens.css', 'src/operating/dashboard/look/look.css']
 
 /** Name → what its page is made of. A new page is a line here. */
 const PAGES = {
-  dashboard: { script: 'src/dashboard/page/main.tsx', styles: [...LOOK, 'src/dashboard/page/page.css'] },
-  replay: { script: 'src/cli/replay/page/main.tsx', styles: [...LOOK, 'src/cli/replay/page/replay.css'] },
+  dashboard: {
+    script: 'src/operating/dashboard/page/main.tsx',
+    styles: [...LOOK, 'src/operating/dashboard/page/page.css'],
+  },
+  replay: {
+    script: 'src/operating/cli/replay/page/main.tsx',
+    styles: [...LOOK, 'src/operating/cli/replay/page/replay.css'],
+  },
 }
 
 /** @param {string} file */

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
-import { AccessLogLine } from '../../src/cli/replay/access-log.js'
-import { LineCutter } from '../../src/cli/replay/log-source.js'
 import { maskedAddress } from '../../src/http/address/address.js'
+import { AccessLogLine } from '../../src/operating/cli/replay/access-log.js'
+import { LineCutter } from '../../src/operating/cli/replay/log-source.js'
 import type { Request } from './wrong-decisions.js'
 
 /** The requests of an access log by address, as the middleware would key them, in order of time. */

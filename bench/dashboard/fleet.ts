@@ -1,5 +1,5 @@
-import { detailsText, RecordKeys, stepOf } from '../../src/dashboard/records.js'
 import { parsePolicy } from '../../src/index.js'
+import { detailsText, RecordKeys, stepOf } from '../../src/operating/dashboard/records.js'
 import { limitFacts, limitId } from '../../src/operating/object-index.js'
 import { portOf } from '../../src/redis/clients.js'
 import { runScript } from '../../src/redis/script.js'

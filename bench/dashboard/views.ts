@@ -2,9 +2,9 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { dashboard } from '../../src/dashboard/index.js'
-import type { ViewRequest } from '../../src/dashboard/view.js'
-import { LivePolicies } from '../../src/live/index.js'
+import { dashboard } from '../../src/operating/dashboard/index.js'
+import type { ViewRequest } from '../../src/operating/dashboard/view.js'
+import { LivePolicies } from '../../src/operating/live/index.js'
 
 /** What one view cost: the service's processor, in ms, and what Redis was asked. */
 export interface ViewCost {

@@ -3,10 +3,10 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { Redis } from 'ioredis'
 import { Registry } from 'prom-client'
 import { Bottleneck } from '../../src/bottleneck/index.js'
-import { reporter } from '../../src/dashboard/index.js'
-import { prometheusObserver } from '../../src/observing/prometheus.js'
-import { OpenDashboard, until } from '../dashboard/open-dashboard.js'
-import { Recorder } from '../observing/recorder.js'
+import { reporter } from '../../src/operating/dashboard/index.js'
+import { prometheusObserver } from '../../src/operating/observing/prometheus.js'
+import { OpenDashboard, until } from '../operating/dashboard/open-dashboard.js'
+import { Recorder } from '../operating/observing/recorder.js'
 import { testRedis } from '../support/test-redis.js'
 
 /** Jobs that end when they are told. */

@@ -1,8 +1,8 @@
 /** A process of a service with traffic, for the browser to watch. Sent 'login', it tells whether the next request of a key is allowed. */
 import { Redis } from 'ioredis'
-import { reporter } from '../../src/dashboard/index.js'
 import { RateLimiter, RedisStore } from '../../src/index.js'
-import { LivePolicies } from '../../src/live/index.js'
+import { reporter } from '../../src/operating/dashboard/index.js'
+import { LivePolicies } from '../../src/operating/live/index.js'
 
 const client = new Redis(String(process.env.REDIS_URL))
 const observer = reporter({ client, every: '500ms', service: 'shop', version: '1.0.0' })

@@ -11,8 +11,8 @@ const NO_NOUNS = /^(utils?|helpers?|types?|common|manager|base)$/
 /** Entry points that load an optional peer, and no other. */
 const PEERS_OF: Readonly<Record<string, string>> = {
   'src/http/adapters/nest.ts': '@nestjs/common',
-  'src/observing/prometheus.ts': 'prom-client',
-  'src/observing/opentelemetry.ts': '@opentelemetry/api',
+  'src/operating/observing/prometheus.ts': 'prom-client',
+  'src/operating/observing/opentelemetry.ts': '@opentelemetry/api',
 }
 
 /** What is made for a browser: see scripts/embed-page.mjs. */

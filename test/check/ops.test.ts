@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { METRICS, type Metric } from '../../src/observing/metrics.js'
+import { METRICS, type Metric } from '../../src/operating/observing/metrics.js'
 import { ExampleService } from '../support/example-service.js'
 import { filledIn, panelsOf } from '../support/grafana-dashboard.js'
 import { PrometheusServer, promtool } from '../support/prometheus-server.js'

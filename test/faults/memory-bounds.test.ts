@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals'
-import { logLine, TEN_O_CLOCK } from '../cli/log-line.js'
-import { spawnSpillway } from '../cli/spawn-spillway.js'
+import { logLine, TEN_O_CLOCK } from '../operating/cli/log-line.js'
+import { spawnSpillway } from '../operating/cli/spawn-spillway.js'
 import { runChild } from '../support/child.js'
 import { bytesPerKey } from '../support/memory-footprint.js'
 

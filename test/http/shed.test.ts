@@ -4,12 +4,12 @@ import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, jest, test } from '@jest/globals'
 import express, { type Request } from 'express'
 import Koa, { type Context } from 'koa'
-import type { Load } from '../../src/adaptive/index.js'
 import { shed as shedExpress } from '../../src/http/adapters/express.js'
 import { shed as shedKoa } from '../../src/http/adapters/koa.js'
 import { GONE } from '../../src/http/framework.js'
 import { ShedGate, type ShedOptions } from '../../src/http/shed.js'
 import { PolicyError } from '../../src/limiter/core/errors.js'
+import type { Load } from '../../src/operating/adaptive/index.js'
 
 const loadOf = (level: number): Load & { level: number } => ({ level, reason: 'custom', close: () => {} })
 

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, jest, test } from '@jest/globals'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
-import { LivePolicies } from '../../src/live/live-policies.js'
+import { LivePolicies } from '../../src/operating/live/live-policies.js'
 import { Subscriber } from '../../src/redis/subscriber.js'
 import { SharedRateLimiter } from '../../src/waiting/rate/shared-rate-limiter.js'
 import { Semaphore } from '../../src/waiting/semaphore/semaphore.js'

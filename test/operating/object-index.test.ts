@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, jest, test } from '@jest/globals'
-import { Reports } from '../../src/dashboard/server/reports.js'
+import { Reports } from '../../src/operating/dashboard/server/reports.js'
 import { Semaphore } from '../../src/waiting/semaphore/semaphore.js'
 import { RedisServer } from '../support/redis-server.js'
 

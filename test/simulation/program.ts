@@ -2,7 +2,7 @@
 import { Redis } from 'ioredis'
 import type { Decision } from '../../src/limiter/core/decision.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
-import { LivePolicies } from '../../src/live/index.js'
+import { LivePolicies } from '../../src/operating/live/index.js'
 import type { RedisClient } from '../../src/redis/client.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
 import { DelayQueue } from '../../src/waiting/queue/delay-queue.js'

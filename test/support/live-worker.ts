@@ -1,6 +1,6 @@
 // A process that follows live limits and tells which are in force when it is asked. Forked by test/faults/live.test.ts.
 import { Redis } from 'ioredis'
-import { LivePolicies } from '../../src/live/live-policies.js'
+import { LivePolicies } from '../../src/operating/live/live-policies.js'
 
 /** What holds for each name, and for each key of the first name. */
 export interface InForce {

@@ -1,8 +1,8 @@
 // A process whose limit follows its own load. A test forks it and sends it orders.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
-import { loadPolicy, processLoad } from '../../src/adaptive/index.js'
 import { RateLimiter, RedisStore } from '../../src/index.js'
+import { loadPolicy, processLoad } from '../../src/operating/adaptive/index.js'
 
 /** `busyMs`: keeps the processor busy for so long. `consume`: asks so often. */
 export interface LoadOrder {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
-import { LivePolicies } from '../../src/live/live-policies.js'
+import { LivePolicies } from '../../src/operating/live/live-policies.js'
 import type { RedisClient } from '../../src/redis/client.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
 import { DelayQueue } from '../../src/waiting/queue/delay-queue.js'

@@ -1,5 +1,5 @@
-import type { AdaptivePermits } from '../../adaptive/adaptive-permits.js'
 import { randomText } from '../../limiter/core/short-key.js'
+import type { AdaptivePermits } from '../../operating/adaptive/adaptive-permits.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { portOf } from '../../redis/clients.js'
 import { keyRoot } from '../../redis/keys.js'

@@ -1,4 +1,3 @@
-import { type AdaptivePermits, MeasuredPermits } from '../../adaptive/adaptive-permits.js'
 import { type Duration, parseDurationOrZero, parseOption } from '../../limiter/core/duration.js'
 import { PolicyError, shown } from '../../limiter/core/errors.js'
 import { parsePolicy } from '../../limiter/core/limit.js'
@@ -7,6 +6,7 @@ import { checkFlag, checkFunction, checkInteger, checkOptions, type OptionNames 
 import { MemoryStore } from '../../limiter/memory/memory-store.js'
 import { offersOf } from '../../limiter/offers.js'
 import type { Store } from '../../limiter/store.js'
+import { type AdaptivePermits, MeasuredPermits } from '../../operating/adaptive/adaptive-permits.js'
 import { isLikeClient, type RedisClient } from '../../redis/client.js'
 import { guardRedis } from '../../redis/guarded-redis.js'
 import { leaseMsOf } from '../../waiting/semaphore/commands.js'

@@ -1,7 +1,7 @@
-import type { AdaptivePermits } from '../../adaptive/adaptive-permits.js'
 import { SpillwayError } from '../../limiter/core/errors.js'
 import { Wait } from '../../limiter/core/wait.js'
 import { emitWarning } from '../../limiter/core/warnings.js'
+import type { AdaptivePermits } from '../../operating/adaptive/adaptive-permits.js'
 import type { SyncOrAsync } from '../call-option.js'
 
 /** The right of one request to be inside. */

@@ -1,0 +1,224 @@
+import { randomBytes } from 'node:crypto'
+import { hostname } from 'node:os'
+import type { Decision } from '../../../limiter/core/decision.js'
+import type { Observer } from '../../../limiter/core/observer.js'
+import { objectId } from '../../object-index.js'
+import { objectFacts, type ProcessRecord, useNotes } from '../records.js'
+import { DecisionSums, RecentActivity } from './activity.js'
+import { parseReporterOptions, type ReporterOptions } from './options.js'
+import { type ObjectNotes, ReportSender } from './sender.js'
+
+export type { ReporterOptions } from './options.js'
+
+type EventOf<Method extends keyof Observer> = Parameters<NonNullable<Observer[Method]>>[0]
+
+/** Most names of shared objects that one process reports. */
+const MOST_OBJECTS = 1000
+const RENEW_MS = 3_600_000
+/** While nothing happens, but something is held, waits or fires: often enough to be told apart from a dead process. */
+const STILL_MS = 10_000
+
+/**
+ * Reports to the dashboard what this process decides. Pass it as `observer` to limiters and shared objects. It sends one small script call every `every`
+ * during activity, and nothing otherwise; its counts expire after 15 minutes, their sums of a minute after an hour and those of ten minutes after a day, its
+ * own record after an hour. A failing Redis delays no decision: counts are sent when it is back. Throws `PolicyError` for invalid options.
+ */
+export function reporter(options: ReporterOptions): Observer & ReportEnd {
+  return new Reporter(options)
+}
+
+/** The additional method of a reporter. */
+interface ReportEnd {
+  /** Sends what has not been sent, and stops reporting. */
+  close(): Promise<void>
+}
+
+class Reporter implements Observer {
+  readonly #settings: ReturnType<typeof parseReporterOptions>
+  readonly #sender: ReportSender
+  readonly #sums: DecisionSums
+  readonly #recentActivity: RecentActivity
+  readonly #objects = new Map<string, { facts: ReturnType<typeof objectFacts>; notedAt: number }>()
+  readonly #startedAt = Math.round(Date.now() - process.uptime() * 1000)
+  #timer: ReturnType<typeof setTimeout> | undefined
+  /** The timer is a longer one, because nothing happens. */
+  #isResting = false
+  #news = false
+  #decisions = 0
+  #tookAt = performance.now()
+  #answers = { count: 0, ms: 0 }
+  #breakers = 0
+  #breaker: { since: number; reason: string } | undefined
+  #closed: Promise<void> | undefined
+
+  constructor(options: ReporterOptions) {
+    this.#settings = parseReporterOptions(options)
+    const { client, prefix, keyNames, topKeys } = this.#settings
+    this.#sender = new ReportSender(client, prefix, randomBytes(6).toString('base64url'), () => this.#forgetNotes())
+    this.#sums = new DecisionSums(keyNames)
+    this.#recentActivity = new RecentActivity(topKeys)
+  }
+
+  // Arrow functions, because callers may detach an observer's methods.
+  readonly decided = (decision: Decision, limiter: string): void => {
+    this.#decisions++
+    this.#sums.add(decision, limiter)
+    this.#recentActivity.decided(limiter, decision.key, decision.allowed)
+    this.#happened()
+  }
+
+  readonly storeAnswered = ({ durationMs }: EventOf<'storeAnswered'>): void => {
+    this.#answers.count++
+    this.#answers.ms += durationMs
+  }
+
+  readonly breakerOpened = (error: Error): void => {
+    this.#breakers++
+    this.#breaker ??= { since: Date.now(), reason: String(error?.message ?? error).slice(0, 200) }
+    this.#happened()
+  }
+
+  readonly breakerClosed = (): void => {
+    this.#breakers = Math.max(0, this.#breakers - 1)
+    if (this.#breakers === 0) this.#breaker = undefined
+    this.#happened()
+  }
+
+  readonly waited = ({ object, name }: EventOf<'waited'>): void => {
+    this.#noteObject(object, name)
+    this.#happened()
+  }
+
+  readonly delivered = ({ queue, latenessMs, attempt }: EventOf<'delivered'>): void => {
+    this.#noteObject('queue', queue)
+    this.#recentActivity.delivered(queue, latenessMs, attempt)
+    this.#happened()
+  }
+
+  readonly settledDelivery = ({ queue }: EventOf<'settledDelivery'>): void => {
+    this.#noteObject('queue', queue)
+    this.#happened()
+  }
+
+  readonly level = (event: EventOf<'level'>): void => {
+    this.#noteObject(event.object, event.name)
+    this.#recentActivity.level(event)
+    this.#happened()
+  }
+
+  readonly holding = ({ object, name, holds }: EventOf<'holding'>): void => {
+    this.#recentActivity.holding(object, name, holds)
+  }
+
+  /** Sends the remaining counts, and that this process is gone. */
+  close(): Promise<void> {
+    this.#closed ??= this.#close()
+    return this.#closed
+  }
+
+  async #close(): Promise<void> {
+    clearTimeout(this.#timer)
+    if (this.#news) this.#report(true)
+    await this.#sender.close()
+  }
+
+  #happened(): void {
+    this.#news = true
+    if (this.#closed !== undefined || (this.#timer !== undefined && !this.#isResting)) return
+    this.#reportIn(this.#settings.everyMs)
+  }
+
+  #reportIn(ms: number): void {
+    clearTimeout(this.#timer)
+    this.#isResting = ms > this.#settings.everyMs
+    this.#timer = setTimeout(() => this.#tick(), ms)
+    this.#timer.unref()
+  }
+
+  /** Continues during activity, while counts are unsent, and more rarely while something is held, waits or fires; the last report says that it is the last. */
+  #tick(): void {
+    this.#timer = undefined
+    const isBusy = this.#decisions > 0 || this.#news || this.#sender.hasPending
+    this.#report(isBusy)
+    if (isBusy) this.#reportIn(this.#settings.everyMs)
+    else if (this.#isStill) this.#reportIn(STILL_MS)
+  }
+
+  /** Whether there is something to tell although nothing happens. */
+  get #isStill(): boolean {
+    const firing = this.#settings.alerts?.firing.length ?? 0
+    return this.#breaker !== undefined || firing > 0 || this.#recentActivity.isHeld
+  }
+
+  #report(isBusy: boolean): void {
+    const now = performance.now()
+    const rows = this.#sums.take()
+    const spanMs = Math.max(1, Math.min(now - this.#tookAt, this.#settings.everyMs))
+    const notes = [...this.#sums.notes(rows, now), ...this.#objectNotes(now)]
+    this.#sender.send({
+      record: this.#record(now, isBusy),
+      details: this.#recentActivity.details(),
+      rows,
+      notes: [...notes, ...useNotes(this.#settings.service, notes)],
+      spanMs,
+      isLast: !isBusy,
+    })
+    this.#news = false
+    this.#decisions = 0
+    this.#answers = { count: 0, ms: 0 }
+    this.#tookAt = now
+  }
+
+  #record(now: number, isBusy: boolean): ProcessRecord {
+    const { service, version, everyMs, alerts } = this.#settings
+    const { count, ms } = this.#answers
+    return {
+      service,
+      version,
+      host: hostname(),
+      pid: process.pid,
+      startedAt: this.#startedAt,
+      everyMs,
+      perSecond: round(this.#decisions / (Math.max(everyMs, now - this.#tookAt) / 1000)),
+      ...(!isBusy && !this.#isStill && { idle: true }),
+      ...(count > 0 && { answerMs: round(ms / count) }),
+      ...(this.#breaker !== undefined && { breaker: this.#breaker }),
+      ...(alerts !== undefined && {
+        alerts: alerts.firing.slice(0, 20).map(({ rule, subject, value, at }) => ({
+          rule: rule.name,
+          when: rule.when,
+          subject,
+          value,
+          since: at.getTime(),
+        })),
+      }),
+    }
+  }
+
+  #noteObject(kind: string, name: string): void {
+    if (kind !== 'rate' && kind !== 'semaphore' && kind !== 'queue') return
+    const id = objectId(kind, name)
+    if (this.#objects.has(id) || this.#objects.size >= MOST_OBJECTS) return
+    this.#objects.set(id, { facts: objectFacts(kind, name), notedAt: Number.NEGATIVE_INFINITY })
+  }
+
+  #forgetNotes(): void {
+    this.#sums.forgetNotes()
+    for (const object of this.#objects.values()) object.notedAt = Number.NEGATIVE_INFINITY
+    this.#happened()
+  }
+
+  #objectNotes(now: number): ObjectNotes {
+    const notes: Array<ObjectNotes[number]> = []
+    for (const [id, object] of this.#objects) {
+      if (now - object.notedAt < RENEW_MS) continue
+      object.notedAt = now
+      notes.push([id, object.facts])
+    }
+    return notes
+  }
+}
+
+function round(value: number): number {
+  return Math.round(value * 1000) / 1000
+}

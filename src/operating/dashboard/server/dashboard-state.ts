@@ -1,0 +1,218 @@
+import { StoreError } from '../../../limiter/core/errors.js'
+import type { ClientPort, RedisClient } from '../../../redis/client.js'
+import { portOf } from '../../../redis/clients.js'
+import { runScript } from '../../../redis/script.js'
+import { dashboardChanges, dashboardNoteChange } from '../../../redis/scripts.js'
+import { listOf, moment, objectOf, parsed, type Shape, text } from '../shapes.js'
+import type { AlertView, ChangeRequest, KeyView, QueueRow } from '../view.js'
+import { alertsOf } from './alerts.js'
+import { History } from './history.js'
+import { type Blocks, type KeyState, type KnownLimiter, Limiters, type LimitWriter, LiveLimits } from './limiters.js'
+import { type KeyStyle, KeyViews } from './options.js'
+import { Reading } from './reading.js'
+import { type IsWanted, SharedAnswer, SharedAnswers } from './redis-calls.js'
+import { Reports } from './reports.js'
+import { HolderNames, type ReadRow, SharedObjects } from './shared-objects.js'
+
+/** An act with its key as it is. */
+export type PlainChange = ChangeRequest & { readonly key?: string; readonly ref?: undefined }
+
+/** A change by the dashboard, as stored in Redis. */
+export interface NotedChange {
+  readonly user?: string
+  readonly what: string
+  readonly subject: string
+  readonly key?: string
+  readonly before?: string
+  readonly after?: string
+  readonly until?: number
+  readonly act: PlainChange
+  /** The changes of live limits that it made: `changeId` of each. */
+  readonly live?: readonly string[]
+  readonly undo?: PlainChange
+}
+
+/** The history of changes by the dashboard: the newest 200, for 90 days. */
+class ChangeHistory {
+  readonly #port: ClientPort
+
+  constructor(
+    client: RedisClient,
+    readonly key: string,
+  ) {
+    this.#port = portOf(client, 'dashboard')
+  }
+
+  async note(change: NotedChange): Promise<void> {
+    await runScript(this.#port, dashboardNoteChange, [this.key], [JSON.stringify(change)])
+  }
+
+  async list(): Promise<Array<NotedChange & { readonly at: number }>> {
+    const lines = (await runScript(this.#port, dashboardChanges, [this.key], [])) as unknown[]
+    return lines.flatMap(line => {
+      const change = readChange(String(line))
+      return change === undefined ? [] : [change]
+    })
+  }
+}
+
+/** What an act does is checked when it is carried out. */
+const CHANGE_REQUEST: Shape<PlainChange> = given => objectOf({ act: text })(given) && (given as PlainChange)
+const CHANGE: Shape<NotedChange> = objectOf<
+  Pick<NotedChange, 'what' | 'subject' | 'act'>,
+  Required<Omit<NotedChange, 'what' | 'subject' | 'act'>>
+>(
+  { what: text, subject: text, act: CHANGE_REQUEST },
+  { user: text, key: text, before: text, after: text, until: moment, live: listOf(text), undo: CHANGE_REQUEST },
+)
+
+/** Undefined for an invalid change. */
+function readChange(line: string): (NotedChange & { readonly at: number }) | undefined {
+  const [, at, json] = /^(\d+) (.*)$/s.exec(line) ?? []
+  const [notedAt, change] = [moment(Number(at)), parsed(json, CHANGE)]
+  return notedAt === undefined || change === undefined ? undefined : { ...change, at: notedAt }
+}
+
+/** Pages ask every two seconds: those of several viewers share what was read since the first of them asked. */
+const FRESH_MS = 900
+/** What takes many calls is kept longer, but never over a change by any dashboard. */
+const MANY_MS = 5000
+const FEW_LIMITERS = 100
+const MOST_KEPT = 200
+
+export type Noted = Awaited<ReturnType<ChangeHistory['list']>>
+
+/** The state that pages and changes share: one for each dashboard. */
+export class DashboardState {
+  readonly reports: Reports
+  readonly history: History
+  readonly live: LiveLimits
+  readonly limiters: Limiters
+  readonly objects: SharedObjects
+  readonly changes: ChangeHistory
+  readonly keyViews: KeyViews
+  readonly holderNames: HolderNames
+  readonly #blocks: SharedAnswers<Blocks>
+  readonly noted: SharedAnswer<Noted>
+  /** Reads `deadLetters`. */
+  readonly dead: SharedAnswer<void>
+  readonly queueRows = new SharedAnswers<QueueRow>(MOST_KEPT, FRESH_MS)
+  readonly sharedRows = new SharedAnswers<ReadRow>(MOST_KEPT, FRESH_MS)
+  readonly letters = new SharedAnswers<Awaited<ReturnType<SharedObjects['letters']>>>(MOST_KEPT, FRESH_MS)
+  readonly found = new SharedAnswers<KeyState[]>(MOST_KEPT, FRESH_MS)
+  /** How many dead letters each queue has, as last read. */
+  deadLetters: ReadonlyMap<string, number> = new Map()
+  #reading: Reading | undefined
+  #alerts: { readonly of: Reading; readonly dead: ReadonlyMap<string, number>; readonly found: AlertView[] } | undefined
+  #changed = ''
+
+  constructor(
+    readonly client: RedisClient,
+    readonly prefix: string,
+    style: KeyStyle,
+    limitWriter: LimitWriter,
+  ) {
+    this.reports = new Reports(client, prefix)
+    this.history = new History(client, this.reports.keys, this.reports)
+    this.keyViews = new KeyViews(style, () => this.reports.secret)
+    this.live = new LiveLimits(client, prefix, limitWriter)
+    this.limiters = new Limiters(client, prefix, this.live)
+    this.objects = new SharedObjects(client, prefix)
+    this.holderNames = new HolderNames(this.reports)
+    this.changes = new ChangeHistory(client, this.reports.keys.changes)
+    const { cluster } = this.limiters
+    this.#blocks = new SharedAnswers(MOST_KEPT, () =>
+      cluster || this.reading.known.length > FEW_LIMITERS ? MANY_MS : FRESH_MS,
+    )
+    this.dead = new SharedAnswer(
+      async () => {
+        this.deadLetters = await this.objects.deadLetters(this.reading.names('queue'), this.deadLetters)
+      },
+      cluster ? MANY_MS : FRESH_MS,
+    )
+    // Forgotten when a reading shows a new one.
+    this.noted = new SharedAnswer(() => this.changes.list(), MANY_MS)
+  }
+
+  /** What pages show of the last reports. */
+  get reading(): Reading {
+    if (this.#reading?.number !== this.reports.number) this.#reading = new Reading(this.reports, this.#reading)
+    return this.#reading as Reading
+  }
+
+  /** Reads new reports. If Redis fails, `reports.failing` says so. */
+  async refresh(): Promise<void> {
+    // Both at once; where Redis is away, nothing else is asked.
+    const { entries } = this.reports
+    const live = this.isReadable ? this.live.refresh().catch(() => {}) : undefined
+    await this.reports.refresh()
+    if (this.reports.failing !== undefined) return
+    await (live ?? this.live.refresh().catch(() => {}))
+    // Another dashboard may have changed something, or there is something new to ask.
+    if (this.reports.changed === this.#changed && this.reports.entries === entries) return
+    this.#changed = this.reports.changed
+    this.forget()
+  }
+
+  /** The current problems, found once for each reading. */
+  get alerts(): AlertView[] {
+    const { reading: of, deadLetters: dead } = this
+    if (this.#alerts?.of !== of || this.#alerts.dead !== dead)
+      this.#alerts = { of, dead, found: alertsOf(of, dead, key => this.show(key)) }
+    return this.#alerts.found
+  }
+
+  /** Whether Redis can be asked, as far as is known. */
+  get isReadable(): boolean {
+    return this.reports.isConnected && this.reports.failing === undefined
+  }
+
+  /** Something was changed: whoever looks now must see it. */
+  forget(): void {
+    for (const answers of [
+      this.#blocks,
+      this.dead,
+      this.noted,
+      this.queueRows,
+      this.sharedRows,
+      this.letters,
+      this.found,
+    ])
+      answers.forget()
+  }
+
+  /** The blocks of the limiters that a service, or any, uses: of too many only those of the worst are read. */
+  blocks(service: string | undefined, isWanted?: IsWanted): Promise<Blocks> {
+    const ask = (isWanted: IsWanted) => this.limiters.blocks(this.sharedLimiters(service), isWanted)
+    return this.#blocks.get(JSON.stringify([service]), ask, isWanted)
+  }
+
+  /** A key in its displayed form; viewers may act on it. */
+  show(key: string): KeyView {
+    return this.keyViews.view(key)
+  }
+
+  /** The key behind a ref, which another process may have shown. */
+  async keyOf(ref: string, isWanted?: IsWanted): Promise<string | undefined> {
+    const known = this.keyViews.keyOf(ref)
+    if (known !== undefined) return known
+    const isMeant = (key: string | undefined) => key !== undefined && this.keyViews.ref(key) === ref
+    const called = this.reading.callers.keyOf(ref, key => this.keyViews.ref(key))
+    if (called !== undefined) return called
+    const noted = [...(await this.noted.get()), ...this.live.history].find(({ key }) => isMeant(key))
+    if (noted !== undefined) return noted.key
+    return (await this.blocks(undefined, isWanted)).blocks.find(({ key }) => isMeant(key))?.key
+  }
+
+  /** The limiters that count in Redis and that a service, or any, uses, the worst first. */
+  sharedLimiters(service?: string): KnownLimiter[] {
+    const isUsed = this.reading.usedBy(service)
+    return this.reading.known.filter(({ name, shared }) => shared && (isUsed === undefined || isUsed('limit', name)))
+  }
+
+  /** Throws while Redis is unreachable. */
+  checkRedis(): void {
+    const { failing } = this.reports
+    if (failing !== undefined) throw new StoreError(`Redis does not answer: ${failing.reason}`)
+  }
+}

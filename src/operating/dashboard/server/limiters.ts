@@ -1,0 +1,422 @@
+import { maskedAddress, readAddress } from '../../../http/address/address.js'
+import { PolicyError, shown } from '../../../limiter/core/errors.js'
+import { maxCostOf, optionsOf, type Policy, type PolicyInput } from '../../../limiter/core/limit.js'
+import { getOrMake } from '../../../limiter/core/maps.js'
+import { limiterKey } from '../../../limiter/key.js'
+import { RateLimiter } from '../../../limiter/rate-limiter.js'
+import type { ClientPort, RedisClient } from '../../../redis/client.js'
+import { portOf } from '../../../redis/clients.js'
+import { keySegment } from '../../../redis/keys.js'
+import { runScript } from '../../../redis/script.js'
+import { dashboardBlocked, dashboardBlocks } from '../../../redis/scripts.js'
+import { ChargeKeys } from '../../../redis/store/charge-keys.js'
+import { RedisStore } from '../../../redis/store/redis-store.js'
+import { type Change, type LimitState, liveChange, livePolicy, policyText } from '../../live/live-limit.js'
+import type { LivePolicies } from '../../live/live-policies.js'
+import { type ChangeEnd, LiveRecords, type NamedLimit, type Position } from '../../live/live-records.js'
+import { policyWords } from '../look/format.js'
+import type { LimitEntry } from '../records.js'
+import type { LiveView } from '../view.js'
+import { callByNode, type IsWanted, SharedAnswer, Unwanted } from './redis-calls.js'
+
+/** Whether something has changed is asked again after so long; names and defaults that processes have registered are read after so long. */
+const FRESH_MS = 900
+const NAMES_MS = 10_000
+const MOST_HISTORY = 200
+
+/** Whether limits can be changed: for the `LivePolicies` of this process, for all that Redis knows (the command), or not at all. */
+export type LimitWriter = LivePolicies | 'redis' | undefined
+
+/** The live limits of the limiters: their present state and their changes. A limiter's live limit has the same name. */
+export class LiveLimits {
+  readonly #records: LiveRecords
+  #names = new Map<string, NamedLimit>()
+  #history: Change[] = []
+  #position: Position = { nowMs: 0, epoch: '', seq: -1 }
+  #readAt = Number.NEGATIVE_INFINITY
+  readonly #news = new SharedAnswer(() => this.#read(), FRESH_MS)
+  readonly #defaults = new WeakMap<NamedLimit, Policy>()
+
+  constructor(
+    client: RedisClient,
+    prefix: string,
+    readonly writer: LimitWriter,
+  ) {
+    this.#records = new LiveRecords(client, 'dashboard', prefix)
+  }
+
+  /** Reads what has changed in Redis, unless it was just read. */
+  async refresh(force = false): Promise<void> {
+    if (force) this.#news.forget()
+    await this.#news.get()
+  }
+
+  /** All limits are read only when one was changed, or the names were read a while ago. */
+  async #read(): Promise<void> {
+    if (performance.now() - this.#readAt < NAMES_MS) {
+      const { epoch, seq } = this.#position
+      const now = await this.#records.since(this.#position)
+      this.#position = now
+      if (now.epoch === epoch && now.seq === seq) return
+    }
+    const [found, history] = await Promise.all([
+      this.#records.names(this.#names),
+      this.#records.history(undefined, MOST_HISTORY),
+    ])
+    this.#names = new Map(found.names.map(named => [named.name, named]))
+    this.#position = found
+    this.#history = history
+    this.#readAt = performance.now()
+  }
+
+  /** Why no limit can be changed here; undefined: it can. */
+  get refusal(): string | undefined {
+    if (this.writer === undefined) return 'Limits cannot be changed here: dashboard() was given no `live`.'
+    return undefined
+  }
+
+  /** Whether a limiter has a live limit. */
+  has(limiter: string): boolean {
+    return this.#names.has(limiter)
+  }
+
+  get names(): readonly string[] {
+    return [...this.#names.keys()]
+  }
+
+  /** The newest changes, newest first. */
+  get history(): readonly Change[] {
+    return this.#history
+  }
+
+  /** The policy for all keys without their own limit. */
+  policy(limiter: string): Policy | undefined {
+    const named = this.#names.get(limiter)
+    if (named === undefined) return undefined
+    return named.limit.at(() => this.#position.nowMs)?.policy ?? this.#byDefault(named)
+  }
+
+  /** The live limit of a limiter while it holds; undefined: none. */
+  view(limiter: string): LiveView | undefined {
+    const named = this.#names.get(limiter)
+    const live = named?.limit.at(() => this.#position.nowMs)
+    if (named === undefined || live === undefined) return undefined
+    return this.#viewOf(limiter, undefined, live, this.#byDefault(named))
+  }
+
+  /** The live limits that a key has of its own under some limiters. */
+  async ownViews(limiters: readonly string[], key: string): Promise<ReadonlyMap<string, LiveView>> {
+    const names = limiters.filter(name => this.has(name))
+    const limits = names.length === 0 ? [] : await this.#records.ownLimits(names, key)
+    const views = new Map<string, LiveView>()
+    for (const [i, name] of names.entries()) {
+      const live = limits[i].at(() => this.#position.nowMs)
+      if (live !== undefined) views.set(name, this.#viewOf(name, key, live, this.policy(name) ?? []))
+    }
+    return views
+  }
+
+  /** The policy of a limiter as its author wrote it, with all its limits; of what is in force for all keys. */
+  given(limiter: string): PolicyInput | undefined {
+    const named = this.#names.get(limiter)
+    return named && (named.limit.at(() => this.#position.nowMs)?.given ?? named.default)
+  }
+
+  /** What is set for a limiter or one of its keys, to put it back later. */
+  async state(limiter: string, key: string | undefined): Promise<LimitState> {
+    const limit =
+      key === undefined ? this.#names.get(limiter)?.limit : (await this.#records.ownLimits([limiter], key))[0]
+    return limit?.stateAt(this.#position.nowMs) ?? {}
+  }
+
+  /** The newest change of a limiter or one of its keys, by whomever; undefined: there is none among the newest. */
+  newest(limiter: string, key: string | undefined): Change | undefined {
+    return this.#history.find(change => change.name === limiter && change.key === key)
+  }
+
+  /** Sets (or with null clears) a limit. Throws `PolicyError` for an invalid limit, and if there is nothing to change. */
+  async change(
+    limiter: string,
+    policy: PolicyInput | null,
+    options: { readonly key?: string; readonly end?: ChangeEnd; readonly by?: string },
+  ): Promise<Change> {
+    const { key, end, by } = options
+    if (this.writer === undefined) throw new PolicyError(this.refusal ?? '')
+    if (!this.has(limiter)) {
+      throw new PolicyError(
+        `limiter ${shown(limiter)}: has no live limit, expected one of ${this.names.map(shown).join(', ')}`,
+      )
+    }
+    if (policy !== null) livePolicy(limiter, policy)
+    return this.#records.change({ name: limiter, key, policy: policy ?? undefined, by }, end)
+  }
+
+  #byDefault(named: NamedLimit): Policy {
+    return getOrMake(this.#defaults, named, () => livePolicy(named.name, named.default).policy)
+  }
+
+  #viewOf(
+    limiter: string,
+    key: string | undefined,
+    live: { readonly given: PolicyInput; readonly policy: Policy },
+    byDefault: Policy,
+  ): LiveView {
+    const last = this.#history.find(
+      change => change.name === limiter && change.key === key && change.given !== undefined,
+    )
+    const { by, until, at } = last === undefined ? {} : liveChange(last)
+    return {
+      policy: policyText(live.given),
+      words: policyWords(live.policy),
+      default: policyWords(byDefault),
+      until: until?.getTime(),
+      by,
+      at: at?.getTime(),
+    }
+  }
+}
+
+const DEADLINE = '1s'
+/** Lists of blocks that are read: on a cluster a limit has as many as its store has tags. */
+const MOST_LISTS = 6400
+const MAX_BLOCKS = 20
+const MOST_MADE = 200
+
+/** One limiter with its limits. */
+export interface KnownLimiter {
+  readonly name: string
+  readonly entries: readonly LimitEntry[]
+  /** False: it counts in the memory of its processes. */
+  readonly shared: boolean
+}
+
+/** The blocks that were found. */
+export interface Blocks {
+  readonly blocks: readonly Block[]
+  /** Limiters whose lists were not read, because there are too many. */
+  readonly unread: number
+}
+
+interface Block {
+  readonly limiter: string
+  readonly key: string
+  readonly until: number
+}
+
+/** What is known of a key under one limiter; undefined: nothing. */
+export type KeyState = Awaited<ReturnType<Limiters['look']>>[number]
+
+/** The limiters by name: the state of their keys, and changes. Every method rejects with `StoreError` when Redis fails. */
+export class Limiters {
+  readonly #port: ClientPort
+  readonly #stores = new Map<number | undefined, RedisStore>()
+  readonly #charges = new Map<number, ChargeKeys>()
+  readonly #made = new Map<string, { readonly of: string; readonly limiter: RateLimiter }>()
+
+  constructor(
+    readonly client: RedisClient,
+    readonly prefix: string,
+    readonly live: LiveLimits,
+  ) {
+    this.#port = portOf(client, 'dashboard')
+  }
+
+  /** Whether it talks to a cluster, where a limit has a list of blocks for each tag. */
+  get cluster(): boolean {
+    return this.#port.cluster
+  }
+
+  /** The state of a key under some limiters at a moment of the server's clock: undefined where there is none, rejected where it cannot be read. */
+  async look(limiters: readonly KnownLimiter[], key: string, now: number) {
+    const names = limiters.map(({ name }) => name)
+    const shared = Promise.all([this.live.ownViews(names, key), this.#blockEnds(limiters, key)])
+    return Promise.allSettled(limiters.map(limiter => this.#look(limiter, key, now, shared)))
+  }
+
+  async #look(
+    limiter: KnownLimiter,
+    key: string,
+    now: number,
+    shared: Promise<readonly [own: ReadonlyMap<string, LiveView>, ends: ReadonlyMap<KnownLimiter, number>]>,
+  ) {
+    const [[standing, asked], [own, ends]] = await Promise.all([
+      this.#limiter(limiter).standing(limiterKey(key), [0, 1]),
+      shared,
+    ])
+    const live = own.get(limiter.name)
+    const end = ends.get(limiter) ?? 0
+    const blockedUntil = end > now ? end : undefined
+    const used = standing.some(({ remaining, limit, resetAfterMs }) => remaining < maxCostOf(limit) || resetAfterMs > 0)
+    if (!used && blockedUntil === undefined && live === undefined) return undefined
+    const given = this.live.given(limiter.name)
+    return {
+      limiter: limiter.name,
+      changeable: given !== undefined && this.live.refusal === undefined,
+      /** All limits of the limiter that are in force for keys without their own, as their author wrote them. */
+      policy: policyText(given ?? this.#policy(limiter).map(optionsOf)),
+      blockedUntil,
+      live,
+      limits: standing.map(({ limit, remaining, resetAfterMs }, i) => ({
+        id: limiter.entries.find(entry => entry.limit.name === limit.name)?.id ?? limit.name,
+        limit: limit.name,
+        facts: limit,
+        per: limiter.entries.find(entry => entry.limit.name === limit.name)?.per,
+        remaining,
+        most: maxCostOf(limit),
+        resetAfterMs: finite(resetAfterMs),
+        retryAfterMs: finite(asked[i]?.retryAfterMs ?? 0),
+      })),
+    }
+  }
+
+  reset(limiter: KnownLimiter, key: string): Promise<void> {
+    return this.#limiter(limiter).reset(key)
+  }
+
+  block(limiter: KnownLimiter, key: string, forMs: number): Promise<void> {
+    return this.#limiter(limiter).block(key, forMs)
+  }
+
+  unblock(limiter: KnownLimiter, key: string): Promise<void> {
+    return this.#limiter(limiter).unblock(key)
+  }
+
+  /** The end of a key's block; undefined: it is not blocked. A verdict cannot tell it: there the limit itself may last longer. */
+  async blockedUntil(limiter: KnownLimiter, key: string, now: number): Promise<number | undefined> {
+    const until = (await this.#blockEnds([limiter], key)).get(limiter) ?? 0
+    return until > now ? until : undefined
+  }
+
+  async #blockEnds(limiters: readonly KnownLimiter[], key: string): Promise<ReadonlyMap<KnownLimiter, number>> {
+    const rows = limiters.flatMap(limiter => {
+      const keys = this.#keys(limiter)
+      return this.#policy(limiter).map(limit => {
+        const charge = { key, limit, limiter: limiter.name, cost: 1 }
+        const tag = keys.tagOf(charge)
+        return { key: keys.blockListOf(charge, tag), limiter, member: keys.keyOf(charge, tag) }
+      })
+    })
+    const ends = new Map<KnownLimiter, number>()
+    await callByNode(this.#port, rows, async some => {
+      const lists = some.map(({ key }) => key)
+      const members = some.map(({ member }) => member)
+      const reply = (await runScript(this.#port, dashboardBlocked, lists, members)) as unknown[]
+      for (const [i, { limiter }] of some.entries())
+        ends.set(limiter, Math.max(ends.get(limiter) ?? 0, Number(reply[i])))
+    })
+    return ends
+  }
+
+  /** The keys blocked now, under any of these limits: for each list the 20 whose blocks end last. Of too many limits the last are left out. */
+  async blocks(limiters: readonly KnownLimiter[], isWanted: IsWanted): Promise<Blocks> {
+    const rows: Array<{ readonly key: string; readonly limiter: string }> = []
+    let read = 0
+    for (const limiter of limiters) {
+      const lists = this.#blockLists(limiter)
+      if (read > 0 && rows.length + lists.length > MOST_LISTS) break
+      read++
+      for (const key of lists) rows.push({ key, limiter: limiter.name })
+    }
+    const found = new Map<string, Block>()
+    await callByNode(this.#port, rows, async some => {
+      if (!isWanted()) throw new Unwanted('all viewers have gone')
+      const lists = some.map(({ key }) => key)
+      const reply = (await runScript(this.#port, dashboardBlocks, lists, [String(MAX_BLOCKS)])) as string[][]
+      for (const [i, members] of reply.entries()) this.#note(some[i].limiter, members, found)
+    })
+    return { blocks: [...found.values()].sort((a, b) => b.until - a.until), unread: limiters.length - read }
+  }
+
+  #blockLists(limiter: KnownLimiter): string[] {
+    const keys = this.#keys(limiter)
+    const tags = this.#port.cluster ? tagsOf(limiter) : 1
+    return this.#policy(limiter).flatMap(limit =>
+      Array.from({ length: tags }, (_, tag) => keys.blockListOf({ key: '', limit, limiter: limiter.name }, tag)),
+    )
+  }
+
+  /** Adds the members of one list with the ends of their blocks. */
+  #note(limiter: string, members: readonly string[], found: Map<string, Block>): void {
+    for (let i = 0; i < members.length; i += 2) {
+      const [key, until] = [this.#keyIn(members[i]), Number(members[i + 1])]
+      const known = found.get(`${limiter} ${key}`)
+      if (key !== undefined && (known === undefined || known.until < until))
+        found.set(`${limiter} ${key}`, { limiter, key, until })
+    }
+  }
+
+  #keys(limiter: KnownLimiter): ChargeKeys {
+    const tags = tagsOf(limiter)
+    return getOrMake(this.#charges, tags, () => new ChargeKeys(keySegment(this.prefix), this.#port, tags))
+  }
+
+  /** The client's key in the key of its state: see `ChargeKeys`. */
+  #keyIn(member: string): string | undefined {
+    const [, tagged, segment] = /\{([^}]*)\}(?::([^:]*(?::[^:]*)*):[^:]*:[^:]*:[^:]*$)?/.exec(member) ?? []
+    const text = this.#port.cluster ? segment : tagged
+    if (text === undefined) return undefined
+    return text.replace(/%u([0-9a-f]{1,4})|%([0-9a-f]{2})/g, (_, wide?: string, narrow?: string) =>
+      String.fromCharCode(Number.parseInt(wide ?? narrow ?? '', 16)),
+    )
+  }
+
+  #limiter(limiter: KnownLimiter): RateLimiter {
+    const { name, entries } = limiter
+    const policy = this.#policy(limiter).map(optionsOf)
+    const of = JSON.stringify([policy, entries[0]?.tags])
+    const known = this.#made.get(name)
+    if (known?.of === of) return known.limiter
+    const made = new RateLimiter({
+      policy,
+      name,
+      store: this.#store(entries[0]?.tags),
+      deadline: DEADLINE,
+      onStoreFailure: 'closed',
+      denyCache: 0,
+    })
+    this.#made.delete(name)
+    this.#made.set(name, { of, limiter: made })
+    const [oldest] = this.#made.keys()
+    if (this.#made.size > MOST_MADE && oldest !== undefined) this.#made.delete(oldest)
+    return made
+  }
+
+  #policy({ name, entries }: KnownLimiter): Policy {
+    const live = this.live.policy(name)
+    if (live !== undefined) return live
+    // A limit whose window was changed has two entries for a day: the later one applies.
+    return [...new Map(entries.map(({ limit }) => [limit.name, limit])).values()]
+  }
+
+  #store(tags: number | undefined): RedisStore {
+    return getOrMake(this.#stores, tags, () => {
+      const store = new RedisStore(this.client, { prefix: this.prefix, ...(tags !== undefined && { tags }) })
+      store.onlyInspects = true
+      return store
+    })
+  }
+}
+
+/** The limiters of the index, in the order of their names. */
+export function knownLimiters(limits: Iterable<LimitEntry>): KnownLimiter[] {
+  const byName = new Map<string, LimitEntry[]>()
+  for (const entry of limits) byName.set(entry.name, [...(byName.get(entry.name) ?? []), entry])
+  return [...byName]
+    .map(([name, entries]) => ({ name, entries, shared: entries.some(({ store }) => store === 'redis') }))
+    .sort((a, b) => (a.name < b.name ? -1 : 1))
+}
+
+/** An address in the notation in which it is counted; undefined for anything else. */
+export function addressIn(key: string): string | undefined {
+  const trimmed = key.trim()
+  const counted = readAddress(trimmed) === undefined ? undefined : maskedAddress(trimmed)
+  return counted === key ? undefined : counted
+}
+
+function tagsOf({ entries }: KnownLimiter): number {
+  return entries[0]?.tags ?? 64
+}
+
+function finite(ms: number): number {
+  return Number.isFinite(ms) ? ms : Number.MAX_SAFE_INTEGER
+}

@@ -1,0 +1,447 @@
+import { StoreError } from '../../../limiter/core/errors.js'
+import { countedSpan } from '../../../limiter/core/limit.js'
+import { replyWords } from '../../../redis/replies.js'
+import { changeId, liveChange, policyText } from '../../live/live-limit.js'
+import { COUNTED, FALLBACK, percentile, SHADOW } from '../counts.js'
+import type { LevelRow, LimitEntry } from '../records.js'
+import type { ChangeRequest, ChangeView, QueueRow, Series, SharedRow, UnreadRow, ViewRequest } from '../view.js'
+import type { DashboardState, Noted, PlainChange } from './dashboard-state.js'
+import { addressIn, type KeyState } from './limiters.js'
+import type { Rated, Reading } from './reading.js'
+import { type IsWanted, Unwanted } from './redis-calls.js'
+import { shareOf } from './reports.js'
+import type { DeadView, ReadRow } from './shared-objects.js'
+
+const ROWS = 50
+const MOST_ROWS = 1000
+
+/** The common beginning of all views. */
+export type ViewBase = ReturnType<typeof viewBaseOf>
+export type View = Awaited<ReturnType<typeof viewOf>>
+export type LimitsView = Extract<View, { page: 'limits' }>
+export type LimitRow = ReturnType<typeof rowOf>
+export type KeysView = Extract<View, { page: 'keys' }>
+export type KeyFound = ReturnType<typeof foundView>
+export type KeyLimiterView = KeyFound['limiters'][number]
+export type WaitingView = Extract<View, { page: 'waiting' }>
+export type QueuesView = Extract<View, { page: 'queues' }>
+export type ChangesView = Extract<View, { page: 'changes' }>
+export type ProcessesView = Extract<View, { page: 'processes' }>
+export type ProcessView = ProcessesView['processes'][number]
+export type { DeadView }
+
+type Objects = Awaited<ReturnType<typeof queueRows>> & Awaited<ReturnType<typeof sharedRows>>
+
+/** The first page: the limits of all services or of one, those first that refuse the largest share, then the busiest. */
+function limitsView(
+  state: DashboardState,
+  base: ViewBase,
+  { range = '15m', service, ...ask }: ViewRequest,
+  objects: Objects,
+  chartOf: (limit: string) => Series,
+) {
+  const { reading } = state
+  const isUsed = reading.usedBy(service)
+  const rated = isUsed === undefined ? reading.rated : reading.rated.filter(({ entry }) => isUsed('limit', entry.name))
+  const most = Math.min(MOST_ROWS, Math.max(ROWS, ask.rows ?? ROWS))
+  const wanted = new Set(ask.open)
+  const chosen = rated.filter(({ entry }, i) => i < most || wanted.has(entry.id))
+  const openAtFirst = ask.open === undefined ? chosen[0]?.entry.id : undefined
+  return {
+    ...base,
+    page: 'limits' as const,
+    range,
+    total: rated.length,
+    ...objects,
+    rows: chosen.map(row => {
+      const { id } = row.entry
+      return rowOf(state, reading, row, wanted.has(id) || id === openAtFirst, chartOf(id))
+    }),
+  }
+}
+
+function rowOf(state: DashboardState, reading: Reading, rated: Rated, isOpen: boolean, series: Series) {
+  const { id, name, limit, per, store } = rated.entry
+  // The quota that an entry tells may be that of a single key, or of a moment ago.
+  const policy = state.live.policy(name)
+  const current = policy?.find(other => other.name === limit.name && countedSpan(other) === countedSpan(limit))
+  const given = store === 'redis' ? state.live.given(name) : undefined
+  return {
+    id,
+    limiter: name,
+    limit: limit.name,
+    facts: current ?? limit,
+    per,
+    allowed: rated.allowed,
+    refused: rated.refused,
+    /** Refused in shadow mode: let through. */
+    shadow: rated.shadow,
+    share: rated.share,
+    live: state.live.view(name),
+    changeable: given !== undefined,
+    /** All limits of its limiter that are in force, as their author wrote them; if they can be changed. */
+    policy: given && policyText(given),
+    /** The limiter has other limits by now. */
+    replaced: policy !== undefined && current === undefined ? true : undefined,
+    series,
+    open: isOpen ? openOf(state, reading, rated.entry) : undefined,
+  }
+}
+
+function openOf(state: DashboardState, reading: Reading, { id, name }: LimitEntry) {
+  const { counts } = state.reports.recent(id, 6)
+  const sources: Record<string, number> = {}
+  for (let place = SHADOW + 1; place <= FALLBACK; place++) {
+    const share = shareOf(counts, place)
+    if (share > 0) sources[COUNTED[place]] = share
+  }
+  // Reports name the keys of a limiter, not of each of its limits.
+  const { allowed, refused } = reading.ratesOf(name)
+  const broken = state.reports.alive.flatMap(({ record }) => (record.breaker === undefined ? [] : [record.breaker]))
+  return {
+    mostRefused: reading.callers.top('refused', key => state.show(key), name, refused),
+    mostAsking: reading.callers.top('asked', key => state.show(key), name, allowed + refused),
+    /** Who decided, as shares. */
+    sources,
+    ...(broken.length > 0 && {
+      breaker: {
+        processes: broken.length,
+        since: Math.min(...broken.map(breaker => breaker.since)),
+        reason: broken[0].reason,
+      },
+    }),
+  }
+}
+
+/** Blocked keys on the page. */
+const MAX_BLOCKS = 50
+/** Limiters that are asked for a key. */
+const MOST_LOOKS = 50
+
+/** The page of keys: one that is sought, those that ask most and are refused most, and those that are blocked. */
+async function keysContent(state: DashboardState, ask: ViewRequest, isWanted: IsWanted) {
+  const { reading, reports } = state
+  const isUsed = reading.usedBy(ask.service)
+  const isMeant = isUsed && ((limiter: string) => isUsed('limit', limiter))
+  const known = isMeant === undefined ? reading.known : reading.known.filter(({ name }) => isMeant(name))
+  const alive = reports.failing === undefined
+  const [noted, { blocks, unread }, search] = alive
+    ? await Promise.all([state.noted.get(), state.blocks(ask.service, isWanted), searched(state, ask, isWanted)])
+    : [[], { blocks: [], unread: 0 }, undefined]
+  // Others may have blocked it later: the block of a note ends when the note says.
+  const blockedBy = (limiter: string, blocked: string, until: number | undefined) =>
+    noted.find(
+      ({ subject, key, until: noted }) =>
+        subject === limiter &&
+        key === blocked &&
+        noted !== undefined &&
+        until !== undefined &&
+        Math.abs(noted - until) < 1000,
+    )?.user
+  return (base: ViewBase) => ({
+    ...base,
+    page: 'keys' as const,
+    mostRefused: reading.callers.top('refused', key => state.show(key), isMeant),
+    mostAsking: reading.callers.top('asked', key => state.show(key), isMeant),
+    limiters: known.map(({ name }) => name).sort(),
+    blocks: blocks.slice(0, MAX_BLOCKS).map(({ limiter, key, until }) => {
+      return { limiter, key: state.show(key), until, by: blockedBy(limiter, key, until) }
+    }),
+    /** Limiters whose blocks were not read, because there are too many. */
+    unlisted: unread,
+    found: search && foundView(state, ask, search, blockedBy),
+  })
+}
+
+interface Search {
+  readonly key: string
+  readonly as: string | undefined
+  readonly looks: readonly KeyState[]
+  readonly unasked: number
+}
+
+/** Looks for a key; undefined if none is asked for, or none is known by its ref. */
+async function searched(state: DashboardState, ask: ViewRequest, isWanted: IsWanted): Promise<Search | undefined> {
+  const key = ask.ref !== undefined ? await state.keyOf(ask.ref, isWanted) : ask.key
+  if (key === undefined || key === '') return undefined
+  const as = addressIn(key)
+  const sought = as ?? key
+  const { callers } = state.reading
+  const all = state.sharedLimiters(ask.service)
+  const naming = all.length <= MOST_LOOKS ? all : all.filter(({ name }) => callers.has(name, sought))
+  const others = all.length <= MOST_LOOKS ? [] : all.filter(({ name }) => !callers.has(name, sought))
+  const limiters = [...naming, ...others].slice(0, MOST_LOOKS)
+  const look = () => state.limiters.look(limiters, sought, state.reports.now)
+  const looks = await state.found.get(JSON.stringify([sought, ask.service]), look, isWanted)
+  return { key, as, looks, unasked: all.length - limiters.length }
+}
+
+function foundView(
+  state: DashboardState,
+  ask: ViewRequest,
+  { key, as, looks, unasked }: Search,
+  blockedBy: (limiter: string, key: string, until: number | undefined) => string | undefined,
+) {
+  const sought = as ?? key
+  const limiters = looks.flatMap(look => {
+    const known = look.status === 'fulfilled' ? look.value : undefined
+    if (known === undefined) return []
+    return [{ ...known, blockedBy: blockedBy(known.limiter, sought, known.blockedUntil) }]
+  })
+  return {
+    // A user who typed the key knows it; keys that were shown masked stay masked.
+    key: ask.ref === undefined ? { ...state.show(sought), text: key } : state.show(sought),
+    /** The key as counted, if it differs: an address in its usual notation. */
+    as,
+    limiters,
+    /** How many limiters were asked: those first whose reports name the key, then the worst. */
+    asked: looks.length,
+    /** How many were not asked, because there are too many. */
+    unasked,
+    /** How many of them could not be read: another version's, or slow. */
+    unread: looks.filter(({ status }) => status === 'rejected').length,
+  }
+}
+
+/** Objects of a kind on a page of their own, and on the first page. */
+const MOST_OBJECTS = 50
+const FEW_OBJECTS = 8
+const MOST_CHANGES = 200
+const NO_QUEUES = { queues: [] as QueueRow[], moreQueues: 0 }
+const NO_SHARED = { shared: [] as SharedRow[], moreShared: 0 }
+
+/** Who looks. */
+export interface Viewer {
+  readonly access: 'read' | 'write'
+  readonly user?: string
+}
+
+/**
+ * The content of a page. If Redis fails, the last known state, marked as old. Rejects with `Unwanted` when `isWanted` says that the viewer has gone.
+ */
+export async function viewOf(state: DashboardState, ask: ViewRequest, viewer: Viewer, isWanted: IsWanted) {
+  // What the page needs of objects is asked with the reports, in one round trip, as far as they are known by now.
+  if (state.isReadable) {
+    state.dead.get().catch(() => {})
+    contentOf(state, ask, isWanted).catch(() => {})
+  }
+  await state.refresh()
+  if (!isWanted()) throw new Unwanted('the viewer has gone')
+  if (state.reports.failing === undefined) await state.dead.get().catch(() => {})
+  const content = await contentOf(state, ask, isWanted)
+  if (!isWanted()) throw new Unwanted('the viewer has gone')
+  return content(viewBaseOf(state, viewer))
+}
+
+/** Reads what a page shows beside the reports; returns what makes its view. */
+async function contentOf(state: DashboardState, ask: ViewRequest, isWanted: IsWanted) {
+  const alive = state.reports.failing === undefined
+  switch (ask.page) {
+    case 'keys':
+      return keysContent(state, ask, isWanted)
+    case 'waiting': {
+      const shared = alive ? await sharedRows(state, MOST_OBJECTS, true, ask.service) : NO_SHARED
+      return (base: ViewBase) => ({ ...base, page: 'waiting' as const, ...shared })
+    }
+    case 'queues': {
+      const rows = alive ? await queueRows(state, MOST_OBJECTS, ask.service) : NO_QUEUES
+      const letters = await Promise.all(rows.queues.map(row => lettersOf(state, row)))
+      const queues = rows.queues.map((row, i) => ({ ...row, letters: letters[i] }))
+      return (base: ViewBase) => ({ ...base, page: 'queues' as const, ...rows, queues })
+    }
+    case 'changes': {
+      const noted = alive ? await state.noted.get() : undefined
+      return (base: ViewBase) => ({
+        ...base,
+        page: 'changes' as const,
+        changes: noted ? changesOf(state, base, noted) : [],
+      })
+    }
+    case 'processes':
+      return (base: ViewBase) => processesView(state, base, ask)
+    default: {
+      const [queues, shared, chartOf] = await Promise.all([
+        alive ? queueRows(state, FEW_OBJECTS, ask.service) : NO_QUEUES,
+        alive ? sharedRows(state, FEW_OBJECTS, false, ask.service) : NO_SHARED,
+        state.history.charts(ask.range ?? '15m'),
+      ])
+      return (base: ViewBase) => limitsView(state, base, ask, { ...queues, ...shared }, chartOf)
+    }
+  }
+}
+
+function viewBaseOf(state: DashboardState, { access, user }: Viewer) {
+  const { reports, live, reading } = state
+  return {
+    /** Now, by the Redis server. */
+    now: reports.now,
+    /** When the shown data was read. */
+    readAt: reports.readAt,
+    /** Set if Redis does not answer: since when, and its error. */
+    failing: reports.failing,
+    access,
+    user,
+    // Alerts are of all services, whichever is shown.
+    status: reading.status,
+    alerts: state.alerts,
+    /** All that have reported. */
+    services: reading.services,
+    /** Why limits cannot be changed here; undefined: they can. */
+    noLive: live.refusal,
+    /** False: no process has reported, and no object is known. */
+    installed: reports.processes.length > 0 || reports.entries.size > 0,
+  }
+}
+
+/** As many queues as a page shows: those with dead letters before others, in the order of the alphabet. */
+async function queueRows(state: DashboardState, most: number, service: string | undefined) {
+  const { reading, deadLetters } = state
+  const names = reading.names('queue', service)
+  const chosen = [...names].sort((a, b) => Number(isDead(b)) - Number(isDead(a))).slice(0, most)
+  const queues = await Promise.all(
+    chosen.sort().map(async (name): Promise<QueueRow> => {
+      const row = await state.queueRows.get(name, () => state.objects.queueRow(name)).catch(unread(name))
+      const sums = reading.lateness.get(name)
+      if (sums === undefined) return row
+      const [late50, late99] = [percentile(sums.lateness, 0.5), percentile(sums.lateness, 0.99)]
+      const attempts = sums.deliveries > 0 ? sums.attempts / sums.deliveries : undefined
+      return { ...row, late50, late99, attempts }
+    }),
+  )
+  return { queues, moreQueues: names.length - chosen.length }
+
+  function isDead(name: string): boolean {
+    return (deadLetters.get(name) ?? 0) > 0
+  }
+}
+
+async function sharedRows(state: DashboardState, most: number, withHolders: boolean, service: string | undefined) {
+  const { reading, objects, holderNames } = state
+  const [semaphores, rates] = [reading.names('semaphore', service), reading.names('rate', service)]
+  const levels = reading.levels(service)
+  const told = ({ object, name, inUse, waiting = 0, used, rate, intervalMs, reservoir }: LevelRow): SharedRow => ({
+    kind: (used === undefined ? object : 'budget') as SharedRow['kind'],
+    name,
+    waiting,
+    ...(used !== undefined && { inUse: used, of: rate, intervalMs }),
+    ...(inUse !== undefined && { inUse }),
+    ...(reservoir !== undefined && { reservoir }),
+    ...(withHolders && object !== 'limiter' && object !== 'rate' && holderNames.places(object, name)),
+  })
+  const rowOf = async (kind: 'semaphore' | 'rate', name: string): Promise<SharedRow> => {
+    const ask = () =>
+      kind === 'rate' ? objects.rateRow(name, reading.boundsOf(name)) : objects.semaphoreRow(name, withHolders)
+    const { row, leases }: ReadRow = await state.sharedRows
+      .get(JSON.stringify([kind, name, withHolders]), ask)
+      .catch(error => ({ row: { kind, ...unread(name)(error), waiting: 0 } }))
+    if (leases !== undefined) {
+      // Redis was asked before the last reports came, perhaps: who the holders are is told by these.
+      const holders = holderNames.leases(name, leases.shown, leases.since)
+      return { ...row, holders, moreHolders: leases.more }
+    }
+    // Permits and rates of which Redis knows nothing under this name are counted elsewhere, like those of politeFetch.
+    const isElsewhere = row.of === undefined && row.unread === undefined
+    const level = isElsewhere && levels.find(row => row.object === kind && row.name === name)
+    return level ? { ...row, ...told(level) } : row
+  }
+  const rows = await Promise.all([
+    ...semaphores.slice(0, most).map(name => rowOf('semaphore', name)),
+    ...rates.slice(0, most).map(name => rowOf('rate', name)),
+  ])
+  const inProcesses = levels.filter(({ object }) => object !== 'semaphore' && object !== 'rate' && object !== 'queue')
+  const shared: SharedRow[] = [...rows, ...inProcesses.slice(0, most).map(told)]
+  return { shared, moreShared: semaphores.length + rates.length + inProcesses.length - shared.length }
+}
+
+/** What is known of an object that did not answer: it stays on the page, since an operator may look for just this one. */
+function unread(name: string): (error: unknown) => UnreadRow {
+  return error => {
+    const cause = (error as Error | undefined)?.cause ?? error
+    // A deadline's error has no cause.
+    const isSilent = cause instanceof StoreError
+    return { name, unread: isSilent ? 'does not answer' : `cannot be read: ${replyWords(cause).slice(0, 200)}` }
+  }
+}
+
+async function lettersOf(state: DashboardState, row: QueueRow): Promise<DeadView[]> {
+  if (row.unread !== undefined || row.dead === 0) return []
+  const { name } = row
+  const isPlain = state.keyViews.style === 'plain'
+  return state.letters.get(name, () => state.objects.letters(name, isPlain)).catch(() => [])
+}
+
+function changesOf(state: DashboardState, base: ViewBase, noted: Noted): ChangeView[] {
+  // A limit that was changed here is in both histories.
+  const here = new Set(noted.flatMap(({ live }) => live ?? []))
+  // Of one ms: by the numbers of the changes of live limits.
+  const seqs = new Map<string, number>()
+  const own = noted.map(({ act: _, live = [], key, undo, ...change }, i): ChangeView => {
+    const id = `own ${change.at} ${i}`
+    seqs.set(id, Number(live.at(-1)?.split(' ')[1] ?? 0))
+    return {
+      id,
+      ...change,
+      key: key === undefined ? undefined : state.show(key),
+      undo: undo !== undefined && base.access === 'write' ? hidden(state, undo) : undefined,
+    }
+  })
+  const live = state.live.history
+    .filter(change => !here.has(changeId(change)))
+    .map((change): ChangeView => {
+      const { name, key, policy, at, by, until } = liveChange(change)
+      const id = `live ${changeId(change)}`
+      seqs.set(id, change.seq)
+      return {
+        id,
+        at: at.getTime(),
+        user: by,
+        what: policy === null ? 'Live limit cleared' : 'Live limit set',
+        subject: name,
+        key: key === undefined ? undefined : state.show(key),
+        ...(policy !== null && { after: policy }),
+        until: until?.getTime(),
+      }
+    })
+  const seqOf = ({ id }: ChangeView) => seqs.get(id) ?? 0
+  return [...own, ...live].sort((a, b) => b.at - a.at || seqOf(b) - seqOf(a)).slice(0, MOST_CHANGES)
+}
+
+/** An act whose key stands behind a ref. */
+export function hidden(state: DashboardState, act: PlainChange): ChangeRequest {
+  const { key, ...rest } = act as PlainChange & { key?: string }
+  return (key === undefined ? rest : { ...rest, ref: state.show(key).ref }) as ChangeRequest
+}
+
+function processesView({ reports }: DashboardState, base: ViewBase, { service: wanted }: ViewRequest) {
+  const { processes } = reports
+  const sum = processes.reduce((sum, process) => sum + (reports.isSilent(process) ? 0 : process.record.perSecond), 0)
+  return {
+    ...base,
+    page: 'processes' as const,
+    processes: processes
+      .filter(({ record }) => wanted === undefined || record.service === wanted)
+      .map(process => {
+        const { id, heardAt, record } = process
+        const { service, version, host, pid, startedAt, breaker } = record
+        const silent = reports.isSilent(process)
+        const perSecond = silent ? 0 : record.perSecond
+        const share = sum > 0 ? perSecond / sum : 0
+        return {
+          id,
+          service,
+          version,
+          host,
+          pid,
+          startedAt,
+          heardAt,
+          /** It has said that nothing happens. */
+          idle: record.idle === true,
+          /** It was not heard of when it should have been. */
+          silent,
+          perSecond,
+          share,
+          breaker,
+        }
+      }),
+  }
+}
