@@ -1,5 +1,5 @@
 import { isLikeClient } from '../redis/client.js'
-import { type CallbackHitStore, countsHits, type HitStore } from '../stores/hit-store.js'
+import { type CallbackHitStore, countsHits, type HitStore } from '../replacing/express-rate-limit/hit-store.js'
 import { type Duration, parseOption } from './core/duration.js'
 import { PolicyError, shown } from './core/errors.js'
 import { type Policy, type PolicyInput, parsePolicy } from './core/limit.js'

@@ -1,4 +1,4 @@
-import { adaptHitStore, countsHits } from '../stores/hit-store.js'
+import { adaptHitStore, countsHits } from '../replacing/express-rate-limit/hit-store.js'
 import type { BlockRule, Denials, Strikes } from './block-rule.js'
 import { monotonicClock } from './core/clock.js'
 import type { Decision, Verdict } from './core/decision.js'

@@ -3,9 +3,9 @@ import { expect, test } from '@jest/globals'
 import express from 'express'
 import Koa from 'koa'
 import request from 'supertest'
-import { rateLimit as dropIn } from '../../src/express-rate-limit/index.js'
 import { rateLimit } from '../../src/http/adapters/express.js'
 import { rateLimit as koaRateLimit } from '../../src/http/adapters/koa.js'
+import { rateLimit as dropIn } from '../../src/replacing/express-rate-limit/index.js'
 
 test('each request keeps the asynchronous context in which it was decided', async () => {
   const context = new AsyncLocalStorage<string>()

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { RedisCounter } from '../../src/koa-ratelimit/counters.js'
 import { parseLimit } from '../../src/limiter/core/limit.js'
-import { RateLimiterRedis } from '../../src/rate-limiter-flexible/index.js'
 import { portOf } from '../../src/redis/clients.js'
 import { slotOf } from '../../src/redis/keys.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
+import { RedisCounter } from '../../src/replacing/koa-ratelimit/counters.js'
+import { RateLimiterRedis } from '../../src/replacing/rate-limiter-flexible/index.js'
 import { RedisCluster } from '../support/redis-cluster.js'
 
 let cluster: RedisCluster

@@ -1,7 +1,7 @@
 // What its documentation does not say, its behaviour decides: random programs run with bottleneck 2.19.5 and with ours, over timers that the test moves.
 import { afterEach, beforeEach, expect, jest, test } from '@jest/globals'
 import Original from 'bottleneck'
-import { Bottleneck } from '../../src/bottleneck/index.js'
+import { Bottleneck } from '../../src/replacing/bottleneck/index.js'
 import { type Random, randomFrom } from '../support/random.js'
 
 const PROGRAMS = 120

@@ -8,7 +8,7 @@ import { getOrMake } from '../../limiter/core/maps.js'
 import { checkOptions, type OptionNames } from '../../limiter/core/options.js'
 import { shortKey } from '../../limiter/core/short-key.js'
 import type { RateLimiter, RateLimiterOptions } from '../../limiter/rate-limiter.js'
-import { countsHits } from '../../stores/hit-store.js'
+import { countsHits } from '../../replacing/express-rate-limit/hit-store.js'
 import type { SyncOrAsync } from '../call-option.js'
 
 /** Blocks a key that continues to send requests over the limit. */

@@ -1,0 +1,169 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterEach, describe, expect, jest, test } from '@jest/globals'
+import { Bottleneck } from '../../../src/replacing/bottleneck/index.js'
+import { runChild } from '../../support/child.js'
+
+/** Defects of bottleneck 2.19.5 in one process that are gone, each by the number of its issue. Those over Redis: redis.test.ts. */
+describe('what was broken in bottleneck is not', () => {
+  const limiters: Bottleneck[] = []
+  const limiterOf = (options: Bottleneck.ConstructorOptions = {}) => {
+    const limiter = new Bottleneck(options)
+    limiters.push(limiter)
+    return limiter
+  }
+
+  afterEach(async () => {
+    await Promise.all(limiters.splice(0).map(limiter => limiter.disconnect()))
+  })
+
+  test('#185: a reservoir goes on to refresh after updateSettings', async () => {
+    const limiter = limiterOf({ reservoir: 2, reservoirRefreshInterval: 100, reservoirRefreshAmount: 2 })
+    await limiter.updateSettings({ minTime: 0 })
+    await limiter.updateSettings({ reservoir: 1 })
+    const results = await Promise.all([1, 2, 3, 4, 5].map(job => limiter.schedule(async () => job)))
+    expect(results).toEqual([1, 2, 3, 4, 5])
+  })
+
+  test('refreshes keep to their beginning, however often they are late', async () => {
+    const limiter = limiterOf({ reservoir: 0, reservoirRefreshInterval: 50, reservoirRefreshAmount: 1 })
+    const startedAt = performance.now()
+    const launches = await Promise.all(
+      Array.from({ length: 10 }, () => limiter.schedule(async () => performance.now() - startedAt)),
+    )
+    // Never before its moment; by its own lateness after it, which does not add up to the next one.
+    launches.forEach((at, index) => {
+      expect(at).toBeGreaterThanOrEqual(50 * (index + 1) - 1)
+    })
+    expect(Math.min(...launches.map((at, index) => at - 50 * (index + 1)))).toBeLessThan(50)
+  })
+
+  test('increases that nobody saw add up', async () => {
+    const limiter = limiterOf({
+      reservoir: 0,
+      reservoirIncreaseInterval: 20,
+      reservoirIncreaseAmount: 3,
+      reservoirIncreaseMaximum: 9,
+    })
+    await sleep(130)
+    expect(await limiter.currentReservoir()).toBe(9)
+  })
+
+  test('#181: a job that expires while its function goes on fails once, and nothing throws in a timer', async () => {
+    const limiter = limiterOf({ maxConcurrent: 1, minTime: 30 })
+    const results = await Promise.allSettled(
+      [1, 2, 3].map(job => limiter.schedule({ expiration: 10 }, () => sleep(40, job))),
+    )
+    expect(results.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected'])
+    await sleep(60)
+    expect(await limiter.running()).toBe(0)
+  })
+
+  test('the late result of an attempt that expired does not end the attempt after it', async () => {
+    const limiter = limiterOf()
+    limiter.on('failed', (_, { retryCount }) => (retryCount === 0 ? 0 : null))
+    let attempt = 0
+    const result = limiter.schedule({ expiration: 30 }, async () => {
+      const own = ++attempt
+      await sleep(own === 1 ? 45 : 25)
+      return own
+    })
+    expect(await result).toBe(2)
+  })
+
+  test('#194, #112: a queue goes on when jobs fail, expire and are dropped together', async () => {
+    const limiter = limiterOf({ maxConcurrent: 2, highWater: 5, strategy: Bottleneck.strategy.LEAK })
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 60 }, (_, i) =>
+        limiter.schedule({ priority: i % 10, expiration: 15 }, async () => {
+          await sleep(i % 3 === 0 ? 25 : 1)
+          if (i % 4 === 0) throw new Error('failed')
+        }),
+      ),
+    )
+    expect(outcomes).toHaveLength(60)
+    expect(limiter.counts()).toEqual({ RECEIVED: 0, QUEUED: 0, RUNNING: 0, EXECUTING: 0 })
+    expect(await limiter.running()).toBe(0)
+  })
+
+  test('an error in a listener for errors is reported once, and tells nobody else', async () => {
+    const limiter = limiterOf()
+    let heard = 0
+    const warned = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
+    limiter.on('error', () => {
+      heard++
+      throw new Error('the listener failed')
+    })
+    limiter.on('debug', () => {
+      throw new Error('so did this one')
+    })
+    await limiter.schedule(async () => {})
+    await sleep(20)
+    const afterwards = heard
+    await sleep(20)
+    expect(heard).toBe(afterwards)
+    expect(warned.mock.calls[0]).toEqual([
+      "A listener of Bottleneck's event error failed: the listener failed",
+      { type: 'SpillwayWarning', code: 'SPILLWAY_BOTTLENECK' },
+    ])
+    warned.mockRestore()
+  })
+
+  test('stop leaves the listeners for done, and gives back the places of jobs that it drops', async () => {
+    const limiter = limiterOf({ minTime: 50, maxConcurrent: 5 })
+    let done = 0
+    limiter.on('done', () => done++)
+    const results = Promise.allSettled([1, 2, 3].map(job => limiter.schedule(async () => job)))
+    await sleep(20)
+    await limiter.stop()
+    expect((await results).map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected'])
+    expect(limiter.Events.listenerCount('done')).toBe(1)
+    expect([done, await limiter.running()]).toEqual([1, 0])
+  })
+
+  test('times of more than 24 days do not fire at once', async () => {
+    const limiter = limiterOf({ minTime: 2 ** 32 })
+    const first = limiter.schedule({ expiration: 2 ** 40 }, async () => 'kept')
+    const second = limiter.schedule(async () => 'much later')
+    expect(await first).toBe('kept')
+    expect(await Promise.race([second, sleep(30, 'waits')])).toBe('waits')
+    second.catch(() => {})
+    await limiter.stop()
+  })
+
+  test('a Group does not forget a limiter whose jobs wait or run', async () => {
+    const group = new Bottleneck.Group({ maxConcurrent: 1, timeout: 20 })
+    const limiter = group.key('a')
+    const results = [1, 2, 3].map(job => limiter.schedule(() => sleep(60, job)))
+    await sleep(100)
+    expect(group.key('a')).toBe(limiter)
+    expect(await Promise.all(results)).toEqual([1, 2, 3])
+    await sleep(80)
+    expect(group.keys()).toEqual([])
+  })
+
+  test('an idle limiter with a reservoir does not keep a process alive, a waiting queue does', async () => {
+    const { code, stdout } = await runChild(
+      `import { Bottleneck } from './src/bottleneck/light.js'
+       const options = { reservoirRefreshInterval: 300, reservoirRefreshAmount: 1 }
+       new Bottleneck({ reservoir: 1, ...options })
+       new Bottleneck({ reservoir: 0, ...options }).schedule(async () => console.log('served'))`,
+    )
+    expect([code, stdout]).toEqual([0, 'served\n'])
+  })
+
+  test('a callback of submit is called once, also with an error of its own job', async () => {
+    const limiter = limiterOf()
+    const calls: unknown[][] = []
+    await new Promise<void>(resolve => {
+      limiter.submit(
+        (given: number, callback: Bottleneck.Callback<number>) => callback(null, given, given + 1),
+        1,
+        (...results) => {
+          calls.push(results)
+          resolve()
+        },
+      )
+    })
+    expect(calls).toEqual([[null, 1, 2]])
+  })
+})
