@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Checks every model in proofs/*/ with SPIN. Each folder holds a table, checks.txt: the configurations that must hold, and the mutants that must not.
+// Checks every model in verification/proofs/*/ with SPIN. Each folder holds a table, checks.txt: the configurations that must hold, and the mutants that must not.
 // Prints the states explored for each and stops with exit code 1 at the first counterexample, mutant that survives, or incomplete search.
 //
 //   npm run prove                      everything
@@ -18,7 +18,7 @@ import { join, resolve } from 'node:path'
  * @typedef {{ states?: number, failure?: string, counterexample?: Counterexample }} Outcome
  */
 
-const proofs = resolve(import.meta.dirname, '../proofs')
+const proofs = resolve(import.meta.dirname, '../verification/proofs')
 const MEMORY_MB = 3500
 const MOST_STEPS = 2_000_000
 /** What is checked: the parameters of one row, and the model. */
@@ -112,7 +112,7 @@ function readTable(folder) {
   const odd = lines.find(line => !/^(holds( +\S+){3,}|breaks( +\S+){4,}|)$/.test(line.trimEnd()))
   if (odd)
     throw new Error(
-      `proofs/${folder}/checks.txt: expected "holds <name> <model> <search> …" or "breaks <property> <name> …", given "${odd}"`,
+      `verification/proofs/${folder}/checks.txt: expected "holds <name> <model> <search> …" or "breaks <property> <name> …", given "${odd}"`,
     )
   const mutants = new Set(rows.filter(([kind]) => kind === 'breaks').map(([, , name]) => name))
   return rows.map(([kind, ...cells]) => {
@@ -174,7 +174,8 @@ const fail = (/** @type {string} */ line) => {
 
 async function main() {
   const jobs = readJobs(process.argv[2])
-  if (jobs.length === 0) return fail(`no configuration or mutant is called ${process.argv[2] ?? 'anything'} in proofs/`)
+  if (jobs.length === 0)
+    return fail(`no configuration or mutant is called ${process.argv[2] ?? 'anything'} in verification/proofs/`)
   const startedAt = performance.now()
   const counted = { configurations: 0, mutants: 0 }
   let failed = false

@@ -272,7 +272,7 @@ describe('every example runs', () => {
     expect(code).toBe(0)
   }, 60_000)
 
-  test('this file tests every example, but adaptive.ts (see test/storms) and sqlite.ts (see test/sql/sqlite)', () => {
+  test('this file tests every example, but adaptive.ts (see verification/storms) and sqlite.ts (see test/sql/sqlite)', () => {
     const tested = [
       'bottleneck.ts',
       'chat.ts',

@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
+import { MUTANTS } from '../../verification/mutants/mutants.js'
 import { filesOf, root } from '../check/files.js'
-import { MUTANTS } from '../simulation/mutants.js'
 import { textOf } from './pages.js'
 
 const page = textOf('docs/testing.md')

@@ -354,7 +354,7 @@ describe('over Redis', () => {
     await redis.client().flushall()
   })
 
-  // That it is used up: test/faults/polite-fetch.test.ts.
+  // That it is used up: verification/faults/polite-fetch.test.ts.
   test('two processes share the limit of a partner: no interval has more calls', async () => {
     const at: number[] = []
     // The partner counts a call when it leaves, which is the earliest that it can; its answer comes later.

@@ -13,7 +13,7 @@ const PROCESSES = [0, 1, 2]
 
 const redis = testRedis()
 
-// The model is proofs/pauses.
+// The model is verification/proofs/pauses.
 test('whatever is paused, resumed and cut off in which order, every process that Redis answers knows the pauses that nobody has ended', async () => {
   for (let round = 0; round < ofCases(25); round++) {
     const random = randomFrom(`pauses ${round}`)

@@ -12,7 +12,7 @@ describe.each(Object.keys(SPLITS))('slots split evenly, %s', name => {
     expect(uneven).toEqual([])
   })
 
-  // Every number of tags: test/faults/slot-tags.test.ts.
+  // Every number of tags: verification/faults/slot-tags.test.ts.
   test('one number of tags in 31, up to 25 nodes', () => {
     const uneven: [number, number][] = []
     for (let tags = 1; tags <= 1024; tags += 31) {

@@ -14,7 +14,7 @@ import { START } from '../../support/stories.js'
 import { testRedis } from '../../support/test-redis.js'
 import { expectSameVerdicts } from '../../support/verdicts.js'
 
-/** test/faults/agreement.test.ts plays a million. */
+/** verification/faults/agreement.test.ts plays a million. */
 const OPERATIONS = ofCases(200_000)
 
 const redis = testRedis()

@@ -1,3 +1,0 @@
-import { stormTests } from '../support/storm.js'
-
-stormTests({ connections: 200, durationMs: 3000, seed: 'a short storm', settlesAll: false })

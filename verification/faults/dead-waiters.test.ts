@@ -1,0 +1,161 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import type { Redis } from 'ioredis'
+import { RateLimiter } from '../../src/limiter/rate-limiter.js'
+import { RedisStore } from '../../src/redis/store/redis-store.js'
+import { SharedRateLimiter } from '../../src/waiting/rate/shared-rate-limiter.js'
+import { Semaphore } from '../../src/waiting/semaphore/semaphore.js'
+import { childProgram } from '../../test/support/child-program.js'
+import { Lateness } from '../../test/support/lateness.js'
+import { eventually } from '../../test/support/redis-process.js'
+import { RedisServer } from '../../test/support/redis-server.js'
+import { SteppedClock } from '../../test/support/stepped-clock.js'
+
+jest.setTimeout(60_000)
+
+let clock: SteppedClock
+let redis: RedisServer
+let admin: Redis
+const children: ChildProcess[] = []
+beforeEach(async () => {
+  clock = await SteppedClock.make()
+  redis = await RedisServer.start({ env: clock.env })
+  admin = redis.client()
+})
+afterEach(async () => {
+  for (const child of children.splice(0)) child.kill('SIGKILL')
+  await redis.stop()
+  await clock.remove()
+})
+
+/** One unit in all, which stays taken until it is given back. */
+interface Kind {
+  readonly name: string
+  /** A request of a process of its own. Resolves to what gives the unit back. */
+  acquire(client: Redis): Promise<() => Promise<unknown>>
+  /** The same, as a program. */
+  readonly program: string
+  prepare?(): Promise<unknown>
+}
+
+const KINDS: readonly Kind[] = [
+  {
+    name: 'Semaphore',
+    acquire: async client => {
+      const lease = await new Semaphore(client, 'k', { permits: 1 }).acquire({ lease: '10m' })
+      return () => lease.release()
+    },
+    program: `import { Semaphore } from './src/semaphore/semaphore.ts'
+      const acquire = client => new Semaphore(client, 'k', { permits: 1 }).acquire()`,
+  },
+  {
+    name: 'SharedRateLimiter with release',
+    prepare: () => new SharedRateLimiter(admin, 'k').setRate({ rate: 1, interval: '1h' }),
+    acquire: async client => {
+      const limiter = new SharedRateLimiter(client, 'k')
+      await limiter.acquire()
+      return () => limiter.release(1)
+    },
+    program: `import { SharedRateLimiter } from './src/shared-rate/shared-rate-limiter.ts'
+      const acquire = client => new SharedRateLimiter(client, 'k').acquire()`,
+  },
+  {
+    name: 'RateLimiter.acquire',
+    acquire: async client => {
+      const limiter = new RateLimiter({ policy: '1/1h', store: new RedisStore(client), deadline: '5s' })
+      await limiter.acquire('k')
+      return () => limiter.refund('k')
+    },
+    program: `import { RateLimiter } from './src/limiter/rate-limiter.ts'
+      import { RedisStore } from './src/stores/redis/redis-store.ts'
+      const acquire = client => new RateLimiter({ policy: '1/1h', store: new RedisStore(client), deadline: '5s' }).acquire('k')`,
+  },
+]
+
+const waitingIn = async () => {
+  const [line] = await admin.keys('*{k}*:line')
+  return line === undefined ? 0 : admin.zcard(line)
+}
+const waiting = (count: number) => eventually(`${count} wait`, async () => (await waitingIn()) === count)
+
+/** A process that waits. */
+function waiter({ program }: Kind): ChildProcess {
+  const path = childProgram(`import { Redis } from 'ioredis'\n${program}\nawait acquire(new Redis(process.argv[2]))`)
+  const child = spawn(process.execPath, [path, redis.url], {
+    env: { ...process.env, NODE_OPTIONS: '' },
+    stdio: 'ignore',
+  })
+  children.push(child)
+  return child
+}
+
+/** How long, in ms, requests wait after the unit was given back, until the first has it; a late machine does not count. */
+async function servedAfter(release: () => Promise<unknown>, served: Promise<unknown>): Promise<number> {
+  const late = new Lateness(admin)
+  const releasedAt = performance.now()
+  await release()
+  await served
+  return performance.now() - releasedAt - late.stop()
+}
+
+describe.each(KINDS)('behind a dead waiter: $name', kind => {
+  beforeEach(async () => {
+    await kind.prepare?.()
+  })
+
+  test.each(['SIGKILL', 'SIGSTOP'] as const)(
+    'a process that ends with %s while it waits costs a second',
+    async signal => {
+      const release = await kind.acquire(redis.client())
+      const dead = waiter(kind)
+      await waiting(1)
+      const served = kind.acquire(redis.client())
+      await waiting(2)
+      dead.kill(signal)
+      expect(await servedAfter(release, served)).toBeLessThan(1200)
+    },
+  )
+
+  test('three dead processes in a row, and one that lives but stands last, cost about a second each at most', async () => {
+    const release = await kind.acquire(redis.client())
+    const dead = [redis.client(), redis.client(), redis.client()]
+    for (const [i, client] of dead.entries()) {
+      kind.acquire(client).catch(() => {})
+      await waiting(i + 1)
+    }
+    const served = kind.acquire(redis.client())
+    await waiting(4)
+    for (const client of dead) client.disconnect()
+    expect(await servedAfter(release, served)).toBeLessThan(3 * 1200)
+  })
+
+  test('ten dead processes in a row cost about a second each at most', async () => {
+    const release = await kind.acquire(redis.client())
+    const dead = Array.from({ length: 10 }, () => redis.client())
+    for (const [i, client] of dead.entries()) {
+      kind.acquire(client).catch(() => {})
+      await waiting(i + 1)
+    }
+    const served = kind.acquire(redis.client())
+    await waiting(11)
+    for (const client of dead) client.disconnect()
+    expect(await servedAfter(release, served)).toBeLessThan(10 * 1000)
+  })
+
+  test.each([
+    ['10 s', 10_000],
+    ['40 s', 40_000],
+  ] as const)(
+    'after the server’s clock was set forward by %s a waiter is served within 2 s of a release',
+    async (_, stepMs) => {
+      const release = await kind.acquire(redis.client())
+      const served = [kind.acquire(redis.client())]
+      await waiting(1)
+      served.push(kind.acquire(redis.client()))
+      await waiting(2)
+      await clock.set(stepMs)
+      for (const one of served) one.catch(() => {})
+      expect(await servedAfter(release, Promise.race(served))).toBeLessThan(2000)
+    },
+  )
+})

@@ -1,0 +1,3 @@
+import { stormTests } from '../../test/support/storm.js'
+
+stormTests({ connections: 2000, durationMs: 30_000, seed: 'a long storm', settlesAll: true })

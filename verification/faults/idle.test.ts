@@ -1,0 +1,43 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { expect, test } from '@jest/globals'
+import { RateLimiter } from '../../src/limiter/rate-limiter.js'
+import { RedisStore } from '../../src/redis/store/redis-store.js'
+import { makeClient } from '../../test/support/load/clients.js'
+import type { ClientKind } from '../../test/support/load/scene.js'
+import { eventually } from '../../test/support/redis-process.js'
+import { TcpProxy } from '../../test/support/tcp-proxy.js'
+import { testRedis } from '../../test/support/test-redis.js'
+
+const redis = testRedis()
+
+test.each<ClientKind>(['ioredis', 'ioredis5', 'node-redis'])(
+  'an idle process sends Redis nothing, nor after refusals, a wait and an outage (%s)',
+  async kind => {
+    const proxy = await TcpProxy.start(redis.port)
+    const { client, close } = await makeClient(kind, { kind: 'single', ports: [proxy.port] })
+    const limiter = new RateLimiter({ policy: '2/200ms', store: new RedisStore(client, { prefix: kind }) })
+    const sentIn = async (ms: number) => {
+      const before = proxy.bytes.up
+      await pause(ms)
+      return proxy.bytes.up - before
+    }
+
+    const isRedis = async () => (await limiter.consume('user')).source === 'redis'
+    await eventually('Redis decides', isRedis)
+    for (let i = 0; i < 5; i++) await limiter.consume('user')
+    await limiter.acquire('user')
+    await pause(100)
+    expect(await sentIn(1200)).toBe(0)
+
+    proxy.swallow()
+    await Promise.all(Array.from({ length: 50 }, (_, i) => limiter.consume(`user ${i}`)))
+    // The breaker is open now. It probes only at a request, and there is none.
+    expect(await sentIn(600)).toBe(0)
+    proxy.release()
+    await eventually('Redis decides again', isRedis)
+
+    await limiter.close()
+    close()
+    await proxy.stop()
+  },
+)

@@ -1,0 +1,61 @@
+import { expect, test } from '@jest/globals'
+import { logLine, TEN_O_CLOCK } from '../../test/operating/cli/log-line.js'
+import { spawnSpillway } from '../../test/operating/cli/spawn-spillway.js'
+import { runChild } from '../../test/support/child.js'
+import { bytesPerKey } from '../../test/support/memory-footprint.js'
+
+test('a memory store takes at most 110 bytes a key at a million keys, under algorithms with constant state', async () => {
+  const figures = await bytesPerKey(1_000_000)
+  console.log(`bytes a key at a million keys: ${figures.map(figure => figure.join(' ')).join(', ')}`)
+  expect(figures).toHaveLength(3)
+  for (const [, bytes] of figures) expect(bytes).toBeLessThanOrEqual(110)
+}, 60_000)
+
+test('spillway replay: a log of 170 MB needs no more memory than its keys and the lines held for sorting', async () => {
+  const tellPeak = 'process.on("exit",()=>process.stderr.write("peak "+process.resourceUsage().maxRSS+" kB"))'
+  const linesPerBlock = 2000
+  const { exitCode, stdout, stderr } = await spawnSpillway(['replay', '-', '--policy', '10/1m', '--json'], {
+    // The heap is smaller than a tenth of the log.
+    nodeArgs: ['--max-old-space-size=40', '--import', `data:text/javascript,${tellPeak}`],
+    with: async ({ stdin }) => {
+      for (let i = 0; i < 700; i++) {
+        const at = TEN_O_CLOCK + i
+        const lines = Array.from({ length: linesPerBlock }, (_, j) =>
+          logLine({
+            client: `192.0.2.${j % 200}`,
+            at: at - (j % 3),
+            tail: ' "http://example.com/" "Mozilla/5.0 (X11; Linux x86_64)"',
+          }),
+        )
+        if (!stdin.write(`${lines.join('\n')}\n`)) await new Promise(resolve => stdin.once('drain', resolve))
+      }
+      stdin.end()
+    },
+  })
+  expect(exitCode).toBe(0)
+  // 700 s: a quota at the start, and one more each time the window is over.
+  expect(JSON.parse(stdout)).toMatchObject({
+    requests: 700 * linesPerBlock,
+    skipped: 0,
+    keys: 200,
+    allowed: 200 * 10 * 12,
+    order: { sorted: 'window', late: 0 },
+  })
+  const peakMB = Number(/^peak (\d+) kB$/.exec(stderr)?.[1]) / 1000
+  expect(peakMB).toBeLessThan(200)
+}, 60_000)
+
+test('spillway replay: 300 MB of distinct paths fit into 64 MB', async () => {
+  const { stdout, stderr, code } = await runChild(
+    `import { Replay } from './src/cli/replay/replay.ts'
+     import { parsePolicy } from './src/core/limit.ts'
+     const replay = new Replay({ by: 'path', ipv6Subnet: 56, top: 1, policies: [{ text: '1/1m', policy: parsePolicy('1/1m') }] })
+     for (let i = 0; i < 3000; i++) {
+       const line = Buffer.from(\`192.0.2.1 - - [17/May/2015:10:00:00 +0000] "GET /\${i}\${'x'.repeat(100_000)} HTTP/1.1" 200 5\`)
+       replay.line(line, 0, line.length)
+     }
+     console.log(replay.finish().keys)`,
+    { flags: ['--max-old-space-size=64'], timeoutMs: 60_000 },
+  )
+  expect({ stdout, stderr, code }).toEqual({ stdout: '3000\n', stderr: '', code: 0 })
+})

@@ -1,0 +1,220 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { beforeAll, describe, expect, jest, test } from '@jest/globals'
+import type { Redis } from 'ioredis'
+import { CostError, StoreError } from '../../src/limiter/core/errors.js'
+import { semaphoreAsk } from '../../src/redis/scripts.js'
+import type { Lease } from '../../src/waiting/semaphore/lease.js'
+import { Semaphore } from '../../src/waiting/semaphore/semaphore.js'
+import { Lateness } from '../../test/support/lateness.js'
+import { answerParts, changesText } from '../../test/support/line-words.js'
+import { longestCall } from '../../test/support/longest-call.js'
+import { eventually } from '../../test/support/redis-process.js'
+import { TcpProxy } from '../../test/support/tcp-proxy.js'
+import { testRedis } from '../../test/support/test-redis.js'
+
+jest.setTimeout(90_000)
+
+const redis = testRedis()
+let admin: Redis
+beforeAll(() => {
+  admin = redis.client()
+})
+
+let names = 0
+const fresh = () => `line-faults-${names++}`
+const keyOf = (name: string, part = '') => `spillway:{${name}}:semaphore${part}`
+const figure = (text: string) => {
+  if (process.env.SPILLWAY_FIGURES) process.stdout.write(`    ${text}\n`)
+}
+
+/** Waiters of processes that have died since: `of` each. */
+async function ghosts(name: string, processes: number, of: number): Promise<void> {
+  const base = keyOf(name)
+  for (let p = 0; p < processes; p++) {
+    const record = `sent:dead-${p}/0.0`
+    const keys = [
+      base,
+      ...['leases', 'facts', 'line', 'asks', 'meta', 'direct', record, record].map(part => `${base}:${part}`),
+    ]
+    let stamp = ''
+    for (let from = 0, number = 1; from < of; from += 250, number++) {
+      const count = Math.min(250, of - from)
+      const joins = Array.from({ length: count }, (_, i) => [
+        'j',
+        `${from + i} 1 30000 ghost-${p}-${from + i}`,
+        '',
+        '-1',
+      ])
+      const args = [
+        '',
+        '-1',
+        '-1',
+        'spillway!turns:',
+        '0',
+        `dead-${p}/0.0`,
+        String(number),
+        stamp,
+        '',
+        '',
+        changesText(joins.flat()),
+        String(Number.MAX_SAFE_INTEGER),
+      ]
+      const reply = answerParts(await admin.eval(semaphoreAsk.source, keys.length, ...keys, ...args))
+      stamp = String(reply[1])
+    }
+  }
+}
+
+/** The processor time of the server for one script call while `work` ran, in ms; all calls do about the same. Not elapsed time. */
+async function scriptMs(work: () => Promise<void>): Promise<{ calls: number; each: number }> {
+  const processor = async () => {
+    const info = await admin.info('cpu')
+    return (
+      1000 *
+      ['user', 'sys'].reduce((sum, of) => sum + Number(new RegExp(`used_cpu_${of}:([\\d.]+)`).exec(info)?.[1]), 0)
+    )
+  }
+  await admin.config('RESETSTAT')
+  const before = await processor()
+  await work()
+  const used = (await processor()) - before
+  const calls = Number(/cmdstat_evalsha:calls=(\d+)/.exec(await admin.info('commandstats'))?.[1])
+  return { calls, each: used / calls }
+}
+
+describe('fifty thousand waiters of processes that died', () => {
+  test('do not delay a release, and a live waiter behind them gets the permit within 12 s', async () => {
+    const name = fresh()
+    const semaphore = new Semaphore(redis.client(), name, { permits: 1 })
+    const held = await semaphore.acquire()
+    await ghosts(name, 5, 10_000)
+    const next = new Semaphore(redis.client(), name).acquire()
+    await eventually('waits', async () => (await admin.zcard(keyOf(name, ':line'))) === 50_001)
+    const longest = await longestCall(redis, admin)
+    const releasedAt = performance.now()
+    let lease: Lease | undefined
+    const { calls, each } = await scriptMs(async () => {
+      await held.release()
+      lease = await next
+    })
+    const tookMs = performance.now() - releasedAt
+    figure(`over 50 000 dead: ${Math.round(tookMs)} ms, ${calls} calls of ${each.toFixed(2)} ms`)
+    expect(tookMs).toBeLessThan(12_000)
+    // A call drops two hundred of them at most.
+    expect(calls).toBeGreaterThanOrEqual(250)
+    expect(each).toBeLessThan(5)
+    const { longestMs, waitedMs } = await longest()
+    figure(
+      `the longest call took ${longestMs.toFixed(2)} ms; the server waited ${waitedMs.toFixed(1)} ms for a processor`,
+    )
+    expect(longestMs).toBeLessThan(5 + waitedMs)
+    await lease?.release()
+  })
+})
+
+describe('lowering the permits below the request of fifty thousand waiters', () => {
+  test('rejects them all in batches, no call takes 5 ms of the server, and the next waiter that fits is served', async () => {
+    const name = fresh()
+    const client = redis.client()
+    const semaphore = new Semaphore(client, name, { permits: 2 })
+    const held = await semaphore.acquire({ permits: 2 })
+    const all = Array.from({ length: 50_000 }, () => semaphore.acquire({ permits: 2 }).catch(error => error))
+    await eventually('all wait', async () => (await admin.zcard(keyOf(name, ':line'))) === 50_000)
+    const last = new Semaphore(redis.client(), name).acquire()
+    await eventually('and one more', async () => (await admin.zcard(keyOf(name, ':line'))) === 50_001)
+    const longest = await longestCall(redis, admin)
+    const { calls, each } = await scriptMs(async () => {
+      await new Semaphore(redis.client(), name).setPermits(1)
+      const errors = await Promise.all(all)
+      expect(errors.every(error => error instanceof CostError)).toBe(true)
+      await eventually('have left', async () => (await admin.zcard(keyOf(name, ':line'))) === 1)
+      await held.release()
+      await (await last).release()
+    })
+    figure(`50 000 rejected in ${calls} calls of ${each.toFixed(2)} ms`)
+    expect(calls).toBeGreaterThan(100)
+    expect(calls).toBeLessThan(1000)
+    expect(each).toBeLessThan(5)
+    const { longestMs, waitedMs } = await longest()
+    figure(
+      `the longest call took ${longestMs.toFixed(2)} ms; the server waited ${waitedMs.toFixed(1)} ms for a processor`,
+    )
+    expect(longestMs).toBeLessThan(5 + waitedMs)
+  })
+})
+
+describe('an outage', () => {
+  test('of less than five seconds rejects no waiter; neither does a cut connection', async () => {
+    const proxy = await TcpProxy.start(redis.port)
+    const name = fresh()
+    const holder = new Semaphore(redis.client(), name, { permits: 1 })
+    const held = await holder.acquire()
+    const client = redis.client({ port: proxy.port, maxRetriesPerRequest: 0, retryStrategy: () => 100 })
+    const semaphore = new Semaphore(client, name)
+    const order: number[] = []
+    const all = [0, 1, 2].map(i => semaphore.use(async () => void order.push(i)))
+    await eventually('wait', async () => (await holder.waiting()) === 3)
+    for (let i = 0; i < 5; i++) {
+      proxy.cut()
+      await sleep(100)
+    }
+    proxy.swallow()
+    await sleep(1000)
+    await held.release()
+    await sleep(2500)
+    proxy.release()
+    const backAt = performance.now()
+    const late = new Lateness(admin)
+    await Promise.all(all)
+    expect(performance.now() - backAt).toBeLessThan(2500 + late.stop())
+    expect(order).toEqual([0, 1, 2])
+    expect(await holder.availablePermits()).toBe(1)
+    client.disconnect()
+    await proxy.stop()
+  })
+
+  test('of more than five seconds rejects waiters with StoreError, and a lease whose grant was not read is given back', async () => {
+    const proxy = await TcpProxy.start(redis.port)
+    const name = fresh()
+    const client = redis.client({ port: proxy.port })
+    const semaphore = new Semaphore(client, name, { permits: 1 })
+    await (await semaphore.acquire()).release()
+    proxy.swallow()
+    const late = new Lateness(admin)
+    const askedAt = performance.now()
+    await expect(semaphore.acquire()).rejects.toThrow(StoreError)
+    const tookMs = performance.now() - askedAt
+    // A timer may ring up to a ms early.
+    expect(tookMs).toBeGreaterThanOrEqual(5000 - 1)
+    expect(tookMs).toBeLessThan(5000 + 5 + late.stop())
+    proxy.release()
+    const other = new Semaphore(redis.client(), name)
+    await eventually(
+      'given back',
+      async () => (await other.availablePermits()) === 1 && (await other.holders()).length === 0,
+    )
+    client.disconnect()
+    await proxy.stop()
+  })
+})
+
+describe('a connection that listens and has gone silent', () => {
+  test('is replaced within 5 s, and a lease lost meanwhile is noticed then', async () => {
+    const proxy = await TcpProxy.start(redis.port)
+    const client = redis.client({ port: proxy.port })
+    const name = fresh()
+    const semaphore = new Semaphore(client, name, { permits: 1 })
+    const lease = await semaphore.acquire()
+    const { signal } = lease
+    await sleep(500)
+    // The one that listens was opened last.
+    proxy.swallowNewest()
+    const silentAt = performance.now()
+    const late = new Lateness(admin)
+    expect(await new Semaphore(admin, name).forceRelease(lease.id)).toBe(true)
+    await eventually('lost', async () => signal.aborted)
+    // It is noticed within five seconds, and the first look after the reconnect tells.
+    expect(performance.now() - silentAt).toBeLessThan(5000 + 100 + late.stop())
+    await proxy.stop()
+  })
+})

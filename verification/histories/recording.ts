@@ -1,0 +1,90 @@
+// One process of a run: writes down each operation when it is asked for and when it is answered. Ends by SIGTERM.
+import { appendFileSync } from 'node:fs'
+import { setTimeout as pause } from 'node:timers/promises'
+import { randomFrom } from '../../test/support/random.js'
+import type { Fault, Operation } from './history.js'
+import type { Place } from './servers.js'
+import { now } from './subjects.js'
+
+/** How a process of a run is started, as JSON in its arguments. */
+export interface ProgramOptions {
+  readonly process: string
+  readonly number: number
+  readonly file: string
+  readonly seed: string
+  readonly client: string
+  readonly place: Place
+  /** Pauses are so many times longer. */
+  readonly pace: number
+}
+
+export const options = JSON.parse(process.argv[2]) as ProgramOptions
+export const random = randomFrom(`${options.seed} ${options.process}`)
+export const ms = (least: number, most: number) => pause(random.integer(least, most) * options.pace)
+let ending = false
+let lastId = 0
+/** What was begun and has not been answered. */
+const open = new Map<number, Operation>()
+/** Longer than any timeout here. */
+const ENDING_MS = 25_000
+process.once('SIGTERM', () => {
+  ending = true
+  const end = () => {
+    const said = [...open.values()].map(({ op, subject, key, askedAt }) => {
+      return `${op} ${subject} ${key} for ${((now() - askedAt) / 1000).toFixed(1)} s`
+    })
+    console.log(`${options.process} (${options.client}) has not ended; unanswered: ${said.join(', ') || 'nothing'}`)
+    process.exit(3)
+  }
+  setTimeout(end, ENDING_MS).unref()
+})
+// However the run ends, its processes do not outlive it.
+process.stdin.resume().once('end', () => process.exit())
+
+const write = (line: Operation | Fault): void => appendFileSync(options.file, `${JSON.stringify(line)}\n`)
+
+export type Begun = Operation extends infer One
+  ? One extends Operation
+    ? Omit<One, 'id' | 'process' | 'askedAt'>
+    : never
+  : never
+
+/** Does something, and writes down that it began and what came of it. Undefined: it failed, or was refused by an error. */
+export async function recorded<T>(
+  begun: Begun,
+  act: () => Promise<T>,
+  facts: (answer: T) => object = () => ({}),
+): Promise<{ id: number; answer: T } | undefined> {
+  const id = options.number * 10_000_000 + ++lastId
+  const operation = { id, process: options.process, askedAt: now(), ...begun } as Operation
+  write(operation)
+  open.set(id, operation)
+  try {
+    const answer = await act()
+    write({ ...operation, answeredAt: now(), ...facts(answer) } as Operation)
+    return { id, answer }
+  } catch (error) {
+    const { code } = error as { code?: string }
+    const refused = code === 'SPILLWAY_TIMEOUT' ? { allowed: false, granted: false } : { error: `${code ?? error}` }
+    write({ ...operation, answeredAt: now(), ...refused } as Operation)
+    return undefined
+  } finally {
+    open.delete(id)
+  }
+}
+
+/** Until the process is told to end. */
+export async function forever(act: () => Promise<unknown>): Promise<void> {
+  while (!ending) await act()
+}
+
+/** On a busy machine a process stands still now and then: it says so, as if somebody had stopped it. */
+export async function watching(): Promise<void> {
+  let before = now()
+  await forever(async () => {
+    await pause(10)
+    const at = now()
+    if (at - before > 50) write({ what: 'stopped', from: before, until: at, process: options.process })
+    before = at
+  })
+}
