@@ -36,19 +36,19 @@ const shared = {
 const BROWSER = ['/test/browser/']
 
 /** The contracts of clients, over the newest version of each. */
-const CLIENTS = ['/test/clients/']
+const CLIENTS = ['/test/redis/clients/']
 
 /** The contracts once more, for the versions of clients and frameworks before the newest. */
 const VERSIONS = ['/test/versions/']
 
 /** What keeps all processors busy for seconds. */
-const STORMS = ['/test/storms/']
+const STORMS = ['/verification/storms/']
 
 /** What breaks servers on purpose and measures how long it took. */
-const FAULTS = ['/test/faults/']
+const FAULTS = ['/verification/faults/']
 
 /** What needs SQLite, which Node has from 22.13 on: `npm run test:sqlite` runs them on such a Node. */
-const SQLITE = ['/test/sqlite/']
+const SQLITE = ['/test/sql/sqlite/']
 
 /** What the documents and the examples say. */
 const DOCUMENTS = ['/test/check/', '/test/docs/']
@@ -69,7 +69,7 @@ export default {
     {
       ...shared,
       displayName: 'test',
-      testMatch: ['<rootDir>/test/**/*.test.ts'],
+      testMatch: ['<rootDir>/{test,verification}/**/*.test.ts'],
       testPathIgnorePatterns: [
         '/node_modules/',
         ...DOCUMENTS,
