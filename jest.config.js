@@ -5,8 +5,9 @@ const shared = {
   testEnvironment: '<rootDir>/test/support/test-environment.cjs',
   // A MemoryStore that nobody closed looks at the clock once more after its file has ended. Jest would warn of that.
   testEnvironmentOptions: { globalsCleanup: 'off' },
-  // A global is looked up in the sandbox of the file that is tested, slowly, unless its modules get it as an argument: our arithmetic would
-  // take three times as long. Left out is what some module declares itself, or what a test replaces.
+  // A global is looked up in the sandbox of the file that is tested, slowly, unless its modules get it as an argument:
+  // our arithmetic would take three times as long. Left out is what some module declares itself, or what a test
+  // replaces.
   sandboxInjectedGlobals:
     'Array Boolean Error Infinity JSON Map Math Number Object Promise RangeError Reflect RegExp Set String Symbol TypeError WeakMap'.split(
       ' ',

@@ -1,4 +1,5 @@
-// Limits that follow load: gradient, vegas, aimd and the best fixed limit under overload, `shed` before a real service, and what `processLoad` costs.
+// Limits that follow load: gradient, vegas, aimd and the best fixed limit under overload, `shed` before a real service,
+// and what `processLoad` costs.
 import { simulated } from './adaptive/overload.js'
 import { realPermits } from './adaptive/real-permits.js'
 import { measuringCost, shedding } from './adaptive/shedding.js'

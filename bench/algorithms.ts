@@ -1,5 +1,6 @@
-// The cost of each algorithm and the units that it allows: memory a key, Redis CPU a decision, the most units in any window, the
-// share of wrong decisions. The last two are the same on every machine; CPU depends on the machine and on what else it does.
+// The cost of each algorithm and the units that it allows: memory a key, Redis CPU a decision, the most units in any
+// window, the share of wrong decisions. The last two are the same on every machine; CPU depends on the machine and on
+// what else it does.
 //
 //   node --import tsx bench/algorithms.ts
 import { RedisServer } from '../test/support/redis-server.js'

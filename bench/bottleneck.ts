@@ -1,4 +1,5 @@
-// spillway/bottleneck against bottleneck 2.19.5: jobs a second in one process, memory of a waiting job, commands a job over Redis.
+// spillway/bottleneck against bottleneck 2.19.5: jobs a second in one process, memory of a waiting job, commands a job
+// over Redis.
 //
 //   node --import tsx bench/bottleneck.ts     about half a minute
 import { spawnSync } from 'node:child_process'

@@ -21,7 +21,10 @@ const WAYS = ['Express over memory', 'Express over Redis']
 const REQUESTS = 1000
 /** Requests before the count: connecting, loading the script, the first use of a key. */
 const WARM_UP = 50
-/** A name that tsx gives to a function costs a call, which is not in the package; the fields of an object belong to its constructor. */
+/**
+ * A name that tsx gives to a function costs a call, which is not in the package; the fields of an object belong to its
+ * constructor.
+ */
 const NOT_OURS = new Set(['__name', '<instance_members_initializer>'])
 
 /** Calls of a request by function. */

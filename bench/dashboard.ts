@@ -1,5 +1,6 @@
-// What the dashboard costs at its documented size, 200 processes with 1 000 limits in all: Redis (server time by INFO commandstats, of 15
-// minutes) and the service that shows it (processor time and calls of a view; each page is asked for every 2 s, and all reports are new).
+// What the dashboard costs at its documented size, 200 processes with 1 000 limits in all: Redis (server time by INFO
+// commandstats, of 15 minutes) and the service that shows it (processor time and calls of a view; each page is asked
+// for every 2 s, and all reports are new).
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import { DelayQueue, RateLimiter, RedisStore } from '../src/index.js'
@@ -171,7 +172,10 @@ async function stats(client: Redis) {
   return [...(await client.info('commandstats')).matchAll(SENT)]
 }
 
-/** Server time of the commands that were sent, not of those that scripts run: a script's own time holds that of its commands. */
+/**
+ * Server time of the commands that were sent, not of those that scripts run: a script's own time holds that of its
+ * commands.
+ */
 async function serverMs(client: Redis): Promise<number> {
   return (await stats(client)).reduce((sum, [, , us]) => sum + Number(us) / 1000, 0)
 }

@@ -1,4 +1,5 @@
-// Decisions a second of the drop-ins for rate-limiter-flexible and koa-ratelimit, against these: in memory and on Redis, with 1 and 64 in flight.
+// Decisions a second of the drop-ins for rate-limiter-flexible and koa-ratelimit, against these: in memory and on
+// Redis, with 1 and 64 in flight.
 import { RedisServer } from '../test/support/redis-server.js'
 import { type Contender, checkQuota, contest, type Effort, type Turns } from './contest/contest.js'
 import { figure, medianOf, ratio, spread } from './contest/figures.js'

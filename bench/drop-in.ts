@@ -1,4 +1,5 @@
-// Requests a second of an Express service behind spillway/express-rate-limit, against the same service behind spillway/express.
+// Requests a second of an Express service behind spillway/express-rate-limit, against the same service behind
+// spillway/express.
 import { type Contender, ContenderProcess, contest, type Effort, withProcess } from './contest/contest.js'
 import { ratio, rowsOf } from './contest/figures.js'
 import { type Claim, progress, type Report, runAlone } from './contest/report.js'

@@ -1,5 +1,5 @@
-// What a limiter costs a web service of each framework, against the same service without one, against the header fields alone and
-// against the limiter that the framework's users have today.
+// What a limiter costs a web service of each framework, against the same service without one, against the header fields
+// alone and against the limiter that the framework's users have today.
 import type { HeaderForm } from '../src/http/headers.js'
 import { RedisServer } from '../test/support/redis-server.js'
 import { type Contender, ContenderProcess, contest, type Effort, type Turns, withProcess } from './contest/contest.js'
@@ -63,7 +63,10 @@ const SUBJECTS: readonly Subject[] = [
 ]
 
 const CONNECTIONS = 50
-/** So short that what else happens on the machine meets neighbours alike, and so many of them that a few odd ones do not matter. */
+/**
+ * So short that what else happens on the machine meets neighbours alike, and so many of them that a few odd ones do not
+ * matter.
+ */
 const TURN_MS = 250
 const ROUNDS_STRETCH = 2
 const OURS = 'spillway in memory'

@@ -17,7 +17,10 @@ const WAYS = {
 } as const
 type Way = keyof typeof WAYS
 
-/** Processor time in ms of loading in a new process, without the start of Node itself: company on the machine changes it least. */
+/**
+ * Processor time in ms of loading in a new process, without the start of Node itself: company on the machine changes it
+ * least.
+ */
 function loadMs(way: Way, name: string): number {
   const { type, load } = WAYS[way]
   const source = `const before = process.cpuUsage(); ${load(name)}; const { user, system } = process.cpuUsage(before); console.log((user + system) / 1000)`

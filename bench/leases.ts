@@ -1,5 +1,6 @@
-// What leases must hold: how fast a busy key is decided, and that fleets of 16 processes use what the policy allows and no more, counted from all processes' own
-// records by the server's clock (one machine has one clock). Wants a machine that does nothing else: a lease of 100000/1s lasts 20 ms.
+// What leases must hold: how fast a busy key is decided, and that fleets of 16 processes use what the policy allows and
+// no more, counted from all processes' own records by the server's clock (one machine has one clock). Wants a machine
+// that does nothing else: a lease of 100000/1s lasts 20 ms.
 //
 //   node --import tsx bench/leases.ts                 all
 //   node --import tsx bench/leases.ts speed uneven    these parts; each but "minute" takes less than 100 s

@@ -1,5 +1,5 @@
-// A minute without Redis: how the heap, the decisions and the return fare, with 200 decisions in flight in each of three processes, each
-// with another client as its users make it.
+// A minute without Redis: how the heap, the decisions and the return fare, with 200 decisions in flight in each of
+// three processes, each with another client as its users make it.
 //
 //   node --import tsx bench/outage.ts        two outages of 60 s
 //   node --import tsx bench/outage.ts 10     of 10 s

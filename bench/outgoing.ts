@@ -1,4 +1,5 @@
-// What a call costs the process that waits for a partner's limit, by how many wait for the same partner; what it costs Redis; and how well eight processes keep to budgets whose costs are estimates.
+// What a call costs the process that waits for a partner's limit, by how many wait for the same partner; what it costs
+// Redis; and how well eight processes keep to budgets whose costs are estimates.
 import { politeFetch } from '../src/outgoing/index.js'
 import { type ChatShow, chatShow } from '../test/support/chat-show.js'
 import { RedisServer } from '../test/support/redis-server.js'
@@ -27,7 +28,10 @@ const PROCESSES = 8
 const CHATS = 625
 const KILL_AFTER_MS = 20_000
 
-/** Script calls that Redis gets for one call after another to a partner with one budget, a call each, and for a batch of calls that leave at once, without their answers. */
+/**
+ * Script calls that Redis gets for one call after another to a partner with one budget, a call each, and for a batch of
+ * calls that leave at once, without their answers.
+ */
 async function scripts(): Promise<{ readonly alone: number; readonly batch: number }> {
   const redis = await RedisServer.start()
   const client = redis.client()

@@ -1,4 +1,5 @@
-// Ten requests in one TCP segment at quota 5: how many pass? They are decided at the same instant, before any is answered.
+// Ten requests in one TCP segment at quota 5: how many pass? They are decided at the same instant, before any is
+// answered.
 import { RedisServer } from '../test/support/redis-server.js'
 import { withProcess } from './contest/contest.js'
 import { single } from './contest/figures.js'

@@ -1,4 +1,5 @@
-// Decisions on Redis with 1, 64 and 512 in flight: how many a second, how long each takes, and what they cost the server.
+// Decisions on Redis with 1, 64 and 512 in flight: how many a second, how long each takes, and what they cost the
+// server.
 import { RedisServer } from '../test/support/redis-server.js'
 import { type Contender, checkQuota, contest, type Effort, type Turns } from './contest/contest.js'
 import { figure, ratio, rowsOf, type Table } from './contest/figures.js'

@@ -2,7 +2,8 @@
 //
 //   npm run bench                  about half an hour, on a machine that does nothing else
 //   npm run bench -- redis memory  these alone; RESULTS.md stays as it is
-//   npm run bench -- --quick       about ten minutes, to see that all runs; its numbers mean little, and RESULTS.md stays as it is
+//   npm run bench -- --quick       about ten minutes, to see that all runs; its numbers mean little, and RESULTS.md
+//                                  stays as it is
 import { writeFileSync } from 'node:fs'
 import { adaptive } from './adaptive.js'
 import { chosenEffort } from './contest/contest.js'

@@ -1,4 +1,5 @@
-// Permits in Redis: acquired and released, uncontended and handed from one process to the next, against redis-semaphore.
+// Permits in Redis: acquired and released, uncontended and handed from one process to the next, against
+// redis-semaphore.
 import type { Redis } from 'ioredis'
 import { RedisServer } from '../test/support/redis-server.js'
 import { type Contender, ContenderProcess, contest, type Effort } from './contest/contest.js'

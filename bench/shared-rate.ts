@@ -1,4 +1,5 @@
-// One rate for many processes: does it give all of what it promises and no more, in order, and what does that cost Redis?
+// One rate for many processes: does it give all of what it promises and no more, in order, and what does that cost
+// Redis?
 //
 //   node --import tsx bench/shared-rate.ts     about a minute
 import type { Redis } from 'ioredis'

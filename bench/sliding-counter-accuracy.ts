@@ -1,5 +1,5 @@
-// How often sliding-counter decides otherwise than the exact sliding-window: on Poisson traces, and on access logs by address.
-// Deterministic: the same figures on every machine.
+// How often sliding-counter decides otherwise than the exact sliding-window: on Poisson traces, and on access logs by
+// address. Deterministic: the same figures on every machine.
 //
 //   node --import tsx bench/sliding-counter-accuracy.ts [access.log …]
 import { basename } from 'node:path'

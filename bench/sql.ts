@@ -1,4 +1,5 @@
-// Decisions over PostgreSQL and SQLite against rate-limiter-flexible: one process and four, one key and many, PostgreSQL also with 1 ms added to each answer; and what leases cost.
+// Decisions over PostgreSQL and SQLite against rate-limiter-flexible: one process and four, one key and many,
+// PostgreSQL also with 1 ms added to each answer; and what leases cost.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -62,7 +63,9 @@ const OVER_SQLITE: typeof OVER_POSTGRES = [
   [4, 64, 1, 1],
 ]
 
-/** [processes, requests of each in 10 ms]: with 4 processes the limit of 10 000 a minute is within reach, or far away. */
+/**
+ * [processes, requests of each in 10 ms]: with 4 processes the limit of 10 000 a minute is within reach, or far away.
+ */
 const LEASED: ReadonlyArray<readonly [processes: number, burst: number]> = [
   [1, 1],
   [4, 1],

@@ -1,5 +1,5 @@
-// Overload: a computing service gets more requests than it can handle. It refuses the least important requests first, and keeps
-// answering the important ones.
+// Overload: a computing service gets more requests than it can handle. It refuses the least important requests first,
+// and keeps answering the important ones.
 //
 //   node --import tsx examples/adaptive.ts
 import { pbkdf2Sync } from 'node:crypto'

@@ -1,5 +1,5 @@
-// Two limiters of one id, as in two processes, fetch pages: at most two at once in both together, by priority; a page that fails is fetched again.
-// Needs a Redis: REDIS_URL, by default redis://127.0.0.1:6379.
+// Two limiters of one id, as in two processes, fetch pages: at most two at once in both together, by priority; a page
+// that fails is fetched again. Needs a Redis: REDIS_URL, by default redis://127.0.0.1:6379.
 //
 //   node --import tsx examples/bottleneck.ts
 import { setTimeout as sleep } from 'node:timers/promises'

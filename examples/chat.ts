@@ -1,4 +1,5 @@
-// Streams answers of a language model under its limits of calls and tokens, whose real number is known only at the end of a stream. The model is a local imitation that counts for itself.
+// Streams answers of a language model under its limits of calls and tokens, whose real number is known only at the end
+// of a stream. The model is a local imitation that counts for itself.
 //
 //   node --import tsx examples/chat.ts
 import { once } from 'node:events'

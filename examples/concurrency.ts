@@ -12,7 +12,8 @@ app.get(
   '/report',
   concurrencyLimit({
     permits: 2,
-    key: req => req.get('x-user'), // undefined: not limited. Without a key the limit is for the whole service, and refuses with 503.
+    // undefined: not limited. Without a key the limit is for the whole service, and refuses with 503.
+    key: req => req.get('x-user'),
     wait: '10s',
     queue: 1,
     // client: new Redis()  counts over all processes

@@ -1,6 +1,6 @@
-// A dashboard with live data: a service with live limits, a shared rate, a semaphore and a queue, and the traffic of its clients, one of
-// which tries passwords. All in one process.
-// REDIS_URL: by default it starts a redis-server of its own, which keeps nothing. PORT: by default a free one. Ends with Ctrl-C.
+// A dashboard with live data: a service with live limits, a shared rate, a semaphore and a queue, and the traffic of
+// its clients, one of which tries passwords. All in one process. REDIS_URL: by default it starts a redis-server of its
+// own, which keeps nothing. PORT: by default a free one. Ends with Ctrl-C.
 //
 //   npm run demo:dashboard
 import { spawn } from 'node:child_process'

@@ -1,5 +1,5 @@
-// Webhooks accepted at any rate and processed at 5 per second, by two workers, one of which is killed on the way. Nothing is lost.
-// Starts a Redis of its own; or set REDIS_URL.
+// Webhooks accepted at any rate and processed at 5 per second, by two workers, one of which is killed on the way.
+// Nothing is lost. Starts a Redis of its own; or set REDIS_URL.
 //
 //   node --import tsx examples/defer.ts
 import { type ChildProcess, fork, spawn } from 'node:child_process'

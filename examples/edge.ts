@@ -1,4 +1,5 @@
-// A handler for the edge, limited to 10 requests in any 10 seconds for each client, in all locations together: state in Redis over HTTP. It needs nothing of Node; here Node serves it.
+// A handler for the edge, limited to 10 requests in any 10 seconds for each client, in all locations together: state in
+// Redis over HTTP. It needs nothing of Node; here Node serves it.
 //
 //   UPSTASH_REDIS_REST_URL=… UPSTASH_REDIS_REST_TOKEN=… node --import tsx examples/edge.ts
 import type { AddressInfo } from 'node:net'
@@ -14,7 +15,10 @@ const limit = rateLimit({
   deadline: '2s',
 })
 
-/** On Cloudflare Workers: `export default { fetch: answer }`. Behind a platform `proxies` says who writes the client's address: docs/platforms.md. */
+/**
+ * On Cloudflare Workers: `export default { fetch: answer }`. Behind a platform `proxies` says who writes the client's
+ * address: docs/platforms.md.
+ */
 async function answer(request: Request, env: HttpBindings): Promise<Response> {
   const { refusal, decision, apply } = await limit(request, { socket: env.incoming.socket })
   return refusal ?? apply(new Response(`hello, ${decision?.remaining} left, says ${decision?.source}\n`))

@@ -1,4 +1,5 @@
-// Fastify, limited to 10 requests in any 10 seconds for each client, with state in this process. A login has a limit of its own.
+// Fastify, limited to 10 requests in any 10 seconds for each client, with state in this process. A login has a limit of
+// its own.
 //
 //   node --import tsx examples/fastify.ts
 import type { AddressInfo } from 'node:net'

@@ -1,5 +1,5 @@
-// Handlers that turn a Request into a Response, limited to 10 requests in any 10 seconds for each client, with state in this process. Served by Node; Bun.serve and
-// Deno.serve take the same handler.
+// Handlers that turn a Request into a Response, limited to 10 requests in any 10 seconds for each client, with state in
+// this process. Served by Node; Bun.serve and Deno.serve take the same handler.
 //
 //   node --import tsx examples/fetch.ts
 import type { AddressInfo } from 'node:net'

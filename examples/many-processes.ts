@@ -25,7 +25,8 @@ async function serve(): Promise<void> {
       name: 'many-processes',
       key: () => 'everybody',
       store: new RedisStore(redis),
-      // Longer than the default 50 ms, after which a process decides alone: the example shows a common count, also on a busy machine.
+      // Longer than the default 50 ms, after which a process decides alone: the example shows a common count, also on a
+      // busy machine.
       deadline: '2s',
     }),
   )

@@ -1,7 +1,9 @@
-// A service that Prometheus can watch, and that sends alerts: Express, with state in this process, or in Redis and with a queue.
+// A service that Prometheus can watch, and that sends alerts: Express, with state in this process, or in Redis and with
+// a queue.
 //
 //   node --import tsx examples/metrics.ts
-//   REDIS_URL=redis://localhost:6379 WEBHOOK_URL=https://hooks.example.com/services/T0/B0 node --import tsx examples/metrics.ts
+//   REDIS_URL=redis://localhost:6379 WEBHOOK_URL=https://hooks.example.com/services/T0/B0 node --import tsx
+//   examples/metrics.ts
 //
 // ops/ holds alert rules and a Grafana dashboard for its metrics.
 import { once } from 'node:events'

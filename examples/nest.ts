@@ -1,5 +1,5 @@
-// NestJS on Express, limited to 10 requests in any 10 seconds for each client, with state in this process. A login has a limit of its own.
-// Decorators need "experimentalDecorators" in tsconfig.json.
+// NestJS on Express, limited to 10 requests in any 10 seconds for each client, with state in this process. A login has
+// a limit of its own. Decorators need "experimentalDecorators" in tsconfig.json.
 //
 //   node --import tsx examples/nest.ts
 import { Controller, Get, Module, Post, Req } from '@nestjs/common'

@@ -1,4 +1,5 @@
-// A limit for the whole service, and stricter ones where it matters: each with a name of its own, so that they are counted separately.
+// A limit for the whole service, and stricter ones where it matters: each with a name of its own, so that they are
+// counted separately.
 //
 //   node --import tsx examples/per-route.ts
 import { once } from 'node:events'

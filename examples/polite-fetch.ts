@@ -1,5 +1,5 @@
-// Calls to a partner that allows 20 per second: two processes share the limit over Redis, and none of their calls is refused.
-// Starts a Redis of its own; or set REDIS_URL.
+// Calls to a partner that allows 20 per second: two processes share the limit over Redis, and none of their calls is
+// refused. Starts a Redis of its own; or set REDIS_URL.
 //
 //   node --import tsx examples/polite-fetch.ts
 import { fork, spawn } from 'node:child_process'

@@ -1,7 +1,7 @@
-// A cost that is known only afterwards: the tokens that a language model uses for an answer. Each user may use 1000 tokens in two
-// seconds; a token comes back every two milliseconds. A request is charged an estimate of 300 at first, so that many at once cannot
-// slip through, and settled when its handler answers: what was too much is given back, what was too little is charged, and the user
-// then waits the longer.
+// A cost that is known only afterwards: the tokens that a language model uses for an answer. Each user may use 1000
+// tokens in two seconds; a token comes back every two milliseconds. A request is charged an estimate of 300 at first,
+// so that many at once cannot slip through, and settled when its handler answers: what was too much is given back, what
+// was too little is charged, and the user then waits the longer.
 //
 //   node --import tsx examples/settle.ts
 import { once } from 'node:events'

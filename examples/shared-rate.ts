@@ -1,5 +1,5 @@
-// One rate for all processes: twenty workers in four processes call a provider that allows ten calls a second; then it allows thirty.
-// Needs a Redis: REDIS_URL, by default redis://127.0.0.1:6379.
+// One rate for all processes: twenty workers in four processes call a provider that allows ten calls a second; then it
+// allows thirty. Needs a Redis: REDIS_URL, by default redis://127.0.0.1:6379.
 //
 //   node --import tsx examples/shared-rate.ts
 import { fork } from 'node:child_process'
@@ -17,7 +17,9 @@ const redisUrl = process.env.REDIS_URL ?? 'redis://127.0.0.1:6379'
 if (process.send) await work()
 else await watch()
 
-/** Five workers, each of which waits for a permit before every call. They know neither the other workers nor the rate. */
+/**
+ * Five workers, each of which waits for a permit before every call. They know neither the other workers nor the rate.
+ */
 async function work(): Promise<void> {
   const limiter = new SharedRateLimiter(new Redis(redisUrl), 'example-provider')
   const worker = async () => {

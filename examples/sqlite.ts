@@ -1,5 +1,6 @@
-// Two processes of one machine share one quota in a file, without a server: together they admit exactly 20 of 60 requests.
-// Needs Node 22.13 or later, or better-sqlite3. LIMITS_DB is the file, by default limits.db in the folder of temporary files.
+// Two processes of one machine share one quota in a file, without a server: together they admit exactly 20 of 60
+// requests. Needs Node 22.13 or later, or better-sqlite3. LIMITS_DB is the file, by default limits.db in the folder of
+// temporary files.
 //
 //   node --import tsx examples/sqlite.ts
 import { fork } from 'node:child_process'

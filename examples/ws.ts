@@ -1,4 +1,5 @@
-// A WebSocket service that accepts ten messages of each client in any ten seconds, and answers each message that it drops.
+// A WebSocket service that accepts ten messages of each client in any ten seconds, and answers each message that it
+// drops.
 //
 //   node --import tsx examples/ws.ts
 import { once } from 'node:events'

@@ -1,4 +1,5 @@
-// Puts the scripts of lua/ together when the package is built. docs/architecture.md describes what a file of lua/ may hold.
+// Puts the scripts of lua/ together when the package is built. docs/architecture.md describes what a file of lua/ may
+// hold.
 
 /** A script as Redis receives it. `algorithm`: for which it was built, if it names ALGORITHM. */
 export interface Assembled {
@@ -9,21 +10,27 @@ export interface Assembled {
   readonly source: string
 }
 
-/** Statements that stand together at the top of a file: a library function, a constant, a piece, a script. The lines keep their indentation. */
+/**
+ * Statements that stand together at the top of a file: a library function, a constant, a piece, a script. The lines
+ * keep their indentation.
+ */
 interface Part {
   readonly file: string
   readonly lines: readonly string[]
 }
 
-/** A line; `choices`: what stands in the place of a @choose within a function, by condition; `declares`: names that it brings into sight. */
+/**
+ * A line; `choices`: what stands in the place of a @choose within a function, by condition; `declares`: names that it
+ * brings into sight.
+ */
 interface Line {
   readonly text: string
   readonly choices?: readonly (readonly [condition: string, lines: readonly Line[]])[]
   readonly declares?: readonly string[]
 }
 
-// In this order: long comments, line comments, long strings, quoted strings, all else. Only a string may hold what looks like
-// a comment, and only a comment may hold what looks like a string.
+// In this order: long comments, line comments, long strings, quoted strings, all else. Only a string may hold what
+// looks like a comment, and only a comment may hold what looks like a string.
 const TOKENS =
   /--\[(=*)\[[\s\S]*?\]\1\]|--[^\n]*|(\[(=*)\[[\s\S]*?\]\3\]|'(?:\\[\s\S]|[^'\\\n])*'|"(?:\\[\s\S]|[^"\\\n])*")|[^-['"]+|[\s\S]/g
 const DIRECTIVE = /^[ \t]*--[ \t]*@(.*)$/
@@ -204,7 +211,10 @@ export class LuaAssembler {
     return this.#expanded(piece, algorithm, [...path, name], alone).map(line => under(indent, line))
   }
 
-  /** With the library functions that the lines name, each before the statement that needs it first; `seen` are in sight already. */
+  /**
+   * With the library functions that the lines name, each before the statement that needs it first; `seen` are in sight
+   * already.
+   */
   #settled(lines: readonly Line[], seen: ReadonlySet<string>, alone: string | undefined): Line[] {
     const texts = lines.map(({ text }) => text)
     const sites = new Map<string, Set<number>>()
@@ -247,7 +257,10 @@ export class LuaAssembler {
     return this.#chosen(whole, seen, alone)
   }
 
-  /** With the choices that stand within functions: what they need besides is theirs alone, and made when they are first taken. */
+  /**
+   * With the choices that stand within functions: what they need besides is theirs alone, and made when they are first
+   * taken.
+   */
   #chosen(lines: readonly Line[], seen: ReadonlySet<string>, alone: string | undefined): Line[] {
     const scopes: { indent: number; names: readonly string[] }[] = []
     return lines.flatMap(line => {
@@ -263,7 +276,10 @@ export class LuaAssembler {
     })
   }
 
-  /** Reads a script once more, by its words alone: what it names must be declared before, in a block that is still open, or belong to Redis. */
+  /**
+   * Reads a script once more, by its words alone: what it names must be declared before, in a block that is still open,
+   * or belong to Redis.
+   */
   #checkSight(file: string, code: string): void {
     const open: Set<string>[] = [new Set(GLOBALS)]
     const brackets: string[] = []
@@ -324,8 +340,9 @@ function ancestors(texts: readonly string[], line: number): number[] {
 }
 
 /**
- * The line before which a function has to stand that is needed at `sites`, in order: in the innermost block around all of them that may be
- * skipped, so that it is made only when it is needed; but outside loops and functions, so that it is made once.
+ * The line before which a function has to stand that is needed at `sites`, in order: in the innermost block around all
+ * of them that may be skipped, so that it is made only when it is needed; but outside loops and functions, so that it
+ * is made once.
  */
 function placeOf(texts: readonly string[], sites: readonly number[]): number {
   const paths = sites.map(site => [...ancestors(texts, site), site])

@@ -1,8 +1,9 @@
 #!/usr/bin/env node
-// Builds dist/ from src/ and lua/, in two forms. Node loads CommonJS: a chunk for what several entry points share, and a thin ES module in front
-// of each entry point, so that a process has one copy of the package, whichever way it is loaded. Bundlers load dist/esm/: each file of src/ as an
-// ES module, of which they keep what a program uses. Types are bundled. Nothing is minified. Does nothing when dist/ was built from exactly
-// these sources, so that `npm ci` and `npm test` need not wait; `--force` builds all the same.
+// Builds dist/ from src/ and lua/, in two forms. Node loads CommonJS: a chunk for what several entry points share, and
+// a thin ES module in front of each entry point, so that a process has one copy of the package, whichever way it is
+// loaded. Bundlers load dist/esm/: each file of src/ as an ES module, of which they keep what a program uses. Types are
+// bundled. Nothing is minified. Does nothing when dist/ was built from exactly these sources, so that `npm ci` and
+// `npm test` need not wait; `--force` builds all the same.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -20,7 +21,10 @@ const require = createRequire(import.meta.url)
 
 /** Entry points: the name that users import after `spillway/` → the source. @type {Record<string, string>} */
 const ENTRIES = JSON.parse(readFileSync(join(root, 'scripts/entries.json'), 'utf8'))
-/** Entry points whose `require` gives the default export itself, with all names as its properties, as the package that they replace. */
+/**
+ * Entry points whose `require` gives the default export itself, with all names as its properties, as the package that
+ * they replace.
+ */
 const CALLABLE = new Set(['express-rate-limit', 'fastify', 'koa-ratelimit'])
 /** Entry points whose `require` gives the class that is their default export, and has their other names as its own. */
 const CLASSES = new Set(['bottleneck', 'bottleneck/light'])
@@ -79,15 +83,18 @@ function bundle(input, plugins = []) {
   return rolldown({ input, cwd: root, platform: 'node', external, plugins })
 }
 
-/** The file that holds the names of an entry point; for one that is called, its own file holds the function. @param {string} name */
+/**
+ * The file that holds the names of an entry point; for one that is called, its own file holds the function.
+ * @param {string} name
+ */
 const moduleOf = name => (CALLABLE.has(name) || CLASSES.has(name) ? `${name}-names` : name)
 /** The same, as a file beside it is imported. @param {string} name */
 const besides = name => `./${basename(moduleOf(name))}.js`
 const inputs = Object.fromEntries(Object.entries(ENTRIES).map(([name, file]) => [moduleOf(name), file]))
 
 /**
- * Chunks name what they share by a getter each. V8 does not compile such a call into its caller: a decision in memory would take a tenth longer. No export is ever assigned anew, and
- * they stand at the end of a chunk.
+ * Chunks name what they share by a getter each. V8 does not compile such a call into its caller: a decision in memory
+ * would take a tenth longer. No export is ever assigned anew, and they stand at the end of a chunk.
  * @param {string} code
  */
 function withPlainExports(code) {
@@ -97,8 +104,8 @@ function withPlainExports(code) {
 }
 
 /**
- * The package carries the texts of lua/ compressed: see src/redis/packed-texts.ts. Those of each room together, so that a bundle has only the rooms that it
- * uses; or, `whole`, all together, which is smaller.
+ * The package carries the texts of lua/ compressed: see src/redis/packed-texts.ts. Those of each room together, so that
+ * a bundle has only the rooms that it uses; or, `whole`, all together, which is smaller.
  * @param {boolean} whole
  * @returns {import('rolldown').Plugin}
  */
@@ -156,7 +163,8 @@ async function writeScripts(folder) {
   for (const name of Object.keys(ENTRIES)) {
     const names = Object.keys(require(join(folder, `${moduleOf(name)}.js`))).filter(name => name !== 'default')
     if (moduleOf(name) !== name) names.push(`${nameOfDefault(folder, name)} as default`)
-    // Named one by one: Node and bundlers agree on what `export { a } from` a CommonJS module means, not on its default.
+    // Named one by one: Node and bundlers agree on what `export { a } from` a CommonJS module means, not on its
+    // default.
     writeFileSync(join(folder, `${name}.mjs`), `export { ${names.join(', ')} } from '${besides(name)}'\n`)
     if (CALLABLE.has(name)) writeFileSync(join(folder, `${name}.js`), callable(besides(name)))
     if (CLASSES.has(name)) {
@@ -174,7 +182,8 @@ async function writeModules(folder) {
   const { output } = await bundled.write({ dir: folder, format: 'es', comments, preserveModules: true, entryFileNames })
   /** @type {Set<string>} */
   const ofNode = new Set()
-  // What is imported for types alone stays as an import without names, of which bundlers warn. No module does anything when it is loaded.
+  // What is imported for types alone stays as an import without names, of which bundlers warn. No module does anything
+  // when it is loaded.
   for (const { fileName } of output) {
     const file = join(folder, fileName)
     const code = readFileSync(file, 'utf8').replace(/^import "\.{1,2}\/[^"]+";\n/gm, '')
@@ -187,7 +196,8 @@ async function writeModules(folder) {
       code.replaceAll('Number.POSITIVE_INFINITY', 'Infinity').replaceAll('Number.NEGATIVE_INFINITY', '-Infinity'),
     )
   }
-  // For browsers this stands in the place of Node's modules. Not an empty module: rollup, and so Vite, imports no name that a module lacks.
+  // For browsers this stands in the place of Node's modules. Not an empty module: rollup, and so Vite, imports no name
+  // that a module lacks.
   const absent = [...ofNode].map(name => `export const ${name} = undefined\n`)
   writeFileSync(join(folder, 'src/without-node.js'), absent.join(''))
   const browser = Object.fromEntries(
@@ -245,7 +255,8 @@ function plainTypeExports(file) {
 }
 
 /**
- * The types of `callable`: TypeScript has no other way into what `export =` gives than a namespace that names everything.
+ * The types of `callable`: TypeScript has no other way into what `export =` gives than a namespace that names
+ * everything.
  * @param {string} folder @param {string} module
  */
 function callableTypes(folder, module) {
@@ -271,7 +282,8 @@ async function build() {
   const fresh = existsSync(stamp) && readFileSync(stamp, 'utf8') === print
   if (fresh && !process.argv.includes('--force')) return true
 
-  // Built aside and then put in place whole: nothing stale stays, and whoever runs dist/ meanwhile finds all of it or none.
+  // Built aside and then put in place whole: nothing stale stays, and whoever runs dist/ meanwhile finds all of it or
+  // none.
   const fresher = `${dist}.${process.pid}`
   try {
     mkdirSync(fresher)

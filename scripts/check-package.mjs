@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Whether the package as it would be published resolves for every module system and type checker. Each entry point is named: package.json has
-// a pattern for them.
+// Whether the package as it would be published resolves for every module system and type checker. Each entry point is
+// named: package.json has a pattern for them.
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 

@@ -1,5 +1,6 @@
-// Draws docs/observing/: for each panel of ops/dashboard.json what a real Prometheus answers to its query, on traffic through
-// examples/metrics.ts. Takes a minute and a half: two minutes of traffic are squeezed into one, and Redis stands still for ten seconds of it.
+// Draws docs/observing/: for each panel of ops/dashboard.json what a real Prometheus answers to its query, on traffic
+// through examples/metrics.ts. Takes a minute and a half: two minutes of traffic are squeezed into one, and Redis
+// stands still for ten seconds of it.
 //
 //   npm run draw-panels
 import { mkdirSync, writeFileSync } from 'node:fs'

@@ -1,4 +1,5 @@
-// Draws the pictures of README.md and docs/: runs the code itself, so that a picture cannot show what the code does not do.
+// Draws the pictures of README.md and docs/: runs the code itself, so that a picture cannot show what the code does not
+// do.
 //
 //   node --import tsx scripts/draw.ts            writes docs/*.svg
 //   node --import tsx scripts/draw.ts --check    writes nothing; exit code 1 and one line when a picture is stale

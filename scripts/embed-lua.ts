@@ -1,6 +1,6 @@
-// Writes src/redis/scripts.ts: the scripts of lua/ as Redis receives them, each under its name in camel case, with its hash; those that are built for
-// each algorithm in `consumeOne`. `npm run build` runs this first; the result is not committed. A folder given as an argument stands for the project's
-// own (used by the tests).
+// Writes src/redis/scripts.ts: the scripts of lua/ as Redis receives them, each under its name in camel case, with its
+// hash; those that are built for each algorithm in `consumeOne`. `npm run build` runs this first; the result is not
+// committed. A folder given as an argument stands for the project's own (used by the tests).
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -17,7 +17,10 @@ function templateLiteral(text: string): string {
   return `\`${text.replace(/[\\`]|\$(?=\{)/g, '\\$&')}\``
 }
 
-/** A program that uses no script of a room is bundled without its texts: nothing here may look as if it did something when it is loaded. */
+/**
+ * A program that uses no script of a room is bundled without its texts: nothing here may look as if it did something
+ * when it is loaded.
+ */
 function constructed({ name, room, source }: Assembled): string {
   const sha1 = createHash('sha1').update(source).digest('hex')
   return `/* @__PURE__ */ new LuaScript('${name}', '${sha1}', ${textsOf(room)})`

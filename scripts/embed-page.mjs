@@ -1,5 +1,6 @@
-// Writes src/operating/dashboard/page-files.ts: each page as a script and a style sheet that stand alone. `npm run build` runs this; the result is
-// not committed. Libraries of the page (preact) go into it here, so that the package needs none.
+// Writes src/operating/dashboard/page-files.ts: each page as a script and a style sheet that stand alone.
+// `npm run build` runs this; the result is not committed. Libraries of the page (preact) go into it here, so that the
+// package needs none.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'

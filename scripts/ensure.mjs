@@ -1,6 +1,7 @@
 #!/usr/bin/env node
-// Makes sure that the programs which tests, proofs and drawings start are on this machine: `node scripts/ensure.mjs redis chromium`. Silent where they are; else it
-// INSTALLS them by the system's packages if it may do so without asking; else it fails with one line that says how to install them.
+// Makes sure that the programs which tests, proofs and drawings start are on this machine:
+// `node scripts/ensure.mjs redis chromium`. Silent where they are; else it INSTALLS them by the system's packages if it
+// may do so without asking; else it fails with one line that says how to install them.
 import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
 import { delimiter, join } from 'node:path'

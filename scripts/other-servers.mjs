@@ -1,6 +1,7 @@
 #!/usr/bin/env node
-// Runs the contracts of all clients on the other servers that Debian has: `npm run test:servers [name...]`. A server and the libraries that it needs are fetched by apt
-// from Debian's own mirror, unpacked under node_modules/.cache/servers and run from there: nothing of this machine's system changes. Debian only.
+// Runs the contracts of all clients on the other servers that Debian has: `npm run test:servers [name...]`. A server
+// and the libraries that it needs are fetched by apt from Debian's own mirror, unpacked under
+// node_modules/.cache/servers and run from there: nothing of this machine's system changes. Debian only.
 import { spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { delimiter, join, resolve } from 'node:path'
@@ -34,7 +35,8 @@ function mirror() {
 }
 
 /**
- * Fetches a server with all that it needs into a folder, and writes a program there that starts it with its own libraries.
+ * Fetches a server with all that it needs into a folder, and writes a program there that starts it with its own
+ * libraries.
  *
  * @param {string} name
  * @param {{ suite: string, program: string }} server

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
-// Checks every model in verification/proofs/*/ with SPIN. Each folder holds a table, checks.txt: the configurations that must hold, and the mutants that must not.
-// Prints the states explored for each and stops with exit code 1 at the first counterexample, mutant that survives, or incomplete search.
+// Checks every model in verification/proofs/*/ with SPIN. Each folder holds a table, checks.txt: the configurations
+// that must hold, and the mutants that must not. Prints the states explored for each and stops with exit code 1 at the
+// first counterexample, mutant that survives, or incomplete search.
 //
 //   npm run prove                      everything
 //   npm run prove -- waiting           one folder
@@ -13,7 +14,8 @@ import { join, resolve } from 'node:path'
 /**
  * One row of a table. `breaks` names the property that a mutant must break; a configuration has none.
  *
- * @typedef {{ folder: string, name: string, model: string, search: 'safety' | 'liveness', parameters: string[], breaks?: string }} Job
+ * @typedef {{ folder: string, name: string, model: string, search: 'safety' | 'liveness', parameters: string[],
+ *   breaks?: string }} Job
  * @typedef {{ violated: string, kind: 'ltl' | 'assertion', story: string }} Counterexample
  * @typedef {{ states?: number, failure?: string, counterexample?: Counterexample }} Outcome
  */
@@ -139,7 +141,10 @@ const readJobs = (/** @type {string | undefined} */ wanted) =>
     .flatMap(readTable)
     .filter(({ folder, name }) => !wanted || folder === wanted || `${folder}/${name}`.startsWith(wanted))
 
-/** Runs one job, prints its line, and tells whether it went as it must. What went wrong stays in its folder, to be looked at. */
+/**
+ * Runs one job, prints its line, and tells whether it went as it must. What went wrong stays in its folder, to be
+ * looked at.
+ */
 async function judge(/** @type {Job} */ job) {
   const cwd = mkdtempSync(join(tmpdir(), 'spillway-proof-'))
   const startedAt = performance.now()

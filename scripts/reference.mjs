@@ -1,11 +1,14 @@
 #!/usr/bin/env node
-// Fills the blocks of docs/reference.md from the docstrings of src/. The text between the blocks, and their order, are written by hand:
+// Fills the blocks of docs/reference.md from the docstrings of src/. The text between the blocks, and their order, are
+// written by hand:
 //
-//   <!-- spillway/express RateLimitOptions: policy, limit -->   rows of these members; without names, of all that no other block shows
+//   <!-- spillway/express RateLimitOptions: policy, limit -->   rows of these members; without names, of all that no
+//                                                               other block shows
 //   <!-- end -->
 //
-// So each member stands on the page once, and an adapter's block shows what differs from the blocks above it. With --check nothing is written.
-// Fails when a public name or a member is missing, has no docstring, or is an option without an example; with --check also when the page is stale.
+// So each member stands on the page once, and an adapter's block shows what differs from the blocks above it. With
+// --check nothing is written. Fails when a public name or a member is missing, has no docstring, or is an option
+// without an example; with --check also when the page is stale.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -43,7 +46,11 @@ function exportsOf(entry) {
   )
 }
 
-/** What a block names: an export, or, after a dot, the type of one of its members. @param {string} entry @param {string} path */
+/**
+ * What a block names: an export, or, after a dot, the type of one of its members.
+ * @param {string} entry
+ * @param {string} path
+ */
 function find(entry, path) {
   const [name, member] = path.split('.')
   const symbol = exportsOf(entry).get(name)
@@ -113,7 +120,11 @@ function signatureOf(symbol) {
 /** @param {ts.Symbol} symbol */
 const isCalled = symbol => (symbol.flags & (ts.SymbolFlags.Method | ts.SymbolFlags.Function)) !== 0
 
-/** Rows for what is read or given, items for what is called. @param {readonly ts.Symbol[]} symbols @param {string} owner */
+/**
+ * Rows for what is read or given, items for what is called.
+ * @param {readonly ts.Symbol[]} symbols
+ * @param {string} owner
+ */
 function linesOf(symbols, owner) {
   const rows = symbols
     .filter(symbol => !isCalled(symbol))

@@ -1,5 +1,5 @@
-// A jest reporter for .ci/run, which sums up several runs of jest: adds one line of JSON to the file that SPILLWAY_TALLY names,
-// and does nothing where there is none.
+// A jest reporter for .ci/run, which sums up several runs of jest: adds one line of JSON to the file that
+// SPILLWAY_TALLY names, and does nothing where there is none.
 import { appendFileSync } from 'node:fs'
 
 export default class TallyReporter {

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Builds the site into site/dist: the pages of docs/, and those of site/pages, which need a browser. `--serve` shows it afterwards on a port of this
-// machine. SITE_BASE is the path at which it will stand, like /spillway/.
+// Builds the site into site/dist: the pages of docs/, and those of site/pages, which need a browser. `--serve` shows it
+// afterwards on a port of this machine. SITE_BASE is the path at which it will stand, like /spillway/.
 import { execFileSync } from 'node:child_process'
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, posix } from 'node:path'
@@ -15,7 +15,11 @@ const source = `${repository.url.replace(/^git\+|\.git$/g, '')}/blob/main/`
 /** Pages beside those of docs/, by their names on the site. @type {Record<string, string>} */
 const BESIDE = { 'CHANGELOG.md': 'changelog.md', 'CONTRIBUTING.md': 'contributing.md', 'SECURITY.md': 'security.md' }
 
-/** Links as they must be on the site: what is no page of it stands in the repository. @param {string} text @param {string} file */
+/**
+ * Links as they must be on the site: what is no page of it stands in the repository.
+ * @param {string} text
+ * @param {string} file
+ */
 function withLinks(text, file) {
   return text.replace(/(?<=\]\()(?![a-z]+:|#)([^)\s]+)(?=\))/g, link => {
     const [path, anchor] = posix.join(posix.dirname(file), link).split('#')

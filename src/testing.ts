@@ -23,7 +23,10 @@ export class ManualClock implements Clock {
     this.#nowMs += finite(ms)
   }
 
-  /** Sets the time, in ms since the epoch; earlier than now sets it back. Throws `PolicyError` for a number that is not finite. */
+  /**
+   * Sets the time, in ms since the epoch; earlier than now sets it back. Throws `PolicyError` for a number that is not
+   * finite.
+   */
   set(nowMs: number): void {
     this.#nowMs = finite(nowMs)
   }

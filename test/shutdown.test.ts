@@ -21,7 +21,10 @@ const PLACES = { prefix: 'app', name: 'all', permits: 1, leaseMs: 10_000 }
 /** Someone who waits in line; what happens to it later is not the subject. */
 const waits = (promise: Promise<unknown>) => void promise.catch(() => {})
 
-/** Each object that can be closed, at work until it holds something in Redis, and how long its `close` may wait for Redis. */
+/**
+ * Each object that can be closed, at work until it holds something in Redis, and how long its `close` may wait for
+ * Redis.
+ */
 const SUBJECTS: readonly (readonly [
   subject: string,
   boundMs: number,

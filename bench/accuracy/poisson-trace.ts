@@ -5,8 +5,8 @@ const KEYS = 2
 const START = Date.UTC(2026, 0, 1)
 
 /**
- * Requests of a few keys. Each key is a Poisson process of `perWindow` requests a window on average: the requests are independent of one
- * another, with random pauses and bursts only. The same arguments give the same trace.
+ * Requests of a few keys. Each key is a Poisson process of `perWindow` requests a window on average: the requests are
+ * independent of one another, with random pauses and bursts only. The same arguments give the same trace.
  */
 export function poissonTrace(perWindow: number, windowMs: number, count: number): Request[] {
   const random = randomFrom(`poisson ${perWindow} ${windowMs}`)

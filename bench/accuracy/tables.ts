@@ -11,7 +11,10 @@ const POLICIES = [
 /** The average demand of a key, in quotas a window. */
 const LOADS = [0.25, 0.5, 0.75, 1, 1.5, 3]
 const REQUESTS = 20_000
-/** The borders of cells fall on a log by chance, so a log is compared this many times, each time shifted by such a part of a window. */
+/**
+ * The borders of cells fall on a log by chance, so a log is compared this many times, each time shifted by such a part
+ * of a window.
+ */
 const SHIFTS = 60
 
 const HEADS = ['denied by the exact', 'wrongly allowed', 'wrongly denied', 'wrong in all', 'allowed, against exact']

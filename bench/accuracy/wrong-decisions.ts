@@ -19,8 +19,8 @@ export interface Comparison {
 }
 
 /**
- * Compares the decisions of a sliding counter with those of an exact sliding window for the same requests. Each counts only
- * the requests that it has allowed itself, so an early difference may cause later ones, which are counted too.
+ * Compares the decisions of a sliding counter with those of an exact sliding window for the same requests. Each counts
+ * only the requests that it has allowed itself, so an early difference may cause later ones, which are counted too.
  */
 export function compare(trace: readonly Request[], quota: number, windowMs: number): Comparison {
   const clock = new ManualClock()

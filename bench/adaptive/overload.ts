@@ -26,7 +26,9 @@ export function drops(): Map<string, Second[]> {
   return new Map([...contenders(SLOTS)].map(([name, permits]) => [name, play(DROP, permits())]))
 }
 
-/** The fixed limit with the highest throughput ÷ p99, found by trying. Every change of the service needs a new search. */
+/**
+ * The fixed limit with the highest throughput ÷ p99, found by trying. Every change of the service needs a new search.
+ */
 function bestFixed(): number {
   const power = (limit: number) => {
     const { perSecond, p99 } = summary(play({ ...OVERLOAD, seconds: 15 }, fixed(limit)).slice(5))

@@ -1,4 +1,5 @@
-// A real Express process that does ten requests at once in 20 ms each and is offered three times as many, with adaptive permits and without.
+// A real Express process that does ten requests at once in 20 ms each and is offered three times as many, with adaptive
+// permits and without.
 import { ContenderProcess, type Effort, withProcess } from '../contest/contest.js'
 import { figure, median, type Table } from '../contest/figures.js'
 import { type Claim, progress } from '../contest/report.js'

@@ -1,4 +1,5 @@
-// A service in simulated time: `slots` requests are worked on at once, each for `workMs`; the rest wait inside it, first come, first served.
+// A service in simulated time: `slots` requests are worked on at once, each for `workMs`; the rest wait inside it,
+// first come, first served.
 import { MeasuredPermits } from '../../src/operating/adaptive/adaptive-permits.js'
 import { Aimd, Gradient, type PermitAlgorithm, Vegas } from '../../src/operating/adaptive/permit-algorithms.js'
 

@@ -2,7 +2,9 @@ import { measure, type State } from '../../src/limiter/algorithms/registry.js'
 import type { Limit } from '../../src/limiter/core/limit.js'
 import type { MostAllowed } from './most-allowed.js'
 
-/** One possible situation: the state of the limit, and the units that were allowed and that left within the last window. */
+/**
+ * One possible situation: the state of the limit, and the units that were allowed and that left within the last window.
+ */
 interface Course {
   readonly state: State | undefined
   readonly allowed: readonly number[]
@@ -10,8 +12,8 @@ interface Course {
 }
 
 /**
- * The most units in any window under all possible traffic during three windows: any number of requests of cost 1 in every
- * millisecond. For tiny limits only, because the number of situations grows exponentially.
+ * The most units in any window under all possible traffic during three windows: any number of requests of cost 1 in
+ * every millisecond. For tiny limits only, because the number of situations grows exponentially.
  */
 export function mostInAllTraffic(limit: Limit): MostAllowed {
   const most = { allowed: 0, leaving: 0 }

@@ -13,7 +13,10 @@ const POLICIES = [
   '100/1m leaky-bucket burst=20',
 ]
 
-/** The most units in any window and in any tenth of one, as text. For a leaky bucket also those that leave, because these reach the backend. */
+/**
+ * The most units in any window and in any tenth of one, as text. For a leaky bucket also those that leave, because
+ * these reach the backend.
+ */
 export function mostAllowed(limit: Limit): [inWindow: string, inTenth: string] {
   const [inWindow, inTenth] = most(limit, limit.windowMs, limit.windowMs / 10).map(({ allowed, leaving }) =>
     limit.algorithm === 'leaky-bucket' ? `${allowed}, leaving ${leaving}` : String(allowed),

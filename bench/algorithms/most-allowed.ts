@@ -2,16 +2,19 @@ import type { Limit } from '../../src/limiter/core/limit.js'
 import { MemoryStore } from '../../src/limiter/memory/memory-store.js'
 import { ManualClock } from '../../src/testing.js'
 
-/** The most units in any span of a length: as they are allowed, and as they leave, which is later where a limit makes them wait. */
+/**
+ * The most units in any span of a length: as they are allowed, and as they leave, which is later where a limit makes
+ * them wait.
+ */
 export interface MostAllowed {
   readonly allowed: number
   readonly leaving: number
 }
 
 /**
- * The worst attack of one client with requests of cost 1, found by trying: optionally a first request at some moment, then
- * none, then a flood that spends all it can. Limits are weak near the ends of windows and cells, so
- * every millisecond there is tried.
+ * The worst attack of one client with requests of cost 1, found by trying: optionally a first request at some moment,
+ * then none, then a flood that spends all it can. Limits are weak near the ends of windows and cells, so every
+ * millisecond there is tried.
  */
 export function mostAllowed(limit: Limit, ...spansMs: readonly number[]): MostAllowed[] {
   const outcomes = attacks(limit.windowMs).map(attack => carryOut(limit, attack))

@@ -43,8 +43,8 @@ export async function redisCpu(server: RedisServer, states: readonly State[]): P
 }
 
 /**
- * Keeps each key one unit below its limit: while all keys are asked once, time advances by one unit's share of the window,
- * so that each decision drops one entry and adds one.
+ * Keeps each key one unit below its limit: while all keys are asked once, time advances by one unit's share of the
+ * window, so that each decision drops one entry and adds one.
  */
 async function keptFull(client: Redis, { limit, units }: State): Promise<Contender['ask']> {
   const clock = new ManualClock(Date.now())
@@ -78,7 +78,8 @@ async function run(ask: Contender['ask'], inFlight: number, decisions: number): 
   const keys = addresses(KEYS)
   let next = 0
   const asker = async () => {
-    // In steps that are coprime to the number of keys: each key comes equally often, without an order that helps caches.
+    // In steps that are coprime to the number of keys: each key comes equally often, without an order that helps
+    // caches.
     while (next < decisions) await ask(keys[(next++ * 7919) % KEYS])
   }
   await Promise.all(Array.from({ length: inFlight }, asker))

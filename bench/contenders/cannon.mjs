@@ -1,12 +1,15 @@
-// Clients by autocannon. An instance sends all requests of a second at the beginning of that second, so many small instances start one after the other.
+// Clients by autocannon. An instance sends all requests of a second at the beginning of that second, so many small
+// instances start one after the other.
 import { setTimeout as sleep } from 'node:timers/promises'
 import autocannon from 'autocannon'
 import { answer } from './answering.mjs'
 
 /**
- * Sends requests whose priorities take turns: as fast as they are answered, or `rate` a second. What comes in the first `skipMs` does not count.
+ * Sends requests whose priorities take turns: as fast as they are answered, or `rate` a second. What comes in the first
+ * `skipMs` does not count.
  *
- * @typedef {{ port: number, ms: number, skipMs: number, cannons?: number, connections: number, rate?: number, priorities: number[] }} Order
+ * @typedef {{ port: number, ms: number, skipMs: number, cannons?: number, connections: number, rate?: number,
+ *   priorities: number[] }} Order
  * @param {Order} order
  */
 async function load({ port, ms, skipMs, cannons = 20, connections, rate, priorities }) {

@@ -1,4 +1,5 @@
-// A web service that says hello, bare or behind one of the limiters; headers on, as the limiter's own README installs it.
+// A web service that says hello, bare or behind one of the limiters; headers on, as the limiter's own README installs
+// it.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { Redis } from 'ioredis'
@@ -11,7 +12,8 @@ import { PLENTY, WINDOW_MS } from './traffic.mjs'
  * @typedef {object} Plan
  * @property {{ limit: number, windowMs: number }} window
  * @property {import('ioredis').Redis | undefined} client
- * @property {(set: (name: string, value: string) => unknown) => void} setFields Sets the fields of an allowed request by hand.
+ * @property {(set: (name: string, value: string) => unknown) => void} setFields Sets the fields of an allowed request
+ *   by hand.
  * @property {(entry: string) => Promise<any>} ours Loads an entry point of spillway.
  * @property {() => Promise<any>} ourOptions The options of `rateLimit` of spillway.
  */

@@ -1,12 +1,16 @@
 /**
- * Keeps so many decisions in flight, over the keys in turn: the function that does so for some ms, and says how many passed, how long they took, and what they cost this process.
+ * Keeps so many decisions in flight, over the keys in turn: the function that does so for some ms, and says how many
+ * passed, how long they took, and what they cost this process.
  *
  * @param {(key: string) => Promise<boolean>} decide
  * @param {readonly string[]} keys
  * @param {number} inFlight
  */
 export function inFlightOf(decide, keys, inFlight) {
-  /** One in so many decisions is timed when many are in flight: reading the clock twice for each would slow down the fastest most. */
+  /**
+   * One in so many decisions is timed when many are in flight: reading the clock twice for each would slow down the
+   * fastest most.
+   */
   const TIMED_ONE_IN = inFlight === 1 ? 1 : 16
   const latencies = new Float64Array(1 << 18)
   let timed = 0

@@ -1,5 +1,6 @@
-// Clients of a web service, leaner than any HTTP client: on two cores the benchmark would mostly measure a heavy client. Every connection stays
-// open, has one request in flight, and comes from its own address if the system has enough (127.0.0.0/8 on Linux).
+// Clients of a web service, leaner than any HTTP client: on two cores the benchmark would mostly measure a heavy
+// client. Every connection stays open, has one request in flight, and comes from its own address if the system has
+// enough (127.0.0.0/8 on Linux).
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { platform } from 'node:os'
@@ -66,8 +67,8 @@ async function connected(port) {
 }
 
 /**
- * Keeps this process awake while it runs. Waking a process costs the writer as much as a small service needs for a request, and the clients of a slower service
- * sleep more often: that would be half of the measured time.
+ * Keeps this process awake while it runs. Waking a process costs the writer as much as a small service needs for a
+ * request, and the clients of a slower service sleep more often: that would be half of the measured time.
  */
 function stayAwake() {
   if (running) setImmediate(stayAwake)

@@ -37,7 +37,9 @@ const contenders = {
   },
 }
 
-/** Addresses, as most keys are, of 10 to 14 characters; and in one piece, as a socket gives them, not joined from parts. */
+/**
+ * Addresses, as most keys are, of 10 to 14 characters; and in one piece, as a socket gives them, not joined from parts.
+ */
 const address = (/** @type {number} */ i) =>
   Buffer.from(`10.${100 + (i >> 16)}.${(i >> 8) & 255}.${i & 255}`).toString('latin1')
 

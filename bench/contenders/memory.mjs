@@ -1,4 +1,5 @@
-// Contenders in one process. Each has the loop that its user would write, so that the JIT meets what it meets in a service.
+// Contenders in one process. Each has the loop that its user would write, so that the JIT meets what it meets in a
+// service.
 import { MemoryStore as PeerStore } from 'express-rate-limit'
 import { RateLimiterMemory } from 'rate-limiter-flexible'
 import { MemoryStore, parsePolicy, RateLimiter } from '../../dist/index.mjs'
@@ -42,7 +43,10 @@ const contenders = {
     }
   },
 
-  /** The least that an awaited answer like ours takes: one counter, one clock reading, and an answer with all our fields. */
+  /**
+   * The least that an awaited answer like ours takes: one counter, one clock reading, and an answer with all our
+   * fields.
+   */
   'our answer by hand'(quota) {
     /** @type {Map<string, { endsAt: number, count: number }>} */
     const counters = new Map()

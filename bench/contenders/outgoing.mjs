@@ -1,4 +1,5 @@
-// politeFetch in one process: 10 000 calls wait for rates that are used up, as many of them for each partner as setup says, and then go away.
+// politeFetch in one process: 10 000 calls wait for rates that are used up, as many of them for each partner as setup
+// says, and then go away.
 import { politeFetch } from '../../dist/outgoing.mjs'
 import { answer, setup } from './answering.mjs'
 
@@ -12,7 +13,11 @@ const cpuUs = from => {
   return user + system
 }
 
-/** Rates of so many calls, all of them used, that nobody gets back during the run. @param {number} rate @param {number} partners */
+/**
+ * Rates of so many calls, all of them used, that nobody gets back during the run.
+ * @param {number} rate
+ * @param {number} partners
+ */
 async function usedUp(rate, partners) {
   const urls = Array.from({ length: partners }, (_, i) => `https://partner${i}.example/things`)
   const limits = Object.fromEntries(urls.map(url => [new URL(url).origin, { rate, interval: LONG }]))

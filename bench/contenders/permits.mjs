@@ -1,4 +1,5 @@
-// An Express service of ten at 20 ms: what comes above waits inside, first come, first served. With adaptive permits in front or without.
+// An Express service of ten at 20 ms: what comes above waits inside, first come, first served. With adaptive permits in
+// front or without.
 import { once } from 'node:events'
 import express from 'express'
 import { adaptivePermits } from '../../dist/adaptive.mjs'

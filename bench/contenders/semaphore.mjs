@@ -63,8 +63,8 @@ const contenders = {
     }
   },
   /**
-   * The least that a queue over Redis can do: the line stands in the process, and one script for each turn of the event loop ends leases and makes as many.
-   * It knows no other process, no loss and no lifetime.
+   * The least that a queue over Redis can do: the line stands in the process, and one script for each turn of the event
+   * loop ends leases and makes as many. It knows no other process, no loss and no lifetime.
    */
   'least script'() {
     /** @type {((id: string) => void)[]} */
@@ -137,8 +137,8 @@ answer({
   },
 
   /**
-   * How many turns so many lanes have in so many ms, how long the longest of them waited for its turn, and the median of round trips that
-   * are as far apart: each finds client and server as idle as a turn does.
+   * How many turns so many lanes have in so many ms, how long the longest of them waited for its turn, and the median
+   * of round trips that are as far apart: each finds client and server as idle as a turn does.
    */
   async contended({ ms, lanes, holdMs }) {
     await client.ping()

@@ -33,7 +33,9 @@ export interface Contender {
   readonly node?: string
 }
 
-/** One contender in a plain Node process of its own: no loader, nobody else's JIT state. Answers one question at a time. */
+/**
+ * One contender in a plain Node process of its own: no loader, nobody else's JIT state. Answers one question at a time.
+ */
 export class ContenderProcess {
   readonly #child: ChildProcess
   readonly #exited: Promise<unknown>
@@ -105,8 +107,8 @@ export interface ContestOptions<Result> {
 }
 
 /**
- * Measures contenders in alternating order (A B C, C B A, A B C …), each in its own process, which is idle while another is measured.
- * So other load on the machine affects all of them alike. Several generations of processes.
+ * Measures contenders in alternating order (A B C, C B A, A B C …), each in its own process, which is idle while
+ * another is measured. So other load on the machine affects all of them alike. Several generations of processes.
  */
 export async function contest<Result>(
   contenders: readonly Contender[],

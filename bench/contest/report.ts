@@ -55,7 +55,9 @@ export function claimTable(claims: readonly Claim[], caption = 'Claims'): Table 
   }
 }
 
-/** Measures and prints if `module` is the program that was started, so that every file of bench/ also runs by itself. */
+/**
+ * Measures and prints if `module` is the program that was started, so that every file of bench/ also runs by itself.
+ */
 export async function runAlone(module: ImportMeta, measure: Measure): Promise<void> {
   if (module.url !== pathToFileURL(process.argv[1] ?? '').href) return
   prepare()
@@ -109,7 +111,10 @@ export function printed(file: string): string | undefined {
   return stdout.trim()
 }
 
-/** The benchmarks that the command line names; undefined if it names none. A name that there is not ends the process with the list. */
+/**
+ * The benchmarks that the command line names; undefined if it names none. A name that there is not ends the process
+ * with the list.
+ */
 export function chosenNames(all: readonly string[]): readonly string[] | undefined {
   const names = process.argv.slice(2).filter(argument => !argument.startsWith('-'))
   const wrong = names.find(name => !all.includes(name))

@@ -15,7 +15,9 @@ interface ServiceOptions {
 export const BARE = 'bare'
 /** No limiter, but the header fields that spillway has by default, for what they cost by themselves. */
 export const BY_HAND = 'fields by hand'
-/** The same behind an awaited INCR: the least that a limiter on Redis which asks for each request by itself can cost. */
+/**
+ * The same behind an awaited INCR: the least that a limiter on Redis which asks for each request by itself can cost.
+ */
 export const INCR_BY_HAND = 'INCR and fields by hand'
 
 /** A service behind a limiter in memory or, with a port of Redis, there; without a limiter it is bare, or sets the

@@ -73,7 +73,10 @@ async function many(): Promise<Bound[]> {
   ]
 }
 
-/** Commands of one idle consumer in 30 s, with a message that is due in an hour. Half of them are blocks, which end so that silence is noticed. */
+/**
+ * Commands of one idle consumer in 30 s, with a message that is due in an hour. Half of them are blocks, which end so
+ * that silence is noticed.
+ */
 async function idle(): Promise<Bound> {
   const server = await RedisServer.start()
   const admin = server.client()

@@ -82,7 +82,10 @@ const CONTENDERS: ReadonlyArray<readonly [name: string, contender: Contender]> =
   ['BullMQ', bullmq],
 ]
 
-/** 2000 messages due at random moments within five seconds, from half a second on; two consumers. The same moments for all. */
+/**
+ * 2000 messages due at random moments within five seconds, from half a second on; two consumers. The same moments for
+ * all.
+ */
 export async function lateness(): Promise<Lateness[]> {
   const delaysMs = Array.from({ length: MESSAGES }, () => 500 + Math.floor(Math.random() * SPAN_MS))
   const results: Lateness[] = []

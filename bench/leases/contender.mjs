@@ -1,4 +1,5 @@
-// One contender: decides one busy key for a second, and tells how often it did and how long the slowest of a hundred took.
+// One contender: decides one busy key for a second, and tells how often it did and how long the slowest of a hundred
+// took.
 import { MemoryStore as PeerStore } from 'express-rate-limit'
 import { Redis } from 'ioredis'
 import { RateLimiter, RedisStore } from '../../dist/index.mjs'

@@ -185,7 +185,10 @@ export function localShare(scene: Scene): Promise<DesignOutcome> {
   return play(scene, { calls: 0, hit: (process, hits, now) => windows[process].take(hits, now), tick: async () => {} })
 }
 
-/** Every process decides by what it knew at the last exchange and what it granted since; all exchange their counts every 100 ms. */
+/**
+ * Every process decides by what it knew at the last exchange and what it granted since; all exchange their counts every
+ * 100 ms.
+ */
 export function delayedSync(scene: Scene): Promise<DesignOutcome> {
   const [limit] = parsePolicy(scene.policy)
   const all = new CountedWindow(limit)

@@ -17,7 +17,10 @@ interface Speed {
   readonly p99Us: number
 }
 
-/** How many decisions of one busy key a process makes in a second. The contenders take turns, each time in a fresh process; a ratio compares turns of one round. */
+/**
+ * How many decisions of one busy key a process makes in a second. The contenders take turns, each time in a fresh
+ * process; a ratio compares turns of one round.
+ */
 export async function decideSpeed(redis: RedisServer, rounds: number): Promise<Findings> {
   const turns = new Map<string, Speed[]>(NAMES.map(name => [name, []]))
   for (let round = 0; round < rounds; round++) {

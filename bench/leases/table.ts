@@ -1,5 +1,5 @@
-// The table of docs/leases.md: what becomes of one sliding window that 1 to 1000 processes share, by four designs, in simulation. Requests come at twice
-// the limit; evenly, or 95 % of them to one process.
+// The table of docs/leases.md: what becomes of one sliding window that 1 to 1000 processes share, by four designs, in
+// simulation. Requests come at twice the limit; evenly, or 95 % of them to one process.
 //
 //   node --import tsx bench/leases/table.ts
 import { type DesignOutcome, delayedSync, exact, leases, localShare, type Scene } from './designs.js'

@@ -14,7 +14,10 @@ export interface Outcome {
   readonly used: number
   /** Requests after the first window, as a multiple of what the policy allows: what the machine carried. */
   readonly offered: number
-  /** What one exact limiter would have used of these requests: less than 1 if the machine stood still, or did not carry as many. */
+  /**
+   * What one exact limiter would have used of these requests: less than 1 if the machine stood still, or did not carry
+   * as many.
+   */
   readonly possible: number
   readonly breach: Breach
   readonly decisions: number
@@ -47,7 +50,10 @@ export interface TrialOptions {
 
 let trials = 0
 
-/** Lets processes spend from one key, and compares what all of them were allowed with each policy, by the server's clock. */
+/**
+ * Lets processes spend from one key, and compares what all of them were allowed with each policy, by the server's
+ * clock.
+ */
 export async function trial(redis: RedisServer, client: Redis, options: TrialOptions): Promise<Outcome[]> {
   const { policies, processes, demand, seconds, leases = true, first = 1 / processes, killEveryMs, meanwhile } = options
   const prefix = `trial${++trials}`

@@ -1,7 +1,8 @@
 --[[
-  Takes back the unspent units of a lease, once, under each limit that still lists it. `sold`: for each limit a ZSET of lease → the moment of its sale in
-  ms, plus half a ms after its return. `receipts`: what the lease was charged under each limit. If a lease was sold later than now, the clock was set back:
-  then the ages of all leases are unknown, and no units are taken back.
+  Takes back the unspent units of a lease, once, under each limit that still lists it. `sold`: for each limit a ZSET of
+  lease → the moment of its sale in ms, plus half a ms after its return. `receipts`: what the lease was charged under
+  each limit. If a lease was sold later than now, the clock was set back: then the ages of all leases are unknown, and
+  no units are taken back.
 ]]
 local function return_lease(lease, units, sold_at, limits, states, notes, sold, receipts, now)
   for i = 1, #limits do
@@ -19,8 +20,9 @@ local function return_lease(lease, units, sold_at, limits, states, notes, sold, 
 end
 
 --[[
-  In how many ms, at most one ttl, units come back from leases of others than `owner` at the latest; 0: none are out. `sold`: the ZSET of leases, see
-  return_lease. A process gives back what it has not spent within a ttl after the end of a lease, or within 50 ms. Looks at the newest leases only.
+  In how many ms, at most one ttl, units come back from leases of others than `owner` at the latest; 0: none are out.
+  `sold`: the ZSET of leases, see return_lease. A process gives back what it has not spent within a ttl after the end of
+  a lease, or within 50 ms. Looks at the newest leases only.
 ]]
 local function leased_for(sold, now, ttl, owner)
   local lasts = ttl + math.max(ttl, 50)
@@ -36,25 +38,27 @@ local function leased_for(sold, now, ttl, owner)
 end
 
 --[[
-  Sells units of a key as a lease: a process may spend them without asking. All limits sell the same, or none sells anything. First takes back what was
-  left of the lease before.
+  Sells units of a key as a lease: a process may spend them without asking. All limits sell the same, or none sells
+  anything. First takes back what was left of the lease before.
 
-  KEYS      the block list of each limit (ZSET member → blocked until, ms); the units that wait in the lines of the policy (see line_note_units);
-            the state of each limit; the note of each; the leases of each (ZSET lease → when it was sold, ms; see return_lease); the line in which requests wait for
-            these limits together, three keys: see line_open
+  KEYS      the block list of each limit (ZSET member → blocked until, ms); the units that wait in the lines of the
+            policy (see line_note_units); the state of each limit; the note of each; the leases of each (ZSET lease →
+            when it was sold, ms; see return_lease); the line in which requests wait for these limits together, three
+            keys: see line_open
   ARGV[1]   now, ms; '' for the server's clock
   ARGV[2]   how long the lease lasts at most, ms
   ARGV[3]   units of one request
   ARGV[4]   units that are needed now; ARGV[5] that are wanted
-  ARGV[6]   the lease, whose name begins with its owner and a dot; ARGV[7] the one whose units come back, '' for none; ARGV[8] how many; ARGV[9] when it was sold, ms
+  ARGV[6]   the lease, whose name begins with its owner and a dot; ARGV[7] the one whose units come back, '' for none;
+            ARGV[8] how many; ARGV[9] when it was sold, ms
   ARGV[10]  what the channel of every process begins with on which it hears of its waiters
-  ARGV[11]  number of limits, then for each: algorithm, quota, window in ms, burst; then if a lease comes back for each: charged at,
-            cost, remaining, reset
+  ARGV[11]  number of limits, then for each: algorithm, quota, window in ms, burst; then if a lease comes back for each:
+            charged at, cost, remaining, reset
   ARGV[…]   last: the last moment at which the script may act, ms
 
-  Returns now, and nothing else, if it came too late; else now, the units sold (-1: no lease can be sold now), how many ms they last, then for each limit
-  remaining and reset in ms, and retry as consume returns it: when one request fits, 0 if it does;
-  if others hold leases, no later than their units come back.
+  Returns now, and nothing else, if it came too late; else now, the units sold (-1: no lease can be sold now), how many
+  ms they last, then for each limit remaining and reset in ms, and retry as consume returns it: when one request fits, 0
+  if it does; if others hold leases, no later than their units come back.
 ]]
 function lease_buy()
   local clock = ARGV[1]
@@ -84,7 +88,8 @@ function lease_buy()
     end
   end
 
-  -- The purchase was carried out before: its answer is in flight, or lost with its units. A second sale could lead to a second return.
+  -- The purchase was carried out before: its answer is in flight, or lost with its units. A second sale could lead to a
+  -- second return.
   if call('ZSCORE', sold[1], lease) then return { now, -1, 0 } end
 
   local blocks_or_waiters = call('EXISTS', unpack(KEYS, 1, count + 1)) > 0
@@ -99,7 +104,8 @@ function lease_buy()
   -- Waiters come first, and a window that ends now is not worth a lease.
   if ahead > 0 or lasts < 2 then return { now, -1, 0 } end
 
-  -- A quarter of what is left, so that others find some; all of it shortly before a window ends, because what is left then is lost.
+  -- A quarter of what is left, so that others find some; all of it shortly before a window ends, because what is left
+  -- then is lost.
   local share = math.min(1, ttl / (4 * lasts))
   local units = math.min(want, math.max(math.min(need, room), math.floor(room * share)))
   for i = 1, count do

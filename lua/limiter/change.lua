@@ -1,31 +1,37 @@
 --[[
   Changes what a key may spend, wakes the requests that wait for the units that come free, and tells other processes.
 
-  KEYS      the state of each limit; the note of each; the sold leases of each (ZSET lease → when it was sold, ms; see return_lease); the block list of
-            each (ZSET state key → blocked until, ms); the line in which requests wait for these limits together, three keys: see line_open; the units that wait
-            in the lines of the policy (see line_note_units); of strike two more: see strike
+  KEYS      the state of each limit; the note of each; the sold leases of each (ZSET lease → when it was sold, ms; see
+            return_lease); the block list of each (ZSET state key → blocked until, ms); the line in which requests wait
+            for these limits together, three keys: see line_open; the units that wait in the lines of the policy (see
+            line_note_units); of strike two more: see strike
   ARGV[1]   now, ms; '' for the server's clock
   ARGV[2]   the change:
               charge   spends units whether they fit or not
-              refund   gives units back, at most what is spent: a log's oldest, a counter's or bucket's newest. A running window continues
-              settle   gives back at most so many units of what one decision spent, dated at the moment of its charge, as far as they still count
+              refund   gives units back, at most what is spent: a log's oldest, a counter's or bucket's newest. A
+                       running window continues
+              settle   gives back at most so many units of what one decision spent, dated at the moment of its charge,
+                       as far as they still count
               return   takes back the unspent units of a lease
               reset    deletes what was spent; blocks stay
               block    denies the key for so many ms, whatever it has spent; 0 ends its block
-              strike   counts so many denials of a key, under one limit, and blocks it if they are too many; nothing if it is blocked
+              strike   counts so many denials of a key, under one limit, and blocks it if they are too many; nothing if
+                       it is blocked
   ARGV[3]   units, or ms
-  ARGV[4]   settle: the first moment that the clock has shown twice, ms, because it stepped back; '' for none. Charges of these moments are not settled,
-            because they may belong to either pass. ARGV[5]: the last such moment
+  ARGV[4]   settle: the first moment that the clock has shown twice, ms, because it stepped back; '' for none. Charges
+            of these moments are not settled, because they may belong to either pass. ARGV[5]: the last such moment
             return: the lease. ARGV[5]: when it was sold, ms
   ARGV[6]   what the channel of every process begins with on which it hears of its waiters
   ARGV[7]   the channel on which changes are announced; ARGV[8]: the message, '' for none
-  ARGV[9]   number of limits, then for each: algorithm, quota, window in ms, burst; then of settle and return for each: charged at, cost, remaining, reset;
-            of strike: the age of the oldest denial in ms, after, window in ms, the first block in ms, factor, the longest block in ms, forget in ms
+  ARGV[9]   number of limits, then for each: algorithm, quota, window in ms, burst; then of settle and return for each:
+            charged at, cost, remaining, reset; of strike: the age of the oldest denial in ms, after, window in ms, the
+            first block in ms, factor, the longest block in ms, forget in ms
   ARGV[…]   last: the last moment at which the script may act, ms
 
-  Returns now, and nothing else, if it was too late; an error of the first key that holds something else, before anything changed; the text of an error
-  if only the message was refused; else nothing. strike: now, for how much longer the key is blocked, 1 if these denials have blocked it, the denials left
-  before the block, ms until their count begins anew; then that text, if there is one.
+  Returns now, and nothing else, if it was too late; an error of the first key that holds something else, before
+  anything changed; the text of an error if only the message was refused; else nothing. strike: now, for how much longer
+  the key is blocked, 1 if these denials have blocked it, the denials left before the block, ms until their count begins
+  anew; then that text, if there is one.
 ]]
 local clock = ARGV[1]
 local now = now_ms(clock)
@@ -80,7 +86,8 @@ elseif block_for then
       redis.call('ZREM', list, keys[i])
     else
       redis.call('ZADD', list, now + block_for, keys[i])
-      -- A few at a time, so that no call is long. A block is kept for a second after its end, so that a clock that steps back still finds it.
+      -- A few at a time, so that no call is long. A block is kept for a second after its end, so that a clock that
+      -- steps back still finds it.
       local free = redis.call('ZRANGEBYSCORE', list, '-inf', now - 1000, 'LIMIT', 0, 16)
       if #free > 0 then redis.call('ZREM', list, unpack(free)) end
       local last = redis.call('ZRANGE', list, -1, -1, 'WITHSCORES')

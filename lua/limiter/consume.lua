@@ -1,22 +1,25 @@
 --[[
-  Decides a batch of requests under a policy of several limits, in order, each at the same instant: spends from all limits of a request
-  or from none. What the batch shares is sent once. (One limit alone is decided by the script of its algorithm.)
+  Decides a batch of requests under a policy of several limits, in order, each at the same instant: spends from all
+  limits of a request or from none. What the batch shares is sent once. (One limit alone is decided by the script of its
+  algorithm.)
 
-  KEYS       the block list of each limit (ZSET member → blocked until, ms); the units that wait in the lines of the policy (see line_note_units);
-             then of request 1 the key of each limit, of request 2 …
+  KEYS       the block list of each limit (ZSET member → blocked until, ms); the units that wait in the lines of the
+             policy (see line_note_units); then of request 1 the key of each limit, of request 2 …
   ARGV[1]    until when this may be carried out, and the clock: see moment
   ARGV[2]    number of limits, then for each: algorithm, quota, window in ms, burst
   ARGV[…]    the cost of each request, or one for all
 
-  Returns now, and nothing else if it came too late; then, for each request and each of its limits, numbers in a row. Allowed:
-  remaining >= 0, reset in ms, and for a leaky bucket delay in ms. Denied: -1 - remaining, reset in ms, retry in ms; -1 ms means
-  never, -2 - retry that the key is blocked. A request that could not be decided gives one text instead, the error.
+  Returns now, and nothing else if it came too late; then, for each request and each of its limits, numbers in a row.
+  Allowed: remaining >= 0, reset in ms, and for a leaky bucket delay in ms. Denied: -1 - remaining, reset in ms, retry
+  in ms; -1 ms means never, -2 - retry that the key is blocked. A request that could not be decided gives one text
+  instead, the error.
 ]]
 -- @inline decision.moment
 -- @inline decision.answer
 local expires_at = expiry(clock, now)
 local width, count = tonumber(ARGV[2]), #KEYS
--- Each limit, and its result for the present request: one table for all, created at once, costs less than arrays that grow.
+-- Each limit, and its result for the present request: one table for all, created at once, costs less than arrays that
+-- grow.
 local limits, rows = {}, 0
 for j = 1, width do
   local algorithm = ARGV[4 * j - 1]
@@ -76,8 +79,8 @@ if rows > 0 then
   may_be_foreign = missing and call('EXISTS', unpack(missing)) > 0
 end
 
--- The pending writes stand in `values`; spend_row notes their places, because some keys are in the batch twice. The logs, and the keys of those
--- that have changed.
+-- The pending writes stand in `values`; spend_row notes their places, because some keys are in the batch twice. The
+-- logs, and the keys of those that have changed.
 local expire_ats, place, together = {}, {}, count > 2 * width + 1
 local logs, changed = {}, {}
 for first = width + 1, count - 1, width do

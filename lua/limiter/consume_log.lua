@@ -1,6 +1,6 @@
 --[[
-  Decides a batch under one limit whose state is a log, that is a sliding window: as consume_row does for rows. It has fast paths for the most common
-  cases: a log without newly expired entries, and a request that fits.
+  Decides a batch under one limit whose state is a log, that is a sliding window: as consume_row does for rows. It has
+  fast paths for the most common cases: a log without newly expired entries, and a request that fits.
 
   KEYS, ARGV   as of consume_row
 
@@ -9,7 +9,8 @@
 local algorithm, shaped, has_burst = 'ALGORITHM', false, false
 -- @inline decision.arguments
 
--- One request of cost 1, as in consume_row: if no entry of its log has expired and none is of a lease, and all have totals of one length (see log_pack).
+-- One request of cost 1, as in consume_row: if no entry of its log has expired and none is of a lease, and all have
+-- totals of one length (see log_pack).
 if lone then
   local key = KEYS[3]
   local head = redis.pcall('LRANGE', key, '0', '1')

@@ -1,13 +1,14 @@
 --[[
-  Decides a batch under one limit whose state is a row, in order, all at the same instant. It is built once for each algorithm that has such a state, which ALGORITHM
-  stands for. It does the same as consume, without the additional work for several limits and logs. Most requests are decided by this script, and every one
-  pays for each instruction: so it avoids functions and tables.
+  Decides a batch under one limit whose state is a row, in order, all at the same instant. It is built once for each
+  algorithm that has such a state, which ALGORITHM stands for. It does the same as consume, without the additional work
+  for several limits and logs. Most requests are decided by this script, and every one pays for each instruction: so it
+  avoids functions and tables.
 
-  KEYS        the block list of the limit (ZSET member → blocked until, ms), the units that wait in its lines (see line_note_units); then the key
-              of each request
+  KEYS        the block list of the limit (ZSET member → blocked until, ms), the units that wait in its lines (see
+              line_note_units); then the key of each request
   ARGV[1]     until when this may be carried out, and the clock: see moment
-  ARGV[2…]    the limit: quota, window in ms, for a bucket its burst, for a calendar window its beginning; then the cost of each request, one for all, or none where all
-              cost 1
+  ARGV[2…]    the limit: quota, window in ms, for a bucket its burst, for a calendar window its beginning; then the cost
+              of each request, one for all, or none where all cost 1
 
   Returns what consume returns; or one number for one request that is admitted: see answer_lone.
 ]]
@@ -18,8 +19,9 @@ if algorithm == 'calendar-window' then
   check_calendar_window(now, burst, window)
 end
 
--- The fast path for most requests: one of cost 1, by the server's clock, that is admitted while no key is blocked and none waits. It takes a quarter
--- less of the server's time than what follows. In any other case it writes nothing, and the rest of the script decides from the start.
+-- The fast path for most requests: one of cost 1, by the server's clock, that is admitted while no key is blocked and
+-- none waits. It takes a quarter less of the server's time than what follows. In any other case it writes nothing, and
+-- the rest of the script decides from the start.
 if lone then
   local key, read = KEYS[3], struct.unpack
   -- An error is a table, which has no length: a key of another type is no row.

@@ -1,15 +1,16 @@
 --[[
-  Spends as many units as fit under all limits, at most the requested number. If not even one fits, it spends nothing and refuses a request of one unit.
+  Spends as many units as fit under all limits, at most the requested number. If not even one fits, it spends nothing
+  and refuses a request of one unit.
 
-  KEYS      the block list of each limit (ZSET member → blocked until, ms); the units that wait in the lines of the policy (see line_note_units);
-            the state of each limit
+  KEYS      the block list of each limit (ZSET member → blocked until, ms); the units that wait in the lines of the
+            policy (see line_note_units); the state of each limit
   ARGV[1]   now, ms; '' for the server's clock
   ARGV[2]   units, at most
   ARGV[3]   number of limits, then for each: algorithm, quota, window in ms, burst
   ARGV[…]   last: until when this may be carried out, ms
 
-  Returns now, and nothing else, if it came too late; else now, the units that were spent or 1, then for each limit what consume returns;
-  an error of the first key that holds something else.
+  Returns now, and nothing else, if it came too late; else now, the units that were spent or 1, then for each limit what
+  consume returns; an error of the first key that holds something else.
 ]]
 local clock = ARGV[1]
 local now = now_ms(clock)

@@ -1,6 +1,7 @@
 --[[
-  Opens one budget of a partner, and ends the units whose time is over. Its keys: `ends` (ZSET of moments at which units end, ms, rounded up to a thousandth of the interval) and
-  `units` (HASH moment → units; `used`: their sum). Places of a partner (`interval` 0) are a ZSET holder → end of its lease, under the name `ends`. Fields of the result:
+  Opens one budget of a partner, and ends the units whose time is over. Its keys: `ends` (ZSET of moments at which units
+  end, ms, rounded up to a thousandth of the interval) and `units` (HASH moment → units; `used`: their sum). Places of a
+  partner (`interval` 0) are a ZSET holder → end of its lease, under the name `ends`. Fields of the result:
     rate, used       units, or places
     reserved         units that the walk keeps for calls of other processes
     last_end, after_answer   when a call that leaves now stops to count, if its answer is late or comes now
@@ -94,9 +95,12 @@ local function budget_open(ends, units, rate, interval, now)
 end
 
 --[[
-  The calls of one member that wait, as lists: one for each kind of calls, which take from the same budgets. `text` has for each kind a line: the numbers of its budgets and places, with spaces
-  between them, a tab, and its calls in their order, "age number + units units …;"; '-': it leaves now or never, and is not kept. `named` are the budgets by these numbers; a kind with one that is not known here is left out, and `missing` is called with its number. `at`: the moment of which the ages tell.
-  A list has `kind`, `wanted` (its budgets), `ticket` (when its first call began to wait; nil: it has none left), `number`, `units`, and `from`, where that call begins in `calls`.
+  The calls of one member that wait, as lists: one for each kind of calls, which take from the same budgets. `text` has
+  for each kind a line: the numbers of its budgets and places, with spaces between them, a tab, and its calls in their
+  order, "age number + units units …;"; '-': it leaves now or never, and is not kept. `named` are the budgets by these
+  numbers; a kind with one that is not known here is left out, and `missing` is called with its number. `at`: the moment
+  of which the ages tell. A list has `kind`, `wanted` (its budgets), `ticket` (when its first call began to wait; nil:
+  it has none left), `number`, `units`, and `from`, where that call begins in `calls`.
 ]]
 local function budget_advance(list)
   local age, number, units, next = string.match(list.calls, '^(%d+) (%d+) [+-] ([%d ]*);()', list.next)
@@ -129,10 +133,12 @@ local BUDGET_GRACE_MS = 900
 local BUDGET_MOST_VISITED = 1000
 
 --[[
-  An ask of a process whose calls wait for budgets and places of a partner: carries out its changes, then lets calls leave that fit, in the order in which they began to wait over all processes. A
-  call takes from all of its budgets at once, or from none. Calls pass those that wait for something else; nobody passes a call of the same kind.
+  An ask of a process whose calls wait for budgets and places of a partner: carries out its changes, then lets calls
+  leave that fit, in the order in which they began to wait over all processes. A call takes from all of its budgets at
+  once, or from none. Calls pass those that wait for something else; nobody passes a call of the same kind.
 
-  KEYS[1]      the calls that wait: HASH member → the moment of its last ask, the keys of its budgets, how many units wait there, what it gave as ARGV[5], and its calls, each in lines of their own
+  KEYS[1]      the calls that wait: HASH member → the moment of its last ask, the keys of its budgets, how many units
+               wait there, what it gave as ARGV[5], and its calls, each in lines of their own
   KEYS[2]      ZSET member → the moment by which it asks again, ms
   KEYS[3]      the number of the last ask of this member
   KEYS[4..]    two keys of each budget or partner with places: see budget_open
@@ -142,19 +148,24 @@ local BUDGET_MOST_VISITED = 1000
   ARGV[4]      what the channel of every process begins with
   ARGV[5]      "rate interval," of each budget, or "places 0,"
   ARGV[6]      changes, "letter budget moment units;" or "letter budget holder lease;":
-                 a  so many units, which count until that moment, were answered now: they end an interval from now, unless they end before
+                 a  so many units, which count until that moment, were answered now: they end an interval from now,
+                    unless they end before
                  b  they are given back
                  c  so many units count from now on, although nobody has asked for them
                  p  the holder keeps its place for so many ms; 0: it has left
   ARGV[7]      the calls of this member that wait: see budget_lists
   ARGV[8]      how many units wait in this process for each budget
-  ARGV[9]      calls that must know how long they would wait: "budget units ahead," of each budget, and a semicolon. `ahead`: the units of this process that go first
+  ARGV[9]      calls that must know how long they would wait: "budget units ahead," of each budget, and a semicolon.
+               `ahead`: the units of this process that go first
   ARGV[10]     the lease of a place, ms
-  ARGV[11]     how many budgets and places an ask may name: as long as those that it has not named fit, nobody leaves, so that no call of others is passed
+  ARGV[11]     how many budgets and places an ask may name: as long as those that it has not named fit, nobody leaves,
+               so that no call of others is passed
   ARGV[12]     the last moment at which this may be carried out, ms
 
-  Returns a list of now alone if it came too late; '0' if the ask is not new; else as text: 1, now and the ms until the next ask, with spaces between them, then the numbers of the calls that may leave, the wait and the
-  budget that causes it for each question, and the used units of each budget, each list after a comma; and in a line for each budget or places that others wait for and that this ask has not named: "rate interval key".
+  Returns a list of now alone if it came too late; '0' if the ask is not new; else as text: 1, now and the ms until the
+  next ask, with spaces between them, then the numbers of the calls that may leave, the wait and the budget that causes
+  it for each question, and the used units of each budget, each list after a comma; and in a line for each budget or
+  places that others wait for and that this ask has not named: "rate interval key".
 ]]
 function budget_ask()
   local clock, member, number, channel = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]

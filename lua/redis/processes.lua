@@ -14,8 +14,8 @@ function publish()
 end
 
 --[[
-  Deletes what is kept of a sender's answered requests, so that they could be repeated. What came after them stays: a client that has lost its connection repeats this, too,
-  together with the requests that it has sent later.
+  Deletes what is kept of a sender's answered requests, so that they could be repeated. What came after them stays: a
+  client that has lost its connection repeats this, too, together with the requests that it has sent later.
 
   KEYS[1]  the requests of this sender (see run_once), or the last fetch of a process (see queue_fetch_keep)
   ARGV[1]  the number of its next request or fetch
@@ -70,14 +70,16 @@ end
   KEYS[1]  the pause: text `1 begun ends resumed`: its version, then moments in ms; 0: none
   ARGV[1]  what to do:
              look    only reads
-             begin   begins a pause. Of two pauses the one that ends later stays. A pause that began before the last resume stays ended
+             begin   begins a pause. Of two pauses the one that ends later stays. A pause that began before the last
+                     resume stays ended
              resume  ends the pause
   ARGV[2]  begin: the length of the pause, ms
   ARGV[3]  begin: how long ago it began, ms
   ARGV[4]  the longest pause, ms. A resume is remembered for this time
   ARGV[5]  the last moment at which the script may act, ms
 
-  Returns now, and nothing else, if it was too late; else now, the remaining ms of the pause, and when the last resume was, 0: unknown.
+  Returns now, and nothing else, if it was too late; else now, the remaining ms of the pause, and when the last resume
+  was, 0: unknown.
 ]]
 function outgoing_pause()
   local key = KEYS[1]

@@ -21,7 +21,10 @@ export class Scale {
   }
 }
 
-/** Requests along a line: what was allowed stands on it, what was denied hangs below, so that colour is not needed to tell. */
+/**
+ * Requests along a line: what was allowed stands on it, what was denied hangs below, so that colour is not needed to
+ * tell.
+ */
 export function requestMarks(scale: Scale, arrivals: readonly Arrival[], y: number): string[] {
   const up = arrivals.filter(({ allowed }) => allowed).map(({ at }) => at)
   const down = arrivals.filter(({ allowed }) => !allowed).map(({ at }) => at)

@@ -33,7 +33,9 @@ const DARK: Palette = {
   leaves: '#ab7df8',
 }
 
-/** A picture with paper of its own: readable on any page, whether or not the page and the reader's system agree on dark. */
+/**
+ * A picture with paper of its own: readable on any page, whether or not the page and the reader's system agree on dark.
+ */
 export function page(width: number, height: number, title: string, description: string, ...body: string[]): string {
   const paper = { x: 0.5, y: 0.5, width: width - 1, height: height - 1, rx: 8, class: 'paper' }
   const drawing = element(

@@ -1,4 +1,7 @@
-/** Names and values of attributes; numbers are written with at most two decimals, so that files are small and always the same. */
+/**
+ * Names and values of attributes; numbers are written with at most two decimals, so that files are small and always the
+ * same.
+ */
 export type Attributes = Readonly<Record<string, string | number>>
 
 /** An element as text; children that are already text stand as they are. */

@@ -15,7 +15,9 @@ export function isPromise<Value>(value: SyncOrAsync<Value>): value is PromiseLik
   return typeof (value as PromiseLike<Value> | undefined | null)?.then === 'function'
 }
 
-/** Calls a function of the service; ensures that a thrown value is an object. `user` names the middleware in that error. */
+/**
+ * Calls a function of the service; ensures that a thrown value is an object. `user` names the middleware in that error.
+ */
 export function callOption<Request, Response, Value>(
   option: (req: Request, res: Response) => SyncOrAsync<Value>,
   req: Request,
@@ -43,8 +45,8 @@ function failure(error: unknown, user: string): never {
 export type GivenKey = string | number | undefined
 
 /**
- * A key as a text. Throws `PolicyError`, in which `owner` names the middleware of the option `key`, for anything but a `GivenKey`, and
- * for NaN and ±Infinity, with which strangers would share one count.
+ * A key as a text. Throws `PolicyError`, in which `owner` names the middleware of the option `key`, for anything but a
+ * `GivenKey`, and for NaN and ±Infinity, with which strangers would share one count.
  */
 export function keyText(key: unknown, owner: string): string | undefined {
   if (key === undefined || typeof key === 'string') return key

@@ -10,8 +10,8 @@ import type { ResponseWatch } from './response-watch.js'
 export interface Reply {
   readonly status: number
   /**
-   * The body. Call it after the status and all fields are set and the decision is on the request; undefined if the service's
-   * own handler has answered. Throws or rejects if a function of the options does.
+   * The body. Call it after the status and all fields are set and the decision is on the request; undefined if the
+   * service's own handler has answered. Throws or rejects if a function of the options does.
    */
   body(): SyncOrAsync<Body | undefined>
 }
@@ -90,7 +90,10 @@ export interface Delivery<Request, Response> {
 /** What became of a request. Only one that has passed may be handled. */
 export type Delivered = 'passed' | 'refused' | 'gone'
 
-/** Decides a request and carries out the answer; synchronously, if the gate answers synchronously. Throws or rejects if a function of the options fails. */
+/**
+ * Decides a request and carries out the answer; synchronously, if the gate answers synchronously. Throws or rejects if
+ * a function of the options fails.
+ */
 export function admit<Request, Response>(
   gate: Gate<Request, Response>,
   port: Delivery<Request, Response>,
@@ -168,20 +171,26 @@ export const toNodeResponse: Omit<Delivery<NodeRequest, NodeResponse>, 'leaveDec
 }
 
 /**
- * Whose claims about the client's address a framework believes. Those of any client: a clause for messages names the setting, like
- * "Express takes the leftmost address of X-Forwarded-For (app.set('trust proxy', true))".
+ * Whose claims about the client's address a framework believes. Those of any client: a clause for messages names the
+ * setting, like "Express takes the leftmost address of X-Forwarded-For (app.set('trust proxy', true))".
  */
 export type Trust = 'nobody' | 'some' | { readonly anybody: string }
 
 /**
- * The port to a web framework: what is asked of it. An adapter answers these calls and decides nothing; how an answer is written is
- * its `Delivery`. Header field names are lower case.
+ * The port to a web framework: what is asked of it. An adapter answers these calls and decides nothing; how an answer
+ * is written is its `Delivery`. Header field names are lower case.
  */
 export interface Framework<Request, Response> {
   readonly name: string
-  /** The client's address, considering the proxies that the framework trusts; undefined or '' if there is none. `peer`: that of the connection, if it is still there. */
+  /**
+   * The client's address, considering the proxies that the framework trusts; undefined or '' if there is none. `peer`:
+   * that of the connection, if it is still there.
+   */
   address(req: Request, peer: string): string | undefined
-  /** The address of the connection, regardless of proxies; '' if it has none, as over a Unix socket; undefined: the client has gone. */
+  /**
+   * The address of the connection, regardless of proxies; '' if it has none, as over a Unix socket; undefined: the
+   * client has gone.
+   */
   peer(req: Request): string | undefined
   trust(req: Request): Trust
   requestHeader(req: Request, name: string): string | undefined

@@ -5,13 +5,14 @@ import type { Limit, Policy } from '../limiter/core/limit.js'
 /**
  * The header fields that report limits to the client.
  *
- * - `draft-8`: `RateLimit-Policy` and `RateLimit` as lists of named limits, as draft-ietf-httpapi-ratelimit-headers defines
- *   them from 08 to 11. The only form that reports every limit.
+ * - `draft-8`: `RateLimit-Policy` and `RateLimit` as lists of named limits, as draft-ietf-httpapi-ratelimit-headers
+ *   defines them from 08 to 11. The only form that reports every limit.
  * - `draft-7`: `RateLimit: limit=100, remaining=50, reset=30` and `RateLimit-Policy: 100;w=60`.
  * - `draft-6`: `RateLimit-Limit`, `RateLimit-Remaining`, `RateLimit-Reset` (seconds) and `RateLimit-Policy`.
  * - `legacy`: `X-RateLimit-Limit`, `X-RateLimit-Remaining`, `X-RateLimit-Reset` (seconds since the epoch).
  *
- * All but the first report the strictest limit only, as the drafts require. No form reports more remaining units than the quota.
+ * All but the first report the strictest limit only, as the drafts require. No form reports more remaining units than
+ * the quota.
  */
 export type HeaderForm = 'draft-8' | 'draft-7' | 'draft-6' | 'legacy'
 
@@ -55,8 +56,9 @@ export function clash(forms: readonly HeaderForm[]): boolean {
 }
 
 /**
- * The fields to set after another limiter has set its own on the same response: lists are extended, by other names where two limits have one name;
- * where only one limit fits, and where the lists are of different drafts, the stricter of the two decisions stays.
+ * The fields to set after another limiter has set its own on the same response: lists are extended, by other names
+ * where two limits have one name; where only one limit fits, and where the lists are of different drafts, the stricter
+ * of the two decisions stays.
  */
 export function mergeHeaders(fields: Fields, set: (name: string) => string | undefined, stricter: boolean): Fields {
   const merged: Fields = {}
@@ -73,7 +75,10 @@ export function mergeHeaders(fields: Fields, set: (name: string) => string | und
   return merged
 }
 
-/** By the name of a limit: its name in the fields of one response, where `policy`, set by another limiter, has a limit of that name. undefined: all keep their names. */
+/**
+ * By the name of a limit: its name in the fields of one response, where `policy`, set by another limiter, has a limit
+ * of that name. undefined: all keep their names.
+ */
 export function otherNames(fields: Fields, policy: string | undefined): ReadonlyMap<string, string> | undefined {
   const own = fields['RateLimit-Policy']
   if (policy === undefined || own === undefined || !isNamed(policy) || !isNamed(own)) return undefined
@@ -179,7 +184,8 @@ function waitOf({ allowed, retryAfterMs, resetAfterMs, limit }: Verdict): number
 }
 
 /**
- * The remaining units, at most the quota: a bucket may hold a burst above it, and clients treat more remaining than the quota as an error.
+ * The remaining units, at most the quota: a bucket may hold a burst above it, and clients treat more remaining than the
+ * quota as an error.
  */
 function remainingOf({ remaining, limit }: Verdict): number {
   return Math.min(remaining, limit.quota, MOST)

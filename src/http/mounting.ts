@@ -57,7 +57,10 @@ function kindOf(first: unknown): Caller | undefined {
   return isFunction((first as Request).headers, 'get') ? 'fetch' : 'node'
 }
 
-/** Throws `PolicyError` for options that are what a framework passes to middleware: `app.use(rateLimit)`, which was not called. */
+/**
+ * Throws `PolicyError` for options that are what a framework passes to middleware: `app.use(rateLimit)`, which was not
+ * called.
+ */
 export function checkIsCalled(user: string, options: unknown): void {
   const kind = kindOf(options)
   if (kind === undefined) return
@@ -67,8 +70,9 @@ export function checkIsCalled(user: string, options: unknown): void {
 }
 
 /**
- * True if no other framework than its own has called a middleware; each checks its first call. `given`: the arguments. Else the `PolicyError` goes to
- * the callback, if there is one, because Fastify expects it there; without one it is thrown.
+ * True if no other framework than its own has called a middleware; each checks its first call. `given`: the arguments.
+ * Else the `PolicyError` goes to the callback, if there is one, because Fastify expects it there; without one it is
+ * thrown.
  */
 export function checkCaller(own: Caller, user: string, ...given: readonly unknown[]): boolean {
   const [first, , third] = given
@@ -88,7 +92,10 @@ export function checkCaller(own: Caller, user: string, ...given: readonly unknow
 /** So many requests without exception make a mistake likely. */
 const SUSPICIOUS = 100
 
-/** Warns, once per middleware, if the first requests all have no key: then the limiter probably runs before what provides the key. */
+/**
+ * Warns, once per middleware, if the first requests all have no key: then the limiter probably runs before what
+ * provides the key.
+ */
 export class KeyWatch {
   readonly #user: string
   /** Requests without a key so far; infinite once a request had one, or after the warning. */
@@ -130,8 +137,8 @@ const KINDS = new BoundedMap<string, Kind>(MOST_KINDS)
 let warnedOfCreation = false
 
 /**
- * Warns, once per process, of a limiter that is made for each request. Each then has a count of its own, so nothing is limited: many middlewares of one
- * kind that were made while requests came, and that each have decided once.
+ * Warns, once per process, of a limiter that is made for each request. Each then has a count of its own, so nothing is
+ * limited: many middlewares of one kind that were made while requests came, and that each have decided once.
  */
 export class CreationWatch {
   readonly #kind: Kind

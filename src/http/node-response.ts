@@ -16,7 +16,10 @@ export interface OnConnection {
   brokenOff?(): void
 }
 
-/** What Node's HTTP server keeps on a connection. Where it keeps nothing, nobody counts as the one who has destroyed the connection. */
+/**
+ * What Node's HTTP server keeps on a connection. Where it keeps nothing, nobody counts as the one who has destroyed the
+ * connection.
+ */
 interface ServedSocket extends Socket {
   /** The response that is sent now: the oldest one. */
   readonly _httpMessage?: unknown
@@ -25,8 +28,8 @@ interface ServedSocket extends Socket {
 }
 
 /**
- * The requests of one connection that must learn of its loss. A response that waits behind another one on its connection
- * receives no event itself: Node 20 and 22 emit neither 'finish' nor 'close' for it.
+ * The requests of one connection that must learn of its loss. A response that waits behind another one on its
+ * connection receives no event itself: Node 20 and 22 emit neither 'finish' nor 'close' for it.
  */
 export class Connection {
   static of(socket: Socket): Connection {
@@ -49,7 +52,10 @@ export class Connection {
     if (typeof socket.destroy === 'function') this.#tellDestroy()
   }
 
-  /** One listener on the socket serves all: a client may pipeline hundreds of requests, and Node warns from the eleventh listener on. */
+  /**
+   * One listener on the socket serves all: a client may pipeline hundreds of requests, and Node warns from the eleventh
+   * listener on.
+   */
   add(request: OnConnection): void {
     if (this.#requests.size === 0) {
       this.#socket.on('close', this.#onClose)
@@ -78,8 +84,9 @@ export class Connection {
   }
 
   /**
-   * The only request on the connection. Undefined if others are at work on it, whose end this would not be, and if Node's HTTP server
-   * has let go of the connection: after a client has sent what is no HTTP, services destroy it, although the handler is still at work.
+   * The only request on the connection. Undefined if others are at work on it, whose end this would not be, and if
+   * Node's HTTP server has let go of the connection: after a client has sent what is no HTTP, services destroy it,
+   * although the handler is still at work.
    */
   #onlyRequest(): OnConnection | undefined {
     const { _httpMessage: response, parser } = this.#socket
@@ -97,13 +104,19 @@ export class Connection {
     for (const request of [...this.#requests]) request.lost()
   }
 
-  /** The client has closed its half of the connection. Unless the server allows half-open connections, Node has closed the other half by now. */
+  /**
+   * The client has closed its half of the connection. Unless the server allows half-open connections, Node has closed
+   * the other half by now.
+   */
   readonly #onEnd = (): void => {
     if (!this.#socket.writable) this.#onClose()
   }
 }
 
-/** True if the caller of `method` is not a part of Node, which destroys connections and streams for reasons of its own: time limits, clients that go. */
+/**
+ * True if the caller of `method` is not a part of Node, which destroys connections and streams for reasons of its own:
+ * time limits, clients that go.
+ */
 function isCalledByService(method: (...given: never[]) => unknown): boolean {
   const settings: { stackTraceLimit: number; prepareStackTrace?: unknown } = Error
   const { stackTraceLimit, prepareStackTrace } = settings
@@ -152,8 +165,8 @@ function hasEnded(response: NodeResponse): boolean {
 type Method = (this: unknown, ...given: unknown[]) => unknown
 
 /**
- * Reports the end from the calls by which a service ends a response. Node's events come later, when the client chooses: 'finish' after it has read everything,
- * or after the earlier responses on its connection were sent.
+ * Reports the end from the calls by which a service ends a response. Node's events come later, when the client chooses:
+ * 'finish' after it has read everything, or after the earlier responses on its connection were sent.
  */
 function tellEnd(response: NodeResponse, watch: ResponseWatch): void {
   const { end, destroy } = response
@@ -181,8 +194,8 @@ function tellEnd(response: NodeResponse, watch: ResponseWatch): void {
 }
 
 /**
- * Reports what is done with an HTTP/2 stream itself: by the service, which may use it in place of the response, and by Node, which ends the
- * stream of a HEAD request with its header: nothing that is written afterwards is ever taken.
+ * Reports what is done with an HTTP/2 stream itself: by the service, which may use it in place of the response, and by
+ * Node, which ends the stream of a HEAD request with its header: nothing that is written afterwards is ever taken.
  */
 function tellStream(stream: ServerHttp2Stream, watch: ResponseWatch, isEnding: () => boolean): void {
   const { end, close, destroy } = stream

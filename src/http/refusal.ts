@@ -18,11 +18,12 @@ export interface Refusal {
 const TYPES = 'https://iana.org/assignments/http-problem-types#'
 
 /**
- * The answer to a denied request: `status`, or 503 when the failure policy `closed` has decided, because then the client
- * did nothing wrong. `Retry-After` in whole seconds, rounded up, at least 1, and omitted if the request can never fit.
+ * The answer to a denied request: `status`, or 503 when the failure policy `closed` has decided, because then the
+ * client did nothing wrong. `Retry-After` in whole seconds, rounded up, at least 1, and omitted if the request can
+ * never fit.
  *
- * The body is problem details (RFC 9457, types of draft-ietf-httpapi-ratelimit-headers) for a client whose `Accept` names
- * JSON, and one line of text for any other. Neither contains the key. `names`: see `otherNames`.
+ * The body is problem details (RFC 9457, types of draft-ietf-httpapi-ratelimit-headers) for a client whose `Accept`
+ * names JSON, and one line of text for any other. Neither contains the key. `names`: see `otherNames`.
  */
 export function refuse(
   decision: Decision,
@@ -74,7 +75,10 @@ export function forbid(accept: string | undefined): Refusal {
   return { status: 403, fields: { 'Cache-Control': 'no-store' }, body: explain(accept, problem, detail) }
 }
 
-/** The service's own body: a text as it is, anything else as JSON. Throws `PolicyError` for a value that JSON cannot represent. */
+/**
+ * The service's own body: a text as it is, anything else as JSON. Throws `PolicyError` for a value that JSON cannot
+ * represent.
+ */
 export function bodyOf(message: unknown): Body {
   if (typeof message === 'string') return { type: 'text/plain; charset=utf-8', text: message }
   const json = jsonOf(message)

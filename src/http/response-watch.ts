@@ -10,8 +10,9 @@ export interface ResponseEnd {
 
 interface EndOptions {
   /**
-   * How long the listener waits for the handler after the client went away, or for a client that takes nothing of a response that cannot go on without it, ms.
-   * 0: no time for the handler, any time for the client; Infinity: without bound.
+   * How long the listener waits for the handler after the client went away, or for a client that takes nothing of a
+   * response that cannot go on without it, ms. 0: no time for the handler, any time for the client; Infinity: without
+   * bound.
    */
   readonly withinMs: number
   /** Default false. true: once the client has gone, a stream that is detached from the response ends it as well. */
@@ -42,10 +43,11 @@ interface Waiting {
 }
 
 /**
- * Decides when a request has ended: when its handler has ended the response, or at the latest a given time after its client has gone or has taken the last byte.
+ * Decides when a request has ended: when its handler has ended the response, or at the latest a given time after its
+ * client has gone or has taken the last byte.
  *
- * Independent of the kind of response. The service's side reports `end`, `handOver` and `holdUp`, the client's side `leave` and `detach`. Its
- * timers do not keep the process alive; none is left after all listeners were called.
+ * Independent of the kind of response. The service's side reports `end`, `handOver` and `holdUp`, the client's side
+ * `leave` and `detach`. Its timers do not keep the process alive; none is left after all listeners were called.
  */
 export class ResponseWatch {
   readonly #client: Client
@@ -54,7 +56,10 @@ export class ResponseWatch {
   #gone = false
   #streamed = false
   #handedOver = false
-  /** Of a response that was held up: what its client had taken when it was looked at last, and since when it takes nothing. */
+  /**
+   * Of a response that was held up: what its client had taken when it was looked at last, and since when it takes
+   * nothing.
+   */
   #taken = 0
   #tookAt: number | undefined
 
@@ -82,7 +87,10 @@ export class ResponseWatch {
     return this.#streamed
   }
 
-  /** Calls the listener once, at the end; at once if that has happened already. The returned function takes the listener back. */
+  /**
+   * Calls the listener once, at the end; at once if that has happened already. The returned function takes the listener
+   * back.
+   */
   onEnd({ withinMs, orDetached = false }: EndOptions, listener: (end: ResponseEnd) => void): () => void {
     if (this.#end !== undefined) {
       listener(this.#end)
@@ -123,7 +131,10 @@ export class ResponseWatch {
     for (const waiting of [...this.#waiting]) this.#call(waiting, this.#end)
   }
 
-  /** The handler has returned a response that the runtime is to send: if the client goes now, the handler ends nothing any more. */
+  /**
+   * The handler has returned a response that the runtime is to send: if the client goes now, the handler ends nothing
+   * any more.
+   */
   handOver(): void {
     if (this.#end !== undefined) return
     this.#handedOver = true
@@ -186,7 +197,9 @@ export class ResponseWatch {
     else this.#call(waiting, EXPIRED)
   }
 
-  /** When the client took something last, as far as is known: bytes that it took since the last look count as taken now. */
+  /**
+   * When the client took something last, as far as is known: bytes that it took since the last look count as taken now.
+   */
   #lastTookAt(): number {
     const { stuck, taken } = this.#client
     if (!stuck || taken !== this.#taken || this.#tookAt === undefined) {

@@ -10,11 +10,17 @@ import { refuseAtOnce } from './refusal.js'
 export interface ShedOptions<Req> extends ClientOptions {
   /** The measured load: above 1, one more level is closed each second; below 0.7, one is opened. */
   load: Load
-  /** From 0, which is never refused, to `levels` − 1, which is refused first. Rounded down and clamped; a value that is not a number counts as the last. */
+  /**
+   * From 0, which is never refused, to `levels` − 1, which is refused first. Rounded down and clamped; a value that is
+   * not a number counts as the last.
+   */
   priority: (req: Req) => number
   /** The number of priorities; integer ≥ 2; default 4. */
   levels?: number
-  /** Default: none. Receives each request as `waited` (object 'concurrency', name 'shed'): 'granted', or 'timeout' for a refusal. */
+  /**
+   * Default: none. Receives each request as `waited` (object 'concurrency', name 'shed'): 'granted', or 'timeout' for a
+   * refusal.
+   */
   observer?: Observer
 }
 

@@ -5,8 +5,8 @@ import { type Client, ResponseWatch } from './response-watch.js'
 const CLIENTS = new WeakMap<object, WebClient>()
 
 /**
- * The watch of the response to a web platform request; all callers for the request share it. `socket`: the connection of the client, if it is known; not all
- * servers abort the request's signal when it closes.
+ * The watch of the response to a web platform request; all callers for the request share it. `socket`: the connection
+ * of the client, if it is known; not all servers abort the request's signal when it closes.
  */
 export function watchRequest(request: Request, socket?: Socket): ResponseWatch {
   let client = CLIENTS.get(request)
@@ -58,7 +58,10 @@ class WebClient implements Client, OnConnection {
     this.watched.leave()
   }
 
-  /** The same bytes, read from the body only on demand, so that nothing is buffered. Between two demands the response is held up. */
+  /**
+   * The same bytes, read from the body only on demand, so that nothing is buffered. Between two demands the response is
+   * held up.
+   */
   follow(body: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
     const { watched } = this
     const reader = body.getReader()
@@ -95,8 +98,9 @@ class WebClient implements Client, OnConnection {
 }
 
 /**
- * The response to send instead of `response`: reports to the watch of its request when the body has been read to its end, was cancelled, or failed.
- * Without listeners, or if nobody will read the body, the watch is ended at once, and the response is returned unchanged.
+ * The response to send instead of `response`: reports to the watch of its request when the body has been read to its
+ * end, was cancelled, or failed. Without listeners, or if nobody will read the body, the watch is ended at once, and
+ * the response is returned unchanged.
  */
 export function followResponse(response: Response, request: Request): Response {
   const client = CLIENTS.get(request)

@@ -53,7 +53,10 @@ export class Demand {
     return Math.ceil(this.#unitsPerMs * ms)
   }
 
-  /** So many units were spent sooner than was expected: more are wanted, at most twice as many, because a few requests at once are no rate yet. */
+  /**
+   * So many units were spent sooner than was expected: more are wanted, at most twice as many, because a few requests
+   * at once are no rate yet.
+   */
   exceed(units: number, inMs: number): void {
     const most = 2 * this.#unitsPerMs
     this.#unitsPerMs = Math.max(this.#unitsPerMs, inMs > 0 ? Math.min(most, units / inMs) : most)

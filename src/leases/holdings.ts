@@ -37,8 +37,8 @@ export class Lease {
   checkAt!: number
 
   /**
-   * `askedAt` (before the purchase was sent) and `endsAt` are by the process's own clock; `offset` is `wallOffset` at `askedAt`. `refillBelow`: when fewer units are left, more are
-   * bought.
+   * `askedAt` (before the purchase was sent) and `endsAt` are by the process's own clock; `offset` is `wallOffset` at
+   * `askedAt`. `refillBelow`: when fewer units are left, more are bought.
    */
   constructor(
     readonly facts: LeaseFacts,
@@ -65,7 +65,9 @@ export class Lease {
     this.checkAt = Math.min(untilAt, this.endsAt)
   }
 
-  /** Whichever of the two clocks says so first ends it: while the machine is suspended, the monotonic one stands still. */
+  /**
+   * Whichever of the two clocks says so first ends it: while the machine is suspended, the monotonic one stands still.
+   */
   isLive(now: number): boolean {
     return now < this.endsAt - suspendedMs(this.offset) && now >= this.askedAt
   }

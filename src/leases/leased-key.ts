@@ -52,8 +52,8 @@ class Purchase {
  * | pausing | is refused             | when a purchase got fewer units than it asked for    | an eighth of its lease later; when units were given back        |
  * | closed  | is decided by Redis    | when Redis sold no lease                             | when Redis may sell again                                       |
  *
- * In each state Redis decides a request that is larger than any lease, and every request while the key is little used. A purchase that is answered in a later state still
- * decides the requests that wait for it; its other units go back.
+ * In each state Redis decides a request that is larger than any lease, and every request while the key is little used.
+ * A purchase that is answered in a later state still decides the requests that wait for it; its other units go back.
  */
 type State =
   | { readonly is: 'idle' }
@@ -135,7 +135,10 @@ export class LeasedKey {
     return true
   }
 
-  /** Verdicts of Redis, once its answer is accounted for: what is left by the newest answer, and what this process holds besides. */
+  /**
+   * Verdicts of Redis, once its answer is accounted for: what is left by the newest answer, and what this process holds
+   * besides.
+   */
   withRemaining(verdicts: readonly Verdict[]): readonly Verdict[] {
     const held = this.holdings.held(this.policy.now())
     return verdicts.map((verdict, i) => ({ ...verdict, remaining: this.account.remaining[i] + held }))
@@ -260,7 +263,8 @@ export class LeasedKey {
       this.#fullSale = units < want ? undefined : bought
       if (units < want) this.#state = { is: 'pausing', sinceAt: now, untilAt: now + lastsMs * PAUSE }
     }
-    // The sale has decided the requests made before the purchase was sent. This decision holds even if the answer is late.
+    // The sale has decided the requests made before the purchase was sent. This decision holds even if the answer is
+    // late.
     let served = 0
     if (bought !== undefined) {
       let taken = 0
@@ -293,7 +297,10 @@ export class LeasedKey {
     if (!isExpected) void this.holdings.returnUnspent()
   }
 
-  /** Answers a waiting request: spends from the lease, or else refuses with the wait of the server or of the pause, or else lets it wait for the next purchase. */
+  /**
+   * Answers a waiting request: spends from the lease, or else refuses with the wait of the server or of the pause, or
+   * else lets it wait for the next purchase.
+   */
   #serve({ cost, asker }: WaitingRequest, purchase: Purchase, sale: Sale, now: number): void {
     const lease = this.#spend(cost, now)
     if (lease !== undefined) {
@@ -305,7 +312,10 @@ export class LeasedKey {
     }
   }
 
-  /** Rejects the requests that came before the purchase was sent. The others ask again while they have time: the purchase was not given their deadlines. */
+  /**
+   * Rejects the requests that came before the purchase was sent. The others ask again while they have time: the
+   * purchase was not given their deadlines.
+   */
   #failed(purchase: Purchase, error: unknown): void {
     this.#end(purchase)
     const { askers, counted } = purchase

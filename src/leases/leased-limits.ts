@@ -24,7 +24,10 @@ export class LeasedLimits {
     this.#hasOneLimit = policy.length === 1
   }
 
-  /** Undefined if each decision asks the store. Throws `PolicyError` if leases were requested for a policy that cannot be leased. */
+  /**
+   * Undefined if each decision asks the store. Throws `PolicyError` if leases were requested for a policy that cannot
+   * be leased.
+   */
   static of(
     policy: Policy,
     limiter: string | undefined,

@@ -32,7 +32,10 @@ export class LeaseBook implements PolicyLeases {
   readonly decide: PolicyLeases['decide']
   readonly #busy: Set<LeaseBook>
   readonly #keys = new Map<string, LeasedKey>()
-  /** Accounts to which charges without an answer belong. A key may become busy meanwhile, and buy units before they are charged. */
+  /**
+   * Accounts to which charges without an answer belong. A key may become busy meanwhile, and buy units before they are
+   * charged.
+   */
   readonly #charging = new Map<string, Account>()
   /** The key of the last spend. */
   #last: LeasedKey | undefined
@@ -107,8 +110,9 @@ export class LeaseBook implements PolicyLeases {
   }
 
   /**
-   * An asker for a request that Redis decides without a lease: it hears what this process holds besides. The script that decides does not look for leases, which would cost
-   * every decision: only after a refusal a second call asks for how long units may be out.
+   * An asker for a request that Redis decides without a lease: it hears what this process holds besides. The script
+   * that decides does not look for leases, which would cost every decision: only after a refusal a second call asks for
+   * how long units may be out.
    */
   beside(verb: 'consume' | 'peek', key: string, asker: Asker): Asker {
     const { ttlMs } = this.terms
@@ -144,7 +148,10 @@ export class LeaseBook implements PolicyLeases {
     await this.seller.settle(facts, returnable(this.terms, units, this.now() - askedAt), endsAt)
   }
 
-  /** The key was reset or blocked (`endsLeases`), which ends its leases; or units of it were given back. Undefined: any key may be affected. */
+  /**
+   * The key was reset or blocked (`endsLeases`), which ends its leases; or units of it were given back. Undefined: any
+   * key may be affected.
+   */
   changed(key: string | undefined, endsLeases: boolean): void {
     for (const leased of key === undefined ? this.#keys.values() : [this.#keys.get(key)]) {
       if (endsLeases) leased?.drop()
@@ -229,7 +236,10 @@ export class Leases {
     this.#parts = parts
   }
 
-  /** The book of a policy; undefined if Redis decides. Throws `PolicyError` if leases were requested for limits that cannot be leased. */
+  /**
+   * The book of a policy; undefined if Redis decides. Throws `PolicyError` if leases were requested for limits that
+   * cannot be leased.
+   */
   bookOf(limits: readonly Limit[], limiter: string | undefined): LeaseBook | undefined {
     const known = this.#find(limits.map(limit => ({ limit, limiter })))
     if (known !== undefined) return known.book
@@ -278,7 +288,10 @@ export class Leases {
     for (const { key } of charges) this.changed(key, true)
   }
 
-  /** The key was reset or blocked (`endsLeases`), here or in another process, or units of it were given back. Undefined: any key may be affected. */
+  /**
+   * The key was reset or blocked (`endsLeases`), here or in another process, or units of it were given back. Undefined:
+   * any key may be affected.
+   */
   changed(key: string | undefined, endsLeases: boolean): void {
     for (const book of this.#busy) book.changed(key, endsLeases)
   }

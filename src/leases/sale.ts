@@ -32,8 +32,8 @@ export interface LeasedLimit {
 }
 
 /**
- * Sells units of a key: all limits sell the same, or none sells anything. First takes back what was left of the lease before. An order that is repeated gets the lease that it has
- * got before.
+ * Sells units of a key: all limits sell the same, or none sells anything. First takes back what was left of the lease
+ * before. An order that is repeated gets the lease that it has got before.
  */
 export function sell(
   terms: LeaseTerms,
@@ -51,7 +51,8 @@ export function sell(
   // A window that ends now is not worth a lease.
   if (lastsMs < 2) return { units: undefined, soldAt: nowMs, lastsMs: 0, limits: [] }
   const room = Math.min(...rooms.map(({ units }, i) => (kept[i].blockedMs > 0 ? 0 : units)))
-  // A quarter of what is left, so that others find some; all of it shortly before a window ends, because what is left then is lost.
+  // A quarter of what is left, so that others find some; all of it shortly before a window ends, because what is left
+  // then is lost.
   const share = Math.min(1, ttlMs / (4 * lastsMs))
   const units = Math.min(want, Math.max(Math.min(need, room), Math.floor(room * share)))
   limits.forEach((limit, i) => {
@@ -71,8 +72,8 @@ export function sell(
 }
 
 /**
- * Takes back the unspent units of a lease, once, under each limit that still lists it. If a lease was sold later than now, the clock was set back: then the ages of all leases
- * are unknown, and no units are taken back.
+ * Takes back the unspent units of a lease, once, under each limit that still lists it. If a lease was sold later than
+ * now, the clock was set back: then the ages of all leases are unknown, and no units are taken back.
  */
 export function takeBack(
   terms: LeaseTerms,
@@ -106,8 +107,8 @@ export function receiptOf({ limits, ttlMs }: LeaseTerms, facts: LeaseFacts, plac
 }
 
 /**
- * In how many ms, at most one ttl, units come back from leases of others than `owner` at the latest; 0: none are out. A process gives back what it has not spent within a ttl after the end of
- * a lease, or within 50 ms.
+ * In how many ms, at most one ttl, units come back from leases of others than `owner` at the latest; 0: none are out. A
+ * process gives back what it has not spent within a ttl after the end of a lease, or within 50 ms.
  */
 export function unitsOutMs({ ttlMs }: LeaseTerms, sold: SoldLeases, owner: string, nowMs: number): number {
   const lastsMs = ttlMs + Math.max(ttlMs, 50)

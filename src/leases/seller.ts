@@ -44,7 +44,10 @@ export interface Sale {
   readonly soldAt: number
   /** How long the units may be spent, counted from the moment of the order. */
   readonly lastsMs: number
-  /** Under each limit, directly after the sale: what is left, and, if fewer units were sold than are needed, when one request fits. Empty if no lease can be sold. */
+  /**
+   * Under each limit, directly after the sale: what is left, and, if fewer units were sold than are needed, when one
+   * request fits. Empty if no lease can be sold.
+   */
   readonly limits: readonly Verdict[]
 }
 
@@ -56,13 +59,19 @@ export interface LeaseSeller {
   returnLease(unspent: UnspentUnits): Promise<void>
   /** Takes back units that were spent, and settled after the end of the lease. */
   settle(facts: LeaseFacts, units: number, endsAt: number | undefined): Promise<void>
-  /** For each limit, in how many ms units that other books hold come back at the latest; 0: none are out. Rejects if that cannot be known. */
+  /**
+   * For each limit, in how many ms units that other books hold come back at the latest; 0: none are out. Rejects if
+   * that cannot be known.
+   */
   unitsOut(key: string, owner: string, endsAt: number | undefined): Promise<readonly number[]>
   /** False while the seller cannot be asked. */
   isReady(): boolean
 }
 
-/** A refusal that does not last longer than `mostMs`, because units may come back from leases by then. A block, and a cost that never fits, are not affected. */
+/**
+ * A refusal that does not last longer than `mostMs`, because units may come back from leases by then. A block, and a
+ * cost that never fits, are not affected.
+ */
 export function capped(verdict: Verdict, mostMs: number): Verdict {
   const { retryAfterMs, blocked } = verdict
   if (blocked || retryAfterMs <= mostMs || retryAfterMs === Number.POSITIVE_INFINITY) return verdict

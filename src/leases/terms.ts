@@ -7,8 +7,9 @@ import { checkOptions, type OptionNames } from '../limiter/core/options.js'
 /** Options for buying units of busy keys in advance. */
 export interface LeaseOptions {
   /**
-   * How long a process may spend its units: whole ms or text like '50ms'; more than 0, at most 1m. Default: a twentieth of the window (sliding window: a fiftieth),
-   * at least 20 ms, at most 1 s. Redis decides limits whose rate gives more than a tenth of their burst in that time.
+   * How long a process may spend its units: whole ms or text like '50ms'; more than 0, at most 1m. Default: a twentieth
+   * of the window (sliding window: a fiftieth), at least 20 ms, at most 1 s. Redis decides limits whose rate gives more
+   * than a tenth of their burst in that time.
    */
   ttl?: Duration
 }
@@ -58,7 +59,9 @@ export interface LeaseTerms {
   readonly largestCost: number
 }
 
-/** Undefined if Redis decides these limits. Throws `PolicyError` for a leaky bucket if leases were requested explicitly. */
+/**
+ * Undefined if Redis decides these limits. Throws `PolicyError` for a leaky bucket if leases were requested explicitly.
+ */
 export function leaseTerms(
   limits: readonly Limit[],
   { ttlMs: given, strict, store }: LeaseSettings,
@@ -88,7 +91,10 @@ function defaultTtl({ algorithm, windowMs }: Limit): number {
   return Math.floor(Math.min(LONGEST_MS, Math.max(SHORTEST_MS, part)))
 }
 
-/** Units of a lease that may still be given back `ageMs` after the order: a bucket may have sold again what it has regained since. */
+/**
+ * Units of a lease that may still be given back `ageMs` after the order: a bucket may have sold again what it has
+ * regained since.
+ */
 export function returnable({ limits }: LeaseTerms, units: number, ageMs: number): number {
   return Math.min(...limits.map(limit => algorithmOf(limit.algorithm).lease!.returned(limit, units, ageMs)))
 }

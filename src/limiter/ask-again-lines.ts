@@ -24,8 +24,8 @@ interface AskingLine {
 }
 
 /**
- * Waiting lines in this process, for a store that keeps none: waiters for the same key queue up, first come, first served. Only the first
- * one asks the store, each time at the moment that the store has returned.
+ * Waiting lines in this process, for a store that keeps none: waiters for the same key queue up, first come, first
+ * served. Only the first one asks the store, each time at the moment that the store has returned.
  */
 export class AskAgainLines {
   readonly #lines = new Map<string, AskingLine>()
@@ -97,7 +97,10 @@ export class AskAgainLines {
     this.#leave(line, first)
   }
 
-  /** Pauses until the first may ask again. Waiters that cannot wait so long leave, because those before them cannot be faster. */
+  /**
+   * Pauses until the first may ask again. Waiters that cannot wait so long leave, because those before them cannot be
+   * faster.
+   */
   #sleep(line: AskingLine, ms: number): void {
     line.asleep = true
     line.asksAt = performance.now() + ms

@@ -39,7 +39,10 @@ interface Memory {
 /** A number of blocks that no key reaches. */
 const MAX_BLOCKS = 1_000_000_000
 
-/** When denials of a key block it, and for how long. All durations in ms. strike in lua/limiter/lib/limits.lua is the same in Redis. */
+/**
+ * When denials of a key block it, and for how long. All durations in ms. strike in lua/limiter/lib/limits.lua is the
+ * same in Redis.
+ */
 export class BlockRule {
   /** Counts denials since the last block. */
   readonly denials: Limit

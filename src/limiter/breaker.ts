@@ -6,14 +6,18 @@ const SPAN_MS = 10_000
 const BUCKETS = 10
 const ENOUGH = 20
 const PROBE_EVERY_MS = 200
-/** Longest interval between probes without an answer: each of them occupies memory in the client until its connection ends. */
+/**
+ * Longest interval between probes without an answer: each of them occupies memory in the client until its connection
+ * ends.
+ */
 const LONGEST_PROBE_MS = 5000
 
 /**
- * Stops asking a failing store: it opens when 20 calls in a row failed, or at least half of at least 20 calls of the last 10 s. (A server that hangs after much traffic has
- * a long row of successes behind it.) While it is open, one decision every 200 ms goes through as a probe; the first successful probe closes it. Probes without an answer
- * become rarer, up to one in 5 s: a store that returns answers the earlier probes first, and such an answer allows the next probe at once. (After
- * the circuit breaker of M. Nygard, Release It!, 2007.)
+ * Stops asking a failing store: it opens when 20 calls in a row failed, or at least half of at least 20 calls of the
+ * last 10 s. (A server that hangs after much traffic has a long row of successes behind it.) While it is open, one
+ * decision every 200 ms goes through as a probe; the first successful probe closes it. Probes without an answer become
+ * rarer, up to one in 5 s: a store that returns answers the earlier probes first, and such an answer allows the next
+ * probe at once. (After the circuit breaker of M. Nygard, Release It!, 2007.)
  */
 export class CircuitBreaker {
   readonly #failed = new Uint32Array(BUCKETS)
@@ -33,7 +37,10 @@ export class CircuitBreaker {
     return this.#inARow > 0
   }
 
-  /** Whether a decision may ask the store. While the breaker is open, one decision becomes the probe and the others must wait. */
+  /**
+   * Whether a decision may ask the store. While the breaker is open, one decision becomes the probe and the others must
+   * wait.
+   */
   admits(now: number): boolean {
     if (!this.isOpen) return true
     if (now < this.#nextProbeAt) return false
@@ -108,8 +115,9 @@ function sum(buckets: Uint32Array): number {
 const FEW = 64
 
 /**
- * The observers of a store's breakers: all observers of its limiters, not only that of the limiter with the last failure. Each observer
- * that receives `breakerOpened` also receives `breakerClosed`, so that a count of open breakers returns to 0.
+ * The observers of a store's breakers: all observers of its limiters, not only that of the limiter with the last
+ * failure. Each observer that receives `breakerOpened` also receives `breakerClosed`, so that a count of open breakers
+ * returns to 0.
  */
 class BreakerObservers {
   /** Weak, so that a store does not keep the observers of limiters that are no longer used. */
@@ -192,7 +200,10 @@ export class AnswerTimes {
     return observer?.storeAnswered === undefined ? undefined : new AnswerTimes(observer)
   }
 
-  /** A call was answered, with one decision or none. The decisions of one answer are reported at the same moment, the earliest asked first. */
+  /**
+   * A call was answered, with one decision or none. The decisions of one answer are reported at the same moment, the
+   * earliest asked first.
+   */
   answered(askedAt: number, answeredAt: number, decisions: 0 | 1): void {
     if (decisions === 0) {
       this.#report(askedAt, answeredAt, 0)

@@ -36,7 +36,8 @@ interface DeciderParts {
 }
 
 /**
- * Makes decisions under one policy: from a remembered denial, from the store, or from the failure policy while the store fails.
+ * Makes decisions under one policy: from a remembered denial, from the store, or from the failure policy while the
+ * store fails.
  */
 export class Decider implements ChargeOwner {
   readonly store: Store
@@ -109,7 +110,10 @@ export class Decider implements ChargeOwner {
     return decision === undefined ? this.ask('consume', key, 1, true, grant) : this.#report(true, decision)
   }
 
-  /** Synchronous where the store is; throws only for an invalid key. Calls the observer if `observed`. `grant`: takes as much as fits. */
+  /**
+   * Synchronous where the store is; throws only for an invalid key. Calls the observer if `observed`. `grant`: takes as
+   * much as fits.
+   */
   ask(
     verb: Verb,
     key: LimiterKey,
@@ -242,14 +246,20 @@ export class PolicyDeciders {
     return this.#policyOf === undefined ? this.#last : undefined
   }
 
-  /** The decider for a key. Calls the policy function if there is one: throws what it throws, and `PolicyError` for an invalid policy. */
+  /**
+   * The decider for a key. Calls the policy function if there is one: throws what it throws, and `PolicyError` for an
+   * invalid policy.
+   */
   of(key: LimiterKey): Decider {
     if (this.#policyOf === undefined) return this.#last!
     this.#last = this.#known.of(this.#policyOf(policyKeyOf(key)))
     return this.#last
   }
 
-  /** Gives back unspent units bought under the last policy; units bought under earlier policies go back when their leases end. */
+  /**
+   * Gives back unspent units bought under the last policy; units bought under earlier policies go back when their
+   * leases end.
+   */
   async close(): Promise<void> {
     await this.#last?.close()
   }

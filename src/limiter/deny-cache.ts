@@ -30,11 +30,12 @@ const LATE_MS = 1000
 const MAX_LARGER = 4
 
 /**
- * Remembers denials: a key that the store refused is refused here, without asking the store, until its `retryAfterMs` has passed, for the same and
- * larger costs; for larger costs only where the store's answer determines when they fit. If a later allowed request leaves too little for the
- * same cost, the key is refused here again for as long as that is certain: so from a client that asks for
- * more than its limit, the store only receives the requests that it allows. A refund or reset in this process drops the denial; one in another
- * process does so if the store reports it (`Store.onReset`), else the denial stays until it ends.
+ * Remembers denials: a key that the store refused is refused here, without asking the store, until its `retryAfterMs`
+ * has passed, for the same and larger costs; for larger costs only where the store's answer determines when they fit.
+ * If a later allowed request leaves too little for the same cost, the key is refused here again for as long as that is
+ * certain: so from a client that asks for more than its limit, the store only receives the requests that it allows. A
+ * refund or reset in this process drops the denial; one in another process does so if the store reports it
+ * (`Store.onReset`), else the denial stays until it ends.
  */
 export class DenyCache {
   readonly #denials: BoundedMap<string, Denial>
@@ -96,7 +97,10 @@ export class DenyCache {
     return undefined
   }
 
-  /** The store refused a decision that was requested in `epoch`. `determines`: whether its answer may determine when larger costs fit. */
+  /**
+   * The store refused a decision that was requested in `epoch`. `determines`: whether its answer may determine when
+   * larger costs fit.
+   */
   remember(
     key: LimiterKey,
     policy: Policy,
@@ -128,7 +132,10 @@ export class DenyCache {
     this.store.hearResets?.(retryAfterMs)
   }
 
-  /** The store allowed a decision that was requested in `epoch`: if the key was refused before, the time of its next unit may be known. */
+  /**
+   * The store allowed a decision that was requested in `epoch`: if the key was refused before, the time of its next
+   * unit may be known.
+   */
   renew(key: LimiterKey, policy: Policy, { cost, verdicts }: Decision, epoch: number): void {
     if (this.#denials.size === 0 || cost === 0 || this.#wasDroppedSince(epoch, key)) return
     const text = cacheKeyOf(key)
@@ -160,7 +167,10 @@ export class DenyCache {
     this.#droppedIn[bucketOf(key)] = ++this.epoch
   }
 
-  /** Messages of other processes may have been lost, for example because listening has only just begun: a message counts as lost when it is a second late. */
+  /**
+   * Messages of other processes may have been lost, for example because listening has only just begun: a message counts
+   * as lost when it is a second late.
+   */
   #shorten(): void {
     const now = this.clock.now()
     for (const [text, denial] of this.#denials) {
@@ -213,7 +223,9 @@ function isOver({ retryAfterMs, endsAfterMs }: Denial, elapsedMs: number): boole
   return elapsedMs < 0 || elapsedMs >= retryAfterMs || elapsedMs >= endsAfterMs
 }
 
-/** The text that stands for a key in the cache, short for keys of any length. The colon keeps texts and records apart. */
+/**
+ * The text that stands for a key in the cache, short for keys of any length. The colon keeps texts and records apart.
+ */
 function cacheKeyOf(key: LimiterKey): string {
   return shortKey(typeof key === 'string' ? `:${key}` : JSON.stringify(key))
 }

@@ -9,8 +9,8 @@ import { type ChangeCharges, decisionOf } from './settlement.js'
 import type { Charge, Store } from './store.js'
 
 /**
- * The decision while the store fails: 'local' (default): an in-process limiter with quota × localShare, which counts only
- * what it decides itself; 'open' allows; 'closed' denies, over HTTP with 503.
+ * The decision while the store fails: 'local' (default): an in-process limiter with quota × localShare, which counts
+ * only what it decides itself; 'open' allows; 'closed' denies, over HTTP with 503.
  */
 export type StoreFailure = 'local' | 'open' | 'closed'
 
@@ -20,8 +20,8 @@ const CLOSED_RETRY_MS = 1000
 const LOCAL = new WeakMap<Store, MemoryStore>()
 
 /**
- * The local store that replaces a failed store. All limiters over the failed store share it, so that limiters with the same name
- * and limit share one quota in an outage, too.
+ * The local store that replaces a failed store. All limiters over the failed store share it, so that limiters with the
+ * same name and limit share one quota in an outage, too.
  */
 function localOf(store: Store): MemoryStore {
   return getOrMake(LOCAL, store, () => new MemoryStore({ clock: store.clock }))
@@ -81,7 +81,10 @@ const MEANWHILE: Record<StoreFailure, string> = {
   closed: "every request is denied (onStoreFailure: 'closed')",
 }
 
-/** The process warnings of an outage of a store. All that asks one client or store shares them. undefined for a store in this process, which has no outages. */
+/**
+ * The process warnings of an outage of a store. All that asks one client or store shares them. undefined for a store in
+ * this process, which has no outages.
+ */
 export function outageWarnings(store: Store, onStoreFailure: StoreFailure): OutageWarnings | undefined {
   if (store instanceof MemoryStore) return undefined
   const meanwhile = MEANWHILE[onStoreFailure]

@@ -129,7 +129,9 @@ export class GuardedStore implements LineGuard {
     return this.calls.deadline.ms
   }
 
-  /** Makes a request: returns the verdicts if the store is synchronous, else undefined. It may fail before this returns. */
+  /**
+   * Makes a request: returns the verdicts if the store is synchronous, else undefined. It may fail before this returns.
+   */
   ask<Result>(request: DecisionRequest<Result>): readonly Verdict[] | undefined {
     const { store, calls } = this
     const { verb, cost, key, bound, grant } = request
@@ -202,7 +204,10 @@ export class GuardedStore implements LineGuard {
     return this.calls.failure(cause, this.#breakerOf(charge))
   }
 
-  /** Changes what was spent, and gives the answers. The charges of each server are changed in separate calls; `endsAt` is passed to the store. */
+  /**
+   * Changes what was spent, and gives the answers. The charges of each server are changed in separate calls; `endsAt`
+   * is passed to the store.
+   */
   async change<C extends Charge, T>(
     charges: readonly C[],
     change: (store: Store, charges: readonly C[], endsAt: number) => Answer<T>,

@@ -26,8 +26,8 @@ interface GuardedParts {
 }
 
 /**
- * A call that a guard watches, with callbacks instead of a promise: under load, promises would cost more than all other work of the client for a
- * decision.
+ * A call that a guard watches, with callbacks instead of a promise: under load, promises would cost more than all other
+ * work of the client for a decision.
  */
 export abstract class GuardedCall implements Pending {
   endsAt = 0
@@ -68,8 +68,8 @@ class HeldCall extends GuardedCall {
 }
 
 /**
- * Guards calls to a store or a server: each ends by a deadline, a breaker stops them while too many fail, and the observer, or process warnings, tell of
- * answers, failures and outages.
+ * Guards calls to a store or a server: each ends by a deadline, a breaker stops them while too many fail, and the
+ * observer, or process warnings, tell of answers, failures and outages.
  */
 export class Guarded {
   readonly breakers: CircuitBreakers
@@ -119,8 +119,8 @@ export class Guarded {
   }
 
   /**
-   * Settles as the call does; rejects with `StoreError` if the server fails, or does not answer within the deadline. An error of another kind, like
-   * `CostError`, says nothing of the server.
+   * Settles as the call does; rejects with `StoreError` if the server fails, or does not answer within the deadline. An
+   * error of another kind, like `CostError`, says nothing of the server.
    */
   hold<T>(answer: Promise<T>, breaker = this.breakers.only as CircuitBreaker): Promise<T> {
     return new Promise((resolve, reject) => {

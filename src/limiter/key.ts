@@ -3,8 +3,8 @@ import type { Policy } from './core/limit.js'
 import type { Charge } from './store.js'
 
 /**
- * The subject of a request: one key for all limits of a policy, or a record with a key for each limit by its name. A limit without a key in the record
- * does not apply. A number stands for its text; NaN and ±Infinity are invalid.
+ * The subject of a request: one key for all limits of a policy, or a record with a key for each limit by its name. A
+ * limit without a key in the record does not apply. A number stands for its text; NaN and ±Infinity are invalid.
  */
 export type KeyInput = string | number | Readonly<Record<string, string | number | undefined>>
 
@@ -12,8 +12,8 @@ export type KeyInput = string | number | Readonly<Record<string, string | number
 export type LimiterKey = string | Readonly<Record<string, string | undefined>>
 
 /**
- * Converts numbers to texts. Throws `PolicyError` for an invalid key, and for NaN and ±Infinity, with which strangers would share one
- * count.
+ * Converts numbers to texts. Throws `PolicyError` for an invalid key, and for NaN and ±Infinity, with which strangers
+ * would share one count.
  */
 export function limiterKey(key: KeyInput): LimiterKey {
   if (typeof key === 'string') return key

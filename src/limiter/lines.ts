@@ -19,7 +19,9 @@ function storeLinesOf(store: Store, guarded: GuardedStore): StoreLines | undefin
   return offersOf(store)?.lines?.(guarded)
 }
 
-/** The waiting lines of one limiter: those of the store and, if it has none or during an outage, those of this process. */
+/**
+ * The waiting lines of one limiter: those of the store and, if it has none or during an outage, those of this process.
+ */
 export class LimiterLines {
   /** Undefined if the store has no lines. */
   readonly #inStore: StoreLines | undefined
@@ -39,8 +41,8 @@ export class LimiterLines {
   }
 
   /**
-   * Waits for a turn, as documented at `RateLimiter.acquire`. While the store fails, the waiter keeps its place in the store's line, and the failure policy
-   * may serve it meanwhile.
+   * Waits for a turn, as documented at `RateLimiter.acquire`. While the store fails, the waiter keeps its place in the
+   * store's line, and the failure policy may serve it meanwhile.
    */
   async wait(
     decider: Decider,
@@ -76,7 +78,10 @@ export class LimiterLines {
     this.#inStore?.wake?.(charges)
   }
 
-  /** Rejects all waiters in the store's lines; resolves when they have left them. `ownsStore`: no other limiter uses the store. */
+  /**
+   * Rejects all waiters in the store's lines; resolves when they have left them. `ownsStore`: no other limiter uses the
+   * store.
+   */
   async close(ownsStore: boolean): Promise<void> {
     this.#closed = true
     await this.#inStore?.close(new StoreError('the limiter was closed while this waited'), ownsStore)

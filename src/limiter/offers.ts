@@ -5,20 +5,28 @@ import type { OutageWarnings } from './core/warnings.js'
 import type { Asker, Charge, Store } from './store.js'
 import type { LineGuard, StoreLines } from './store-lines.js'
 
-/** A request that takes as much as fits, at most `cost`; after the decision `cost` is what it has spent, or 1 if it was refused. */
+/**
+ * A request that takes as much as fits, at most `cost`; after the decision `cost` is what it has spent, or 1 if it was
+ * refused.
+ */
 export interface PartialCost {
   cost: number
 }
 
 /**
- * What a store that processes share offers beside the methods of `Store`. The limiter asks for these offers, never for the class of a store. They stand under a
- * symbol, so that no method of a user's own store is taken for one.
+ * What a store that processes share offers beside the methods of `Store`. The limiter asks for these offers, never for
+ * the class of a store. They stand under a symbol, so that no method of a user's own store is taken for one.
  */
 export interface StoreOffers {
-  /** Until a server has answered this process for the first time, a decision may take this long instead of its deadline. */
+  /**
+   * Until a server has answered this process for the first time, a decision may take this long instead of its deadline.
+   */
   readonly connectDeadlineMs: number
   readonly isFirst: boolean
-  /** The longest time for which a denial may be remembered, because changes by other processes are not heard. Absent: they are heard. */
+  /**
+   * The longest time for which a denial may be remembered, because changes by other processes are not heard. Absent:
+   * they are heard.
+   */
   readonly denialsLastMs?: number | undefined
   /** The Redis that keeps the state, for what else is to be kept there. */
   readonly redis?: { readonly client: RedisClient; readonly prefix: string }
@@ -26,9 +34,15 @@ export interface StoreOffers {
   isAskable(verb: 'consume' | 'peek'): boolean
   /** `consume` or `peek` without a promise, which under load would cost more than all other work of the client. */
   ask(verb: 'consume' | 'peek', charges: readonly Charge[], cost: number, asker: Asker): void
-  /** Spends as much as fits, at most `partial.cost`, in one call. Where that is impossible it asks for the whole cost and tells `whole`. Absent: always so. */
+  /**
+   * Spends as much as fits, at most `partial.cost`, in one call. Where that is impossible it asks for the whole cost
+   * and tells `whole`. Absent: always so.
+   */
   askUpTo?(charges: readonly Charge[], partial: PartialCost, asker: Asker, whole: Asker): void
-  /** The leases of this process under a policy; undefined if each decision asks the store. Throws `PolicyError`: see the option `leases`. */
+  /**
+   * The leases of this process under a policy; undefined if each decision asks the store. Throws `PolicyError`: see the
+   * option `leases`.
+   */
   leasesOf(limits: readonly Limit[], limiter: string | undefined): LeaseBook | undefined
   /** The waiting lines of one limiter. Absent: the store keeps none. */
   lines?(guard: LineGuard): StoreLines

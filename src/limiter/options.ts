@@ -11,14 +11,15 @@ import { DEFAULT_LIMITER, type Store } from './store.js'
 /** Options of a `RateLimiter`. An invalid value or an unknown name throws `PolicyError` when the limiter is built. */
 export interface RateLimiterOptions {
   /**
-   * The limits, decided together: text, an object, or a list of either. A function is called for each decision, with the key (for a record of
-   * keys: the key that its limits share, else all of them as JSON), and returns the policy synchronously. Counts continue when it returns another policy, as
-   * long as a limit's name, algorithm and window stay the same. Its errors reach the caller; an invalid policy is a `PolicyError`.
+   * The limits, decided together: text, an object, or a list of either. A function is called for each decision, with
+   * the key (for a record of keys: the key that its limits share, else all of them as JSON), and returns the policy
+   * synchronously. Counts continue when it returns another policy, as long as a limit's name, algorithm and window stay
+   * the same. Its errors reach the caller; an invalid policy is a `PolicyError`.
    */
   policy: PolicyInput | PolicyFunction
   /**
-   * Default: a `MemoryStore` of its own. A store made for express-rate-limit counts one fixed window; with it, that is the default
-   * algorithm and the only one.
+   * Default: a `MemoryStore` of its own. A store made for express-rate-limit counts one fixed window; with it, that is
+   * the default algorithm and the only one.
    */
   store?: Store | HitStore | CallbackHitStore
   /** Default 'default'. Two limiters with the same name and limit share their counts, others never do. */
@@ -28,20 +29,20 @@ export interface RateLimiterOptions {
   /** Decides when the store does not answer in time. Default `local`: this process alone. */
   onStoreFailure?: StoreFailure
   /**
-   * (0, 1], default 1: the part of the quota that one process grants alone while the store fails, rounded down, at least 1.
-   * For n processes 1 / n is computed exactly.
+   * (0, 1], default 1: the part of the quota that one process grants alone while the store fails, rounded down, at
+   * least 1. For n processes 1 / n is computed exactly.
    */
   localShare?: number
   /**
-   * A key that the store denied is refused in the process until its `retryAfterMs` ends. Default true, which remembers 10 000 keys; a number ≥ 0 is
-   * the number of keys; 0 and false remember none.
+   * A key that the store denied is refused in the process until its `retryAfterMs` ends. Default true, which remembers
+   * 10 000 keys; a number ≥ 0 is the number of keys; 0 and false remember none.
    */
   denyCache?: boolean | number
   /** Default false. true: decide and report, but always allow. The verdicts show what the decision would have been. */
   shadow?: boolean
   /**
-   * Default: none. Receives decisions, failures of the store and the state of its breaker, like `prometheusObserver()`. Without an observer, an outage of the store causes process warnings
-   * (SPILLWAY_STORE).
+   * Default: none. Receives decisions, failures of the store and the state of its breaker, like `prometheusObserver()`.
+   * Without an observer, an outage of the store causes process warnings (SPILLWAY_STORE).
    */
   observer?: Observer
 }

@@ -6,8 +6,8 @@ import type { Asker, Charge } from './store.js'
 type Answer = Promise<readonly Verdict[]> | readonly Verdict[]
 
 /**
- * A request for as many of `most` units as fit. Of a store that grants all units or none it asks for all of them, then as many as the refusal leaves,
- * and finally one.
+ * A request for as many of `most` units as fit. Of a store that grants all units or none it asks for all of them, then
+ * as many as the refusal leaves, and finally one.
  */
 export class PartialGrant {
   /** Units of the last attempt: the units spent, or 1 if not even one fits. */

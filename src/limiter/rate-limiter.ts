@@ -27,10 +27,12 @@ const ACQUIRE_OPTIONS: OptionNames<WaitOptions & { cost?: number }> = { ...WAIT_
 export type { RateLimiterOptions } from './options.js'
 
 /**
- * A policy over a store. `consume` decides one request now, which is what a server needs; `acquire` waits for its turn; `peek` spends nothing.
+ * A policy over a store. `consume` decides one request now, which is what a server needs; `acquire` waits for its turn;
+ * `peek` spends nothing.
  *
  * A key is a text or a number, which stands for its text, or a record with a key for each limit by its name,
- * `{ 'per-ip': '192.0.2.1', 'per-user': 42 }`; a limit without a key in it does not apply. Invalid options throw `PolicyError`. A decision takes at most `deadline`.
+ * `{ 'per-ip': '192.0.2.1', 'per-user': 42 }`; a limit without a key in it does not apply. Invalid options throw
+ * `PolicyError`. A decision takes at most `deadline`.
  */
 export class RateLimiter {
   /** @internal The options, for a limiter that counts beside this one. */
@@ -85,7 +87,10 @@ export class RateLimiter {
     )
   }
 
-  /** The limits, checked and frozen. If the policy is a function: the limits used last, and none before the first decision. */
+  /**
+   * The limits, checked and frozen. If the policy is a function: the limits used last, and none before the first
+   * decision.
+   */
   get policy(): Policy {
     return this.#deciders.policy
   }
@@ -93,20 +98,22 @@ export class RateLimiter {
   /**
    * Spends `cost` (default 1) if every limit allows it; a denied request spends nothing.
    *
-   * A denial resolves; an outage resolves too (by the failure policy, `degraded`). Rejects only with `CostError` (anything but an integer ≥ 0), with
-   * `PolicyError` (an invalid key), or with an error of the `policy` function, before anything changes. A cost of 0 changes nothing.
+   * A denial resolves; an outage resolves too (by the failure policy, `degraded`). Rejects only with `CostError`
+   * (anything but an integer ≥ 0), with `PolicyError` (an invalid key), or with an error of the `policy` function,
+   * before anything changes. A cost of 0 changes nothing.
    */
   consume(key: KeyInput, cost = 1): Promise<Decision> {
     if (this.#only === undefined || typeof key !== 'string' || !isCost(cost)) return this.#consumeAny(key, cost)
     const decision = this.#only.consume(key, cost) as Decision
-    // Undefined only for a promise. Behind the check the compiler assumes an object of known shape without `then`, which saves a fifth of the time.
+    // Undefined only for a promise. Behind the check the compiler assumes an object of known shape without `then`,
+    // which saves a fifth of the time.
     return decision.allowed === undefined ? (decision as unknown as Promise<Decision>) : Promise.resolve(decision)
   }
 
   /**
-   * As `consume`, but returns the decision itself if it is known synchronously: from a memory store, and while a remembered denial
-   * holds. For code that runs on every request: a promise costs as much as the decision. Throws where `consume` rejects; a returned
-   * promise does not reject.
+   * As `consume`, but returns the decision itself if it is known synchronously: from a memory store, and while a
+   * remembered denial holds. For code that runs on every request: a promise costs as much as the decision. Throws where
+   * `consume` rejects; a returned promise does not reject.
    */
   decide(key: KeyInput, cost = 1): Decision | Promise<Decision> {
     if (this.#only === undefined || typeof key !== 'string' || !isCost(cost)) return this.#decideAny(key, cost)
@@ -114,9 +121,10 @@ export class RateLimiter {
   }
 
   /**
-   * Spends as much of `most` units as fits under every limit, at least 1: `decision.cost` is how much. If not even 1 fits, the request is denied and spends
-   * nothing; its cost is 1, and `retryAfterMs` is the time until 1 fits. A remembered denial of a larger cost does not refuse it. `most` is an integer from 1, like 10;
-   * anything else rejects with `CostError`. While others spend from the same key it may spend less than was available.
+   * Spends as much of `most` units as fits under every limit, at least 1: `decision.cost` is how much. If not even 1
+   * fits, the request is denied and spends nothing; its cost is 1, and `retryAfterMs` is the time until 1 fits. A
+   * remembered denial of a larger cost does not refuse it. `most` is an integer from 1, like 10; anything else rejects
+   * with `CostError`. While others spend from the same key it may spend less than was available.
    */
   async consumeUpTo(key: KeyInput, most: number): Promise<Decision> {
     const checked = limiterKey(key)
@@ -131,14 +139,17 @@ export class RateLimiter {
   }
 
   /**
-   * Waits until `cost` (default 1) can be spent under all limits, then spends it: first come, first served, in one line for all processes. `consume` does not
-   * overtake waiters, and when a waiter gives up, those behind it move up. Under a leaky bucket `acquire` itself waits out the delay: `delayMs` is 0. If the
-   * store keeps no line (a custom store; limits in several slots of a cluster), the first waiter in this process asks again at the times that it returns.
+   * Waits until `cost` (default 1) can be spent under all limits, then spends it: first come, first served, in one line
+   * for all processes. `consume` does not overtake waiters, and when a waiter gives up, those behind it move up. Under
+   * a leaky bucket `acquire` itself waits out the delay: `delayMs` is 0. If the store keeps no line (a custom store;
+   * limits in several slots of a cluster), the first waiter in this process asks again at the times that it returns.
    *
-   * Rejects with `TimeoutError` when `timeout` is over, or at once if the turn would come after it (0: does not wait; default: no timeout), with the
-   * signal's reason when it is aborted, and at once with `CostError` if `cost` can never fit. Then nothing is spent. While the store fails, the failure policy
-   * decides; 'closed' rejects with `StoreError`. In shadow mode `acquire` returns at once. While the key is blocked, no waiter is granted. When the store does
-   * not answer within `deadline`, the failure policy may serve the waiters meanwhile; those that it does not serve keep their places, and are in the store's line again as soon as it answers.
+   * Rejects with `TimeoutError` when `timeout` is over, or at once if the turn would come after it (0: does not wait;
+   * default: no timeout), with the signal's reason when it is aborted, and at once with `CostError` if `cost` can never
+   * fit. Then nothing is spent. While the store fails, the failure policy decides; 'closed' rejects with `StoreError`.
+   * In shadow mode `acquire` returns at once. While the key is blocked, no waiter is granted. When the store does not
+   * answer within `deadline`, the failure policy may serve the waiters meanwhile; those that it does not serve keep
+   * their places, and are in the store's line again as soon as it answers.
    */
   async acquire(given: KeyInput, options: WaitOptions & { cost?: number } = {}): Promise<Decision> {
     const key = limiterKey(given)
@@ -158,8 +169,8 @@ export class RateLimiter {
   }
 
   /**
-   * Gives back `cost` units (default 1), at most what is spent: a sliding window's oldest units, a counter's or bucket's newest; a running
-   * window continues. Rejects with `StoreError`, within the deadline, when the store fails.
+   * Gives back `cost` units (default 1), at most what is spent: a sliding window's oldest units, a counter's or
+   * bucket's newest; a running window continues. Rejects with `StoreError`, within the deadline, when the store fails.
    */
   async refund(given: KeyInput, cost = 1): Promise<void> {
     checkCost(cost)
@@ -169,8 +180,9 @@ export class RateLimiter {
   }
 
   /**
-   * Spends `cost` (default 1) even if it does not fit: for a cost that is known only afterwards. The key then has to wait longer.
-   * Rejects with `CostError`, and with `StoreError`, within the deadline, when the store fails or cannot charge.
+   * Spends `cost` (default 1) even if it does not fit: for a cost that is known only afterwards. The key then has to
+   * wait longer. Rejects with `CostError`, and with `StoreError`, within the deadline, when the store fails or cannot
+   * charge.
    */
   async charge(given: KeyInput, cost = 1): Promise<void> {
     checkCost(cost)
@@ -181,13 +193,15 @@ export class RateLimiter {
   }
 
   /**
-   * Corrects the charge of an allowed decision once its real cost is known: gives back what was too much, as far as it still counts, or charges what was too
-   * little, even if that does not fit. The key then has to wait longer. It gives back the decision's own units, as of the moment when they were charged, by the
-   * clock of the store that decided, and none that have expired. For example, a decision under '10/1m' is charged 8 units at 12:00:00 and turns out to cost 3:
-   * `settle` gives back 5, and the 3 others expire at 12:01:00. So whenever `consume` allows, the units of the last window that were charged and not given
-   * back, this decision's included, are at most the quota. If several decisions were charged at one instant, or the key was refunded or reset since, `settle`
-   * gives back at most what is still counted of that instant. Settles a decision once; a second time, or on a denied decision, it does nothing. Rejects with
-   * `CostError`, and with `StoreError`, within the deadline, when the store fails.
+   * Corrects the charge of an allowed decision once its real cost is known: gives back what was too much, as far as it
+   * still counts, or charges what was too little, even if that does not fit. The key then has to wait longer. It gives
+   * back the decision's own units, as of the moment when they were charged, by the clock of the store that decided, and
+   * none that have expired. For example, a decision under '10/1m' is charged 8 units at 12:00:00 and turns out to cost
+   * 3: `settle` gives back 5, and the 3 others expire at 12:01:00. So whenever `consume` allows, the units of the last
+   * window that were charged and not given back, this decision's included, are at most the quota. If several decisions
+   * were charged at one instant, or the key was refunded or reset since, `settle` gives back at most what is still
+   * counted of that instant. Settles a decision once; a second time, or on a denied decision, it does nothing. Rejects
+   * with `CostError`, and with `StoreError`, within the deadline, when the store fails.
    */
   async settle(decision: Decision, actualCost: number): Promise<void> {
     checkCost(actualCost)
@@ -200,7 +214,10 @@ export class RateLimiter {
     }
   }
 
-  /** Forgets what the key has spent. Rejects with `StoreError`, within the deadline, when the store fails or is not asked. */
+  /**
+   * Forgets what the key has spent. Rejects with `StoreError`, within the deadline, when the store fails or is not
+   * asked.
+   */
   async reset(given: KeyInput): Promise<void> {
     const key = limiterKey(given)
     const charges = this.chargesOf(key)
@@ -208,8 +225,8 @@ export class RateLimiter {
   }
 
   /**
-   * Denies the key, regardless of what it has spent, for `duration` from now, in all processes that share the store. A later block replaces
-   * an earlier one. Rejects with `StoreError`, within the deadline, when the store fails.
+   * Denies the key, regardless of what it has spent, for `duration` from now, in all processes that share the store. A
+   * later block replaces an earlier one. Rejects with `StoreError`, within the deadline, when the store fails.
    */
   async block(key: KeyInput, duration: Duration): Promise<void> {
     await this.#block(limiterKey(key), parseOption(duration, 'block: duration'))
@@ -222,7 +239,8 @@ export class RateLimiter {
 
   /**
    * Closes what this limiter created; a store that was passed in stays open. Waiters in `acquire` reject with
-   * `StoreError`, and have left the line in Redis when this resolves: after at most 1 s, at once without a connection. (In a memory store that limiters share, waiters continue to wait.)
+   * `StoreError`, and have left the line in Redis when this resolves: after at most 1 s, at once without a connection.
+   * (In a memory store that limiters share, waiters continue to wait.)
    */
   close(): Promise<void> {
     this.#closed ??= this.#close()
@@ -235,8 +253,8 @@ export class RateLimiter {
   }
 
   /**
-   * The store's verdicts for each cost; spends nothing. One list of verdicts per cost. Neither a remembered denial nor the failure policy
-   * replaces the store: rejects with `StoreError`.
+   * The store's verdicts for each cost; spends nothing. One list of verdicts per cost. Neither a remembered denial nor
+   * the failure policy replaces the store: rejects with `StoreError`.
    *
    * @internal For deferred requests.
    */
@@ -246,7 +264,8 @@ export class RateLimiter {
   }
 
   /**
-   * Counts denials of a key under one limit, and blocks it if they are too many: in one step of the store. Rejects with `StoreError`.
+   * Counts denials of a key under one limit, and blocks it if they are too many: in one step of the store. Rejects with
+   * `StoreError`.
    *
    * @internal For the option `block` over HTTP.
    */
@@ -297,8 +316,9 @@ export class RateLimiter {
   }
 
   /**
-   * Changes what a key may spend. Drops the cached denial twice: before, so that no request is refused meanwhile; after, because an old answer may have
-   * been cached during the change. `all`: all charges of the key, if the change affects only some.
+   * Changes what a key may spend. Drops the cached denial twice: before, so that no request is refused meanwhile;
+   * after, because an old answer may have been cached during the change. `all`: all charges of the key, if the change
+   * affects only some.
    */
   async #change<C extends Charge>(
     key: LimiterKey,

@@ -6,8 +6,8 @@ import type { LimiterKey } from './key.js'
 import { type Charge, type ChargedAt, type ChargeReceipt, receiptsOf, type Store } from './store.js'
 
 /**
- * Changes what a key may spend, as its limiter does: within the deadline, past no open breaker, with the end of remembered denials. `all`: all charges
- * of the key, if the change affects only some.
+ * Changes what a key may spend, as its limiter does: within the deadline, past no open breaker, with the end of
+ * remembered denials. `all`: all charges of the key, if the change affects only some.
  */
 export type ChangeCharges = <C extends Charge>(
   key: LimiterKey,
@@ -43,7 +43,10 @@ export interface ChargeTicket {
   readonly askedAt?: number
 }
 
-/** Returns the same `ChargeTicket` for all decisions of one instant: storing the moment in each would cost a tenth of the decision. */
+/**
+ * Returns the same `ChargeTicket` for all decisions of one instant: storing the moment in each would cost a tenth of
+ * the decision.
+ */
 export class TicketCache {
   #last: ChargeTicket
   // In a field of its own, where V8 compares two numbers without their boxes.
@@ -71,8 +74,8 @@ interface OpenCharge extends Omit<ChargeTicket, 'owner'> {
 }
 
 /**
- * The decision that follows from a set of verdicts. `key` is the key of all limits, or a record of keys. An allowed decision
- * has the longest delay of its limits, and keeps its ticket.
+ * The decision that follows from a set of verdicts. `key` is the key of all limits, or a record of keys. An allowed
+ * decision has the longest delay of its limits, and keeps its ticket.
  */
 export function decisionOf(
   key: LimiterKey,
@@ -95,7 +98,10 @@ export function allowAnyway(decision: Decision): Decision {
   return new SettleableDecision(permission, key, cost, verdicts, source, degraded, 0, undefined, true)
 }
 
-/** A decision with hidden data for settlement. Its fields are declared without initial values: initializing them would take as long again. */
+/**
+ * A decision with hidden data for settlement. Its fields are declared without initial values: initializing them would
+ * take as long again.
+ */
 export class SettleableDecision implements Decision {
   declare readonly limit: Limit
   declare readonly allowed: boolean
@@ -202,7 +208,10 @@ export function refunds(decision: Decision, units: number, elapsedMs: number): C
   return [...byUnits].map(([units, indexes]) => ({ units, indexes }))
 }
 
-/** How many units of a decision still count under one limit: refunding more would give back units that others have spent since. */
+/**
+ * How many units of a decision still count under one limit: refunding more would give back units that others have spent
+ * since.
+ */
 function stillCounted(verdict: Verdict, cost: number, elapsedMs: number): number {
   const { limit, resetAfterMs } = verdict
   const leftMs = resetAfterMs - elapsedMs

@@ -16,13 +16,17 @@ export interface Turn {
 /** The waiting lines of a store, first come, first served. */
 export interface StoreLines {
   /**
-   * Waits for a grant. Rejects with `TimeoutError` (at once if the grant would come too late), the signal's reason, `CostError` if the cost
-   * can never fit, and `StoreError`. `outage`: what the waiter does while the store fails. Undefined if the store keeps no line for these charges.
+   * Waits for a grant. Rejects with `TimeoutError` (at once if the grant would come too late), the signal's reason,
+   * `CostError` if the cost can never fit, and `StoreError`. `outage`: what the waiter does while the store fails.
+   * Undefined if the store keeps no line for these charges.
    */
   wait(charges: readonly Charge[], cost: number, patience: Patience, outage?: Outage): Promise<Turn> | undefined
   /** Units may have become free: wakes the waiters of these charges. Absent if the store does so itself. */
   wake?(charges: readonly Charge[]): void
-  /** Rejects all waiters of this limiter; resolves when they have left their lines. `ownsStore`: no other limiter uses the store. */
+  /**
+   * Rejects all waiters of this limiter; resolves when they have left their lines. `ownsStore`: no other limiter uses
+   * the store.
+   */
   close(error: Error, ownsStore: boolean): Promise<void>
 }
 

@@ -18,8 +18,8 @@ export interface Charge {
 export interface ChargeReceipt extends Charge, Receipt {}
 
 /**
- * When a decision's units were charged, in ms by the clock of the store that decided: one moment for all limits, or one for
- * each, where servers of a cluster decided one after another.
+ * When a decision's units were charged, in ms by the clock of the store that decided: one moment for all limits, or one
+ * for each, where servers of a cluster decided one after another.
  */
 export type ChargedAt = number | readonly number[]
 
@@ -40,24 +40,29 @@ export function receiptsOf(
 
 /** Receives the outcome of one decision: exactly one of `resolve` and `reject`, once. The methods must not throw. */
 export interface Asker {
-  /** By `performance.now()`: after this the decision is useless and is not carried out. Undefined: a second after the request. */
+  /**
+   * By `performance.now()`: after this the decision is useless and is not carried out. Undefined: a second after the
+   * request.
+   */
   readonly endsAt?: number
   /** Called before a server is asked that can fail without the others: see `Store.serverOf`. */
   asks?(server: string): void
   /**
-   * `answeredAt`: by `performance.now()`. `chargedAt`: if the store reports when it decided. `lease`: the lease that the decision spent from, instead
-   * of the store.
+   * `answeredAt`: by `performance.now()`. `chargedAt`: if the store reports when it decided. `lease`: the lease that
+   * the decision spent from, instead of the store.
    */
   resolve(verdicts: readonly Verdict[], answeredAt: number, chargedAt?: ChargedAt, lease?: object): void
   reject(error: unknown): void
 }
 
 /**
- * A policy of one limiter, as its store has prepared it: whatever depends on the limits alone has been looked up. For keys that are one text for all limits.
- * The store has one of the two methods.
+ * A policy of one limiter, as its store has prepared it: whatever depends on the limits alone has been looked up. For
+ * keys that are one text for all limits. The store has one of the two methods.
  */
 export interface BoundPolicy {
-  /** Spends `cost` at once if it fits. undefined: the store cannot answer so, and has to be asked by its own `consume`. */
+  /**
+   * Spends `cost` at once if it fits. undefined: the store cannot answer so, and has to be asked by its own `consume`.
+   */
   consume?(key: string, cost: number): Verdict | undefined
   /** Asks without a promise. */
   ask?(verb: 'consume' | 'peek', key: string, cost: number, asker: Asker): void
@@ -65,18 +70,21 @@ export interface BoundPolicy {
 
 /**
  * Keeps the state. Every call measures all its charges at one instant and spends from all or from none, by the store's
- * own clock. `endsAt`, by `performance.now()`, is the moment after which a change is no longer wanted; undefined: no such moment.
+ * own clock. `endsAt`, by `performance.now()`, is the moment after which a change is no longer wanted; undefined: no
+ * such moment.
  */
 export interface Store {
-  /** Spends `cost` from all charges or from none; a cost of 0 always fits. One verdict for each charge, in their order. */
+  /**
+   * Spends `cost` from all charges or from none; a cost of 0 always fits. One verdict for each charge, in their order.
+   */
   consume(charges: readonly Charge[], cost: number): Promise<readonly Verdict[]> | readonly Verdict[]
   /** The verdicts that `consume` would give; changes nothing. */
   peek(charges: readonly Charge[], cost: number): Promise<readonly Verdict[]> | readonly Verdict[]
   /** Gives back at most what is spent: a sliding window's oldest units, a counter's or bucket's newest. */
   refund(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> | void
   /**
-   * Gives back at most `units` of what a decision spent under each of these limits, dated at the moment of its charge, as far as they
-   * still count. Without this method a settlement calls `refund`.
+   * Gives back at most `units` of what a decision spent under each of these limits, dated at the moment of its charge,
+   * as far as they still count. Without this method a settlement calls `refund`.
    */
   giveBack?(receipts: readonly ChargeReceipt[], units: number, endsAt?: number): Promise<void> | void
   /** Makes each key as if it was never used under its limit. */
@@ -84,13 +92,13 @@ export interface Store {
   /** Spends even if it does not fit: for costs that are known only afterwards. Without this method nothing is added. */
   charge?(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> | void
   /**
-   * Denies each charge for `forMs`, regardless of what was spent; 0 ends the block. Without this method `RateLimiter.block` rejects with `StoreError`, and
-   * `rateLimit` refuses the option `block`.
+   * Denies each charge for `forMs`, regardless of what was spent; 0 ends the block. Without this method
+   * `RateLimiter.block` rejects with `StoreError`, and `rateLimit` refuses the option `block`.
    */
   block?(charges: readonly Charge[], forMs: number, endsAt?: number): Promise<void> | void
   /**
-   * Counts denials of a key that is not blocked, and blocks it if they are too many, in one step: `rule.count` says how. Without this method each process counts the
-   * denials and blocks that it sees.
+   * Counts denials of a key that is not blocked, and blocks it if they are too many, in one step: `rule.count` says
+   * how. Without this method each process counts the denials and blocks that it sees.
    *
    * @internal
    */
@@ -104,8 +112,8 @@ export interface Store {
   /** Closes the store's own timers and connections. A client that was passed in stays open. */
   close?(): Promise<void> | void
   /**
-   * Calls back with the key when a change anywhere may have ended its denials, with undefined when such a message may have been lost.
-   * The store holds the listener weakly. Present only if the store can know.
+   * Calls back with the key when a change anywhere may have ended its denials, with undefined when such a message may
+   * have been lost. The store holds the listener weakly. Present only if the store can know.
    */
   onReset?(listener: (key: string | undefined) => void): void
   /** The limiter remembers denials and needs such calls for `forMs` more; 0: no longer. */

@@ -7,7 +7,10 @@ import { keySegment } from '../redis/keys.js'
 import { runScript } from '../redis/script.js'
 import { indexNote } from '../redis/scripts.js'
 
-/** An object is recorded this long after it was built, so that tests, scripts and short connections leave nothing behind. */
+/**
+ * An object is recorded this long after it was built, so that tests, scripts and short connections leave nothing
+ * behind.
+ */
 const FIRST_MS = 10_000
 const RETRY_MS = 60_000
 /** How often the record of a live object is renewed, and how long a record lasts. */
@@ -75,9 +78,10 @@ interface Note {
 }
 
 /**
- * Records in Redis which objects this process uses, so that the dashboard finds them without scanning keys. One for each client and prefix. Writes once
- * for each object, ten seconds after it was built, and again every six hours while it lives; never connects a client for this, and ignores failures. While nobody has
- * opened a dashboard, it writes nothing and asks again every minute.
+ * Records in Redis which objects this process uses, so that the dashboard finds them without scanning keys. One for
+ * each client and prefix. Writes once for each object, ten seconds after it was built, and again every six hours while
+ * it lives; never connects a client for this, and ignores failures. While nobody has opened a dashboard, it writes
+ * nothing and asks again every minute.
  */
 export class ObjectIndex {
   readonly #notes = new Map<string, Note>()

@@ -7,7 +7,10 @@ export interface CheckedBudget {
   readonly intervalMs: number
   /** Unique for a partner. */
   readonly name: string
-  /** Under which it is counted over all processes: the name that its owner has given, else its place among the others, so that its counts survive a change of its rate. */
+  /**
+   * Under which it is counted over all processes: the name that its owner has given, else its place among the others,
+   * so that its counts survive a change of its rate.
+   */
   readonly id: string
   readonly cost: ((url: URL, init?: RequestInit) => number | Promise<number>) | undefined
   readonly settle:
@@ -25,7 +28,10 @@ export function longestAnswerMs(intervalMs: number): number {
   return Math.min(250, Math.floor(intervalMs / 5))
 }
 
-/** Ends of units are rounded up to a thousandth of the interval, so that a budget keeps about a thousand of them however many calls it counts. */
+/**
+ * Ends of units are rounded up to a thousandth of the interval, so that a budget keeps about a thousand of them however
+ * many calls it counts.
+ */
 export function grainMs(intervalMs: number): number {
   return Math.max(1, Math.floor(intervalMs / 1000))
 }

@@ -24,10 +24,15 @@ interface Told {
   readonly kind: readonly Waiter[]
 }
 
-/** One ask of a process, as lua/outgoing/budgets.lua reads it. Budgets and places get their numbers when they are first spoken of. */
+/**
+ * One ask of a process, as lua/outgoing/budgets.lua reads it. Budgets and places get their numbers when they are first
+ * spoken of.
+ */
 export class BudgetAsk {
   readonly at = performance.now()
-  /** By key, in the order of their numbers: after its partner was forgotten, a budget may be another object than before. */
+  /**
+   * By key, in the order of their numbers: after its partner was forgotten, a budget may be another object than before.
+   */
   readonly resources = new Map<string, Resource>()
   /** By their order: the calls of which it tells, each with its turn and all of its kind. */
   readonly #told = new Map<number, Told>()
@@ -78,7 +83,10 @@ export class BudgetAsk {
     }
   }
 
-  /** The call of this order leaves, in the turn that was told. The call that it has passed has its turn from now on: so its process is served no more than others. */
+  /**
+   * The call of this order leaves, in the turn that was told. The call that it has passed has its turn from now on: so
+   * its process is served no more than others.
+   */
   leaves(order: number): Waiter {
     const { waiter, turnAt, kind } = this.#told.get(order) as Told
     const passed = kind.find(({ call }) => call.turnAt === turnAt)?.call

@@ -1,6 +1,7 @@
 const DECIMAL = /^\d{1,15}(?:\.\d{1,15})?$/
 const ISO = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})$/
-// The three forms of RFC 9110, section 5.6.7: "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994".
+// The three forms of RFC 9110, section 5.6.7: "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun
+// Nov 6 08:49:37 1994".
 const HTTP_DATE = [
   /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/,
   /^[A-Z][a-z]{5,8}, \d{2}-[A-Z][a-z]{2}-\d{2} \d{2}:\d{2}:\d{2} GMT$/,
@@ -32,7 +33,9 @@ function secondsOf(text: string | undefined): number | undefined {
   return Number.isSafeInteger(ms) ? ms : undefined
 }
 
-/** A duration as Go writes it, like "6m0s", "1h2m3.5s" or "20ms", as whole ms, rounded up; undefined for anything else. */
+/**
+ * A duration as Go writes it, like "6m0s", "1h2m3.5s" or "20ms", as whole ms, rounded up; undefined for anything else.
+ */
 function goDurationOf(text: string): number | undefined {
   if (!GO_DURATION.test(text)) return undefined
   let ms = 0
@@ -59,7 +62,10 @@ function numberOf(ms: number): number | undefined {
 /** Header fields of a response: `Headers`, or names with values, whose case does not matter. */
 export type HeaderFields = Headers | Record<string, string | string[] | undefined>
 
-/** Reads fields by their lower-case names; several fields of one name are joined by commas. undefined: there is none. Never throws. */
+/**
+ * Reads fields by their lower-case names; several fields of one name are joined by commas. undefined: there is none.
+ * Never throws.
+ */
 function fieldReader(headers: HeaderFields): (name: string) => string | undefined {
   if (typeof headers !== 'object' || headers === null) return () => undefined
   const { get } = headers
@@ -78,9 +84,10 @@ function textOf(value: unknown): string | undefined {
 }
 
 /**
- * The wait that a response asks for, in ms: its field `retry-after-ms` (OpenAI and others; a fraction is rounded up), else its field `Retry-After` (RFC 9110, section 10.2.3): a number of seconds, or a date relative
- * to `now` (ms since the epoch; default: this moment). 0 for a past date. More than `Number.MAX_SAFE_INTEGER` ms counts as so many. undefined if there is neither field, or their values
- * are invalid. Never throws.
+ * The wait that a response asks for, in ms: its field `retry-after-ms` (OpenAI and others; a fraction is rounded up),
+ * else its field `Retry-After` (RFC 9110, section 10.2.3): a number of seconds, or a date relative to `now` (ms since
+ * the epoch; default: this moment). 0 for a past date. More than `Number.MAX_SAFE_INTEGER` ms counts as so many.
+ * undefined if there is neither field, or their values are invalid. Never throws.
  */
 export function parseRetryAfter(headers: HeaderFields, now = Date.now()): number | undefined {
   const read = fieldReader(headers)
@@ -95,7 +102,10 @@ export function parseRetryAfter(headers: HeaderFields, now = Date.now()): number
   return at === undefined ? undefined : Math.max(0, at - now)
 }
 
-/** An item of a list of structured fields (RFC 9651): its value, and its parameters as text. `strings`: the parameters that are strings, in quotes. */
+/**
+ * An item of a list of structured fields (RFC 9651): its value, and its parameters as text. `strings`: the parameters
+ * that are strings, in quotes.
+ */
 interface ListItem {
   readonly value: string
   readonly parameters: ReadonlyMap<string, string>
@@ -107,8 +117,8 @@ const VALUE = /"((?:[^"\\]|\\["\\])*)"|([^\s",;]+)/y
 const PARAMETER = /[ \t]*;[ \t]*([A-Za-z*][\w.*-]*)(?:=(?:"((?:[^"\\]|\\["\\])*)"|([^\s",;]*)))?/y
 
 /**
- * The items of a list like `"day";q=100;w=86400, "second";q=5;w=1`. Strings lose their quotes. What is malformed is left out, up
- * to the next comma. Takes time in proportion to the length of the text.
+ * The items of a list like `"day";q=100;w=86400, "second";q=5;w=1`. Strings lose their quotes. What is malformed is
+ * left out, up to the next comma. Takes time in proportion to the length of the text.
  */
 function structuredList(text: string): ListItem[] {
   const items: ListItem[] = []
@@ -148,7 +158,10 @@ function unquoted(text: string | undefined): string | undefined {
 
 /** The report of a response on one limit. A field that the response does not have, or that is invalid, is undefined. */
 export interface QuotaInfo {
-  /** The name that the server gives to the limit (draft 8 and later), or what it counts: 'requests', 'tokens', 'input-tokens', 'output-tokens' (OpenAI, Anthropic and others). */
+  /**
+   * The name that the server gives to the limit (draft 8 and later), or what it counts: 'requests', 'tokens',
+   * 'input-tokens', 'output-tokens' (OpenAI, Anthropic and others).
+   */
   readonly policy?: string
   /** Units per window. */
   readonly limit?: number
@@ -158,16 +171,22 @@ export interface QuotaInfo {
   readonly resetAfterMs?: number
   /** The length of the window, ms. */
   readonly windowMs?: number
-  /** The form of the fields: a draft of the IETF ('draft-8' also for later ones), or 'legacy' for X-RateLimit-* and other fields without a standard. */
+  /**
+   * The form of the fields: a draft of the IETF ('draft-8' also for later ones), or 'legacy' for X-RateLimit-* and
+   * other fields without a standard.
+   */
   readonly form: 'draft-8' | 'draft-7' | 'draft-6' | 'legacy'
 }
 
 type Read = (name: string) => string | undefined
 
 /**
- * Reads the limits in a response: `RateLimit` and `RateLimit-Policy` of drafts 7 to 11 and of the one after (`a`, `w` instead of `r`, `t`), `RateLimit-Limit`, `-Remaining` and `-Reset` of draft 6, also as Docker Hub and GitLab
- * send them, `X-RateLimit-*` and `X-Rate-Limit-*` as GitHub, Discord, Reddit, Atlassian and Envoy send them, `X-RateLimit-Limit-Requests`, `-Tokens` and so on (OpenAI and others), `Anthropic-RateLimit-*`, and
- * `X-Shopify-Shop-Api-Call-Limit`. A response that uses several forms returns the newest first. Malformed parts are omitted. `now`: ms since the epoch; default: this moment. Never throws.
+ * Reads the limits in a response: `RateLimit` and `RateLimit-Policy` of drafts 7 to 11 and of the one after (`a`, `w`
+ * instead of `r`, `t`), `RateLimit-Limit`, `-Remaining` and `-Reset` of draft 6, also as Docker Hub and GitLab send
+ * them, `X-RateLimit-*` and `X-Rate-Limit-*` as GitHub, Discord, Reddit, Atlassian and Envoy send them,
+ * `X-RateLimit-Limit-Requests`, `-Tokens` and so on (OpenAI and others), `Anthropic-RateLimit-*`, and
+ * `X-Shopify-Shop-Api-Call-Limit`. A response that uses several forms returns the newest first. Malformed parts are
+ * omitted. `now`: ms since the epoch; default: this moment. Never throws.
  */
 export function parseRateLimit(headers: HeaderFields, now = Date.now()): QuotaInfo[] {
   const read = fieldReader(headers)
@@ -229,7 +248,8 @@ const DRAFT_6 = ['ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset']
 
 function draft6Quotas(read: Read, now: number): QuotaInfo[] {
   const [limitText, remainingText, resetText] = DRAFT_6.map(read)
-  // Draft 6 may repeat the policies behind the limit: "100, 100;w=60". Docker Hub gives the window of the limit itself: "100;w=21600".
+  // Draft 6 may repeat the policies behind the limit: "100, 100;w=60". Docker Hub gives the window of the limit itself:
+  // "100;w=21600".
   const limits = structuredList(limitText ?? '')
   const [remaining] = structuredList(remainingText ?? '')
   const policies = [...structuredList(read('ratelimit-policy') ?? ''), ...limits]
@@ -296,8 +316,8 @@ function legacyQuotas(read: Read, now: number): QuotaInfo[] {
 }
 
 /**
- * In how many ms units come back. Services do not agree on what a reset is: its size tells whether it is seconds from now, seconds since the epoch, or ms since the epoch; it may
- * also be a date, or a duration like "6m0s".
+ * In how many ms units come back. Services do not agree on what a reset is: its size tells whether it is seconds from
+ * now, seconds since the epoch, or ms since the epoch; it may also be a date, or a duration like "6m0s".
  */
 function resetOf(text: string | undefined, now: number): number | undefined {
   const trimmed = text?.trim()

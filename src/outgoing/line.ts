@@ -41,9 +41,15 @@ export interface Call {
   readonly priority: number
   /** Its place among all calls, which it keeps when it waits again: it rises with each call. */
   readonly order: number
-  /** Its turn among the calls of all processes: when it came, by `performance.now()`, until it leaves in the turn of a call that it passes; that one has its turn from then on. */
+  /**
+   * Its turn among the calls of all processes: when it came, by `performance.now()`, until it leaves in the turn of a
+   * call that it passes; that one has its turn from then on.
+   */
   turnAt: number
-  /** In how many ms the pause ends that one of its partners has asked for; 0: there is none. Looks, from time to time, whether another process has ended it. */
+  /**
+   * In how many ms the pause ends that one of its partners has asked for; 0: there is none. Looks, from time to time,
+   * whether another process has ended it.
+   */
   pauseMs(): number
 }
 
@@ -71,8 +77,9 @@ export class Departure {
   }
 
   /**
-   * The answer has come, or the call has failed: its units end an interval from now, unless they end before. `settles`: those of budgets with `settle` stay as they are until `settle` is called,
-   * because the partner may count what it has sent only at the end.
+   * The answer has come, or the call has failed: its units end an interval from now, unless they end before. `settles`:
+   * those of budgets with `settle` stay as they are until `settle` is called, because the partner may count what it has
+   * sent only at the end.
    */
   answered(settles = false): void {
     for (const charge of this.charges) {
@@ -179,7 +186,10 @@ export class Kind {
   }
 }
 
-/** Partners of which some call takes from two at once, and those that such calls connect. A call can only wait for calls of its own group, so no other group is looked at for it. */
+/**
+ * Partners of which some call takes from two at once, and those that such calls connect. A call can only wait for calls
+ * of its own group, so no other group is looked at for it.
+ */
 export class Group {
   readonly partners = new Set<string>()
   readonly kinds = new Map<string, Kind>()
@@ -211,8 +221,8 @@ export class Group {
 }
 
 /**
- * The calls of this process that wait to leave. A call leaves if all of its budgets and places have room, and no call that goes before it waits for one of them: calls
- * pass those that wait for something else.
+ * The calls of this process that wait to leave. A call leaves if all of its budgets and places have room, and no call
+ * that goes before it waits for one of them: calls pass those that wait for something else.
  */
 export class CallLine {
   /** By the names of their partners. */
@@ -224,7 +234,10 @@ export class CallLine {
     return this.#orders++
   }
 
-  /** Waits until the call may leave. Rejects with `TimeoutError` at once if that would be after the timeout, and with the signal's reason. */
+  /**
+   * Waits until the call may leave. Rejects with `TimeoutError` at once if that would be after the timeout, and with
+   * the signal's reason.
+   */
   async take(call: Call, { timeoutMs, signal }: Patience): Promise<Departure> {
     const now = performance.now()
     if (call.partners.length === 0) return new Departure(call, now, () => {})

@@ -13,19 +13,30 @@ export interface Budget {
   rate: number
   /** Length of the interval, at most ten years. */
   interval: Duration
-  /** Names the budget in errors, for the observer and the dashboard; unique for a partner. Default: rate and interval, like '500-per-1m'. */
+  /**
+   * Names the budget in errors, for the observer and the dashboard; unique for a partner. Default: rate and interval,
+   * like '500-per-1m'.
+   */
   name?: string
-  /** What a call costs before it is sent: an integer from 0 to `rate`, else the call rejects with `CostError`. If it throws, the call rejects with that. Default: 1. */
+  /**
+   * What a call costs before it is sent: an integer from 0 to `rate`, else the call rejects with `CostError`. If it
+   * throws, the call rejects with that. Default: 1.
+   */
   cost?: (url: URL, init?: RequestInit) => number | Promise<number>
   /**
-   * What the call has really cost, as its response tells: an integer ≥ 0; undefined: as estimated. Units that were not needed come back at once. More than estimated is
-   * charged even if it does not fit: later calls wait longer. The cost counts until an interval after this is known. To read the body, read that of `response.clone()`, which `settle` has to make before it awaits anything: the call's response does not wait for `settle`.
-   * Called once for each response, also of calls that are repeated. If it throws or rejects, or returns something else, the estimate stays, and a process warning (SPILLWAY_SETTLE) says so once.
+   * What the call has really cost, as its response tells: an integer ≥ 0; undefined: as estimated. Units that were not
+   * needed come back at once. More than estimated is charged even if it does not fit: later calls wait longer. The cost
+   * counts until an interval after this is known. To read the body, read that of `response.clone()`, which `settle` has
+   * to make before it awaits anything: the call's response does not wait for `settle`. Called once for each response,
+   * also of calls that are repeated. If it throws or rejects, or returns something else, the estimate stays, and a
+   * process warning (SPILLWAY_SETTLE) says so once.
    */
   settle?: (response: Response, estimated: number) => number | undefined | Promise<number | undefined>
 }
 
-/** The user's own limits for calls to one partner. At least one of `rate`, `concurrency`, `budgets` and `longestPause`. */
+/**
+ * The user's own limits for calls to one partner. At least one of `rate`, `concurrency`, `budgets` and `longestPause`.
+ */
 export interface PartnerLimits {
   /** Calls per interval; integer ≥ 1. Together with `interval`: a budget of calls. Default: no limit. */
   rate?: number
@@ -33,57 +44,70 @@ export interface PartnerLimits {
   interval?: Duration
   /** The most calls in flight; integer ≥ 1. Default: no limit. */
   concurrency?: number
-  /** Budgets beside `rate`: a call takes from all of them at once, or waits. At most 8, with that of `rate`. Default: none. */
+  /**
+   * Budgets beside `rate`: a call takes from all of them at once, or waits. At most 8, with that of `rate`. Default:
+   * none.
+   */
   budgets?: readonly Budget[]
-  /** Default '1h'; at most ten years. A longer pause that the partner asks for is cut to it, with a process warning (SPILLWAY_PAUSE). */
+  /**
+   * Default '1h'; at most ten years. A longer pause that the partner asks for is cut to it, with a process warning
+   * (SPILLWAY_PAUSE).
+   */
   longestPause?: Duration
 }
 
 /** Options of `politeFetch`. Invalid options throw `PolicyError`. */
 export interface PoliteOptions {
   /**
-   * Default: none. The user's own limits, by partner: without `partner` by origin, like 'https://api.example.com', where capitals and a final slash do not matter; else by
-   * its result. Kept over all processes if `client` is given. A unit is spent from the moment the
-   * call leaves until one interval after its answer, because the partner counts arrivals. An answer that takes longer than
-   * 250 ms or a fifth of the interval, whichever is less, counts as if it had come after that time. `concurrency`: a place is
-   * held until the header fields of the answer have arrived, or the call has failed.
+   * Default: none. The user's own limits, by partner: without `partner` by origin, like 'https://api.example.com',
+   * where capitals and a final slash do not matter; else by its result. Kept over all processes if `client` is given. A
+   * unit is spent from the moment the call leaves until one interval after its answer, because the partner counts
+   * arrivals. An answer that takes longer than 250 ms or a fifth of the interval, whichever is less, counts as if it
+   * had come after that time. `concurrency`: a place is held until the header fields of the answer have arrived, or the
+   * call has failed.
    */
   limits?: Record<string, PartnerLimits>
   /**
-   * Default: none. A Redis client, like `new Redis(url)`: limits, and waits that a partner requests, hold over all processes with a client of the same Redis. While Redis
-   * is gone, calls are sent as without it, after at most three seconds. The client is never closed here.
+   * Default: none. A Redis client, like `new Redis(url)`: limits, and waits that a partner requests, hold over all
+   * processes with a client of the same Redis. While Redis is gone, calls are sent as without it, after at most three
+   * seconds. The client is never closed here.
    */
   client?: RedisClient
   /**
-   * The partner's name, or several, from the widest to the narrowest, like ['https://api.example.com', 'search']: the limits and pauses of all of them hold. Names without limits only
-   * share pauses. Default: the origin of the URL, like 'https://api.example.com'.
+   * The partner's name, or several, from the widest to the narrowest, like ['https://api.example.com', 'search']: the
+   * limits and pauses of all of them hold. Names without limits only share pauses. Default: the origin of the URL, like
+   * 'https://api.example.com'.
    */
   partner?: (url: URL, init?: RequestInit) => string | readonly string[]
   /**
-   * How often a call is repeated after 429 and 503, as Retry-After asks, else with backoff. Integer ≥ 0; default 2. Only calls whose body can
-   * be sent again: none, text, bytes, a form or a Blob, not a stream and not the body of a Request.
+   * How often a call is repeated after 429 and 503, as Retry-After asks, else with backoff. Integer ≥ 0; default 2.
+   * Only calls whose body can be sent again: none, text, bytes, a form or a Blob, not a stream and not the body of a
+   * Request.
    */
   retries?: number
   /**
-   * Methods that are sent again after a 503, because the partner may have carried the call out. Capitals do not matter. Default: GET, HEAD, OPTIONS, TRACE, PUT, DELETE, and
-   * any request with an Idempotency-Key; a list given here replaces all of these. After a 429 every method is sent again.
+   * Methods that are sent again after a 503, because the partner may have carried the call out. Capitals do not matter.
+   * Default: GET, HEAD, OPTIONS, TRACE, PUT, DELETE, and any request with an Idempotency-Key; a list given here
+   * replaces all of these. After a 429 every method is sent again.
    */
   retryMethods?: readonly string[]
   /**
-   * How long one attempt of a call may wait. Default '30s'; 0: not at all; Infinity: no limit. A longer wait rejects at once with
-   * `TimeoutError`, whose `retryAfterMs` tells when the call could have left; after an answer, that answer is returned.
+   * How long one attempt of a call may wait. Default '30s'; 0: not at all; Infinity: no limit. A longer wait rejects at
+   * once with `TimeoutError`, whose `retryAfterMs` tells when the call could have left; after an answer, that answer is
+   * returned.
    */
   maxWait?: Duration | 0
   /**
-   * The priority of a call that waits: an integer from −8 to 8. Calls of a higher one go first, within this process; among equals the first that came. A call that later ones of a
-   * higher priority have passed for as long as `maxWait` goes next. Default: 0.
+   * The priority of a call that waits: an integer from −8 to 8. Calls of a higher one go first, within this process;
+   * among equals the first that came. A call that later ones of a higher priority have passed for as long as `maxWait`
+   * goes next. Default: 0.
    */
   priority?: (url: URL, init?: RequestInit) => number
   /** The function that sends the calls. Default: the global `fetch`. */
   fetch?: typeof fetch
   /**
-   * Default: none. Receives `waited` and `level` of each partner's budgets ('rate'; the name is that of the partner, and for those of `budgets` a space and their own) and places ('semaphore'), and the
-   * failures of Redis.
+   * Default: none. Receives `waited` and `level` of each partner's budgets ('rate'; the name is that of the partner,
+   * and for those of `budgets` a space and their own) and places ('semaphore'), and the failures of Redis.
    */
   observer?: Observer
 }
@@ -259,7 +283,10 @@ function lengthOf(given: Duration, what: string): number {
   throw new PolicyError(`${what} ${shown(given)}: expected at most ten years, like '1h'`)
 }
 
-/** The origin that a text means; throws `PolicyError`, which names the origin to write, for a text that says more or less than an origin. */
+/**
+ * The origin that a text means; throws `PolicyError`, which names the origin to write, for a text that says more or
+ * less than an origin.
+ */
 function originOf(given: unknown, owner: string): string {
   const text = partnerName(given, owner)
   const url = webUrlOf(text)

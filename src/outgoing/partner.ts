@@ -76,7 +76,10 @@ export class Partner {
     await this.pause.resume()
   }
 
-  /** Tells the observer how much of each budget is used. Units end without an event, so this looks again while there are any. */
+  /**
+   * Tells the observer how much of each budget is used. Units end without an event, so this looks again while there are
+   * any.
+   */
   report(): void {
     let sum = 0
     for (const [index, meter] of this.#meters.entries()) {

@@ -73,8 +73,9 @@ interface RedisPauseOptions {
 }
 
 /**
- * The pause of a partner over all processes, as Redis knows it. A pause that Redis has not confirmed yet is this process's own, and is reported with its
- * age, so that it stays ended if it was resumed meanwhile. While Redis is gone each process knows only its own.
+ * The pause of a partner over all processes, as Redis knows it. A pause that Redis has not confirmed yet is this
+ * process's own, and is reported with its age, so that it stays ended if it was resumed meanwhile. While Redis is gone
+ * each process knows only its own.
  */
 export class RedisPause extends Pause {
   readonly #port: ClientPort
@@ -106,7 +107,10 @@ export class RedisPause extends Pause {
     void this.answers()
   }
 
-  /** Rejects with `StoreError` if Redis does not answer: then the pause is over in this process only, until Redis answers again. */
+  /**
+   * Rejects with `StoreError` if Redis does not answer: then the pause is over in this process only, until Redis
+   * answers again.
+   */
   override async resume(): Promise<void> {
     await super.resume()
     this.#sharedEndsAt = Number.NEGATIVE_INFINITY

@@ -20,20 +20,21 @@ const OVER_REDIS = {
 export interface PoliteFetch {
   (input: string | URL | Request, init?: RequestInit): Promise<Response>
   /**
-   * Ends the pause that a partner has asked for. Calls that wait for its end leave within a quarter of a second; over Redis, those of other processes within two seconds.
-   * `partner` is named as in `limits`; nothing happens if it has no pause. Rejects with `PolicyError` for a text that cannot be a partner, and with `StoreError` if Redis
-   * does not answer: then the pause is over in this process only, until Redis answers again.
+   * Ends the pause that a partner has asked for. Calls that wait for its end leave within a quarter of a second; over
+   * Redis, those of other processes within two seconds. `partner` is named as in `limits`; nothing happens if it has no
+   * pause. Rejects with `PolicyError` for a text that cannot be a partner, and with `StoreError` if Redis does not
+   * answer: then the pause is over in this process only, until Redis answers again.
    */
   resume(partner: string): Promise<void>
 }
 
 /**
- * A `fetch` that keeps to its partners' limits: it waits before it would be refused, and after a partner asks for a pause. It reads only
- * status and header fields of answers. URLs with other schemes than http and https are fetched directly. Throws `PolicyError` for
- * invalid options.
+ * A `fetch` that keeps to its partners' limits: it waits before it would be refused, and after a partner asks for a
+ * pause. It reads only status and header fields of answers. URLs with other schemes than http and https are fetched
+ * directly. Throws `PolicyError` for invalid options.
  *
- * A call rejects as `fetch` does, with `TimeoutError` when it would wait longer than `maxWait`, and with the reason of its signal, which
- * ends every wait. A redirect belongs to the call: the partner is that of the first URL.
+ * A call rejects as `fetch` does, with `TimeoutError` when it would wait longer than `maxWait`, and with the reason of
+ * its signal, which ends every wait. A redirect belongs to the call: the partner is that of the first URL.
  */
 export function politeFetch(options: PoliteOptions = {}): PoliteFetch {
   const { limits, client, partnerOf, priorityOf, nameOf, retries, isRepeatable, maxWaitMs, send, observer } =

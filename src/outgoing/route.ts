@@ -6,11 +6,17 @@ import { type Account, type CheckedBudget, tooLong } from './account.js'
 import type { Call, CallLine, Departure } from './line.js'
 import type { Partner } from './partner.js'
 
-/** A wait is extended at random by at most this share of it, or this many ms, whichever is more, so that waiting calls do not all leave at one moment. */
+/**
+ * A wait is extended at random by at most this share of it, or this many ms, whichever is more, so that waiting calls
+ * do not all leave at one moment.
+ */
 const JITTER_SHARE = 0.2
 const JITTER_MS = 250
 
-/** The way of one call out: the partners whose limits and pauses hold for it, from the widest to the narrowest. They are not forgotten before `leave`. */
+/**
+ * The way of one call out: the partners whose limits and pauses hold for it, from the widest to the narrowest. They are
+ * not forgotten before `leave`.
+ */
 export class Route {
   readonly #partners: readonly Partner[]
   readonly #line: CallLine
@@ -40,7 +46,10 @@ export class Route {
     this.#costs = await Promise.all(this.#accounts.map(account => costOf(account, url, init)))
   }
 
-  /** Waits until the call may leave. `retries`: it was refused before. Rejects with `TimeoutError` at once if the wait is longer than `maxWaitMs`. */
+  /**
+   * Waits until the call may leave. `retries`: it was refused before. Rejects with `TimeoutError` at once if the wait
+   * is longer than `maxWaitMs`.
+   */
   async enter(
     maxWaitMs: number,
     priority: number,
@@ -62,7 +71,9 @@ export class Route {
     }
   }
 
-  /** What the call has really cost, as its answer tells. The budgets' functions have begun to read it when this returns. */
+  /**
+   * What the call has really cost, as its answer tells. The budgets' functions have begun to read it when this returns.
+   */
   settle(answer: Response, departure: Departure): void {
     for (const [index, { budget }] of this.#accounts.entries()) {
       if (budget.settle === undefined) continue
@@ -74,7 +85,10 @@ export class Route {
     }
   }
 
-  /** The answer asks for a pause. Only the narrowest partner takes it: whether the others are to pause, too, their own calls will tell. */
+  /**
+   * The answer asks for a pause. Only the narrowest partner takes it: whether the others are to pause, too, their own
+   * calls will tell.
+   */
   asksFor(pauseMs: number): void {
     this.#partners[this.#partners.length - 1].asksFor(pauseMs)
   }

@@ -17,7 +17,9 @@ import { type DepartureUser, type SharedCharge, SharedDeparture } from './shared
 const LEASE_MS = 30_000
 /** How many changes an ask carries: so that the server works for about 1 ms. */
 const MOST_CHANGES = 100
-/** How many budgets and places an ask names so that the calls of other processes which wait for them keep their turns. */
+/**
+ * How many budgets and places an ask names so that the calls of other processes which wait for them keep their turns.
+ */
 const MOST_NAMED = 24
 /** How long to wait after a failure before the server is asked again. */
 const REST_MS = 200
@@ -40,7 +42,10 @@ class Asker implements DepartureUser {
   #inFlight = false
   #again = false
   #listens = false
-  /** The last ask has not named budgets for which calls of other processes wait: the next one does, so that they are told what is free. */
+  /**
+   * The last ask has not named budgets for which calls of other processes wait: the next one does, so that they are
+   * told what is free.
+   */
   #mustName = false
   #restsUntil = 0
   /** When the alarm rings. */
@@ -251,8 +256,9 @@ class Asker implements DepartureUser {
 }
 
 /**
- * The calls of this process that wait, in one line with those of all processes that share a Redis: first come, first served. While Redis does not answer, calls leave by what this process has
- * counted, which includes all that it took over Redis.
+ * The calls of this process that wait, in one line with those of all processes that share a Redis: first come, first
+ * served. While Redis does not answer, calls leave by what this process has counted, which includes all that it took
+ * over Redis.
  */
 export class SharedLine extends CallLine {
   readonly port: ClientPort

@@ -3,15 +3,18 @@ export interface Blocking {
   /** Connects. Rejects when that fails, or when `close` is called first. */
   connect(): Promise<void>
   /**
-   * Removes the member with the lowest score, waiting for one if necessary. Resolves to its name, or to undefined after `seconds` without one.
-   * Rejects when the connection is lost.
+   * Removes the member with the lowest score, waiting for one if necessary. Resolves to its name, or to undefined after
+   * `seconds` without one. Rejects when the connection is lost.
    */
   pop(key: string, seconds: number): Promise<string | undefined>
   /** Closes it at once, also while it connects. */
   close(): void
 }
 
-/** Makes a connection that blocks on `key`, beside a client that is connected; undefined while the key's node is not. It does not keep the process alive. */
+/**
+ * Makes a connection that blocks on `key`, beside a client that is connected; undefined while the key's node is not. It
+ * does not keep the process alive.
+ */
 export type OpenBlocking = (key: string) => Blocking | undefined
 
 /** One connection that only listens. When it is lost, another replaces it. */
@@ -33,8 +36,9 @@ export interface ListeningEvents {
 export type OpenListening = (events: ListeningEvents) => Promise<Listening> | undefined
 
 /**
- * A user's Redis client: of ioredis, iovalkey, node-redis, GLIDE or @upstash/redis. Typed structurally, as the package imports none, and so loosely that a variable of type `object`
- * is one too: only what is often passed by mistake does not compile, a promise of a client and `{ client }`.
+ * A user's Redis client: of ioredis, iovalkey, node-redis, GLIDE or @upstash/redis. Typed structurally, as the package
+ * imports none, and so loosely that a variable of type `object` is one too: only what is often passed by mistake does
+ * not compile, a promise of a client and `{ client }`.
  */
 export type RedisClient = object & {
   /** No promise: await it first. */
@@ -54,7 +58,8 @@ export type RedisClient = object & {
  * - `ready`: commands can be sent.
  * - `unopened`: its owner has never called connect. No command is sent, and the error names the remedy.
  * - `starting`: its first attempt to connect is in progress, or begins with the first use (`open`).
- * - `down`: its first attempt failed, it has lost its connection, or it was closed. A command would wait in its queue, and be sent long after.
+ * - `down`: its first attempt failed, it has lost its connection, or it was closed. A command would wait in its queue,
+ *   and be sent long after.
  */
 export type ClientState = 'ready' | 'unopened' | 'starting' | 'down'
 
@@ -72,7 +77,10 @@ export interface SendTerms {
   readonly mayRepeat?: boolean
 }
 
-/** The port to a Redis client: runs scripts, says whether the client is connected, and has one plain command, since a script would cost twice as much. */
+/**
+ * The port to a Redis client: runs scripts, says whether the client is connected, and has one plain command, since a
+ * script would cost twice as much.
+ */
 export interface ClientPort {
   /** True if all keys of a script must be in one slot. */
   readonly cluster: boolean
@@ -80,20 +88,34 @@ export interface ClientPort {
   readonly sendsAgain: boolean
   evalsha(sha1: string, keys: readonly string[], args: readonly ScriptArgument[], terms?: SendTerms): Promise<unknown>
   eval(source: string, keys: readonly string[], args: readonly ScriptArgument[], terms?: SendTerms): Promise<unknown>
-  /** Present if all that is sent in one turn of the event loop travels together: calls `act` at the end of the turn, before that is sent. */
+  /**
+   * Present if all that is sent in one turn of the event loop travels together: calls `act` at the end of the turn,
+   * before that is sent.
+   */
   beforeSending?(act: () => void): void
-  /** The arguments of the command that was passed to it last, as it would repeat them. Undefined if the client does not expose them. */
+  /**
+   * The arguments of the command that was passed to it last, as it would repeat them. Undefined if the client does not
+   * expose them.
+   */
   lastSent?(): unknown[] | undefined
   /** Removes a member from a sorted set: 1, or 0 if it is not there. Undefined if the client has no such command. */
   zrem?(key: string, member: string): Promise<unknown>
   state(): ClientState
-  /** Connects a client that its owner left to connect with its first use. Does nothing in any other state: when to try again is the client's decision. */
+  /**
+   * Connects a client that its owner left to connect with its first use. Does nothing in any other state: when to try
+   * again is the client's decision.
+   */
   open(): void
   /** Calls back whenever the client becomes ready; the returned function unsubscribes. */
   onReady(listener: () => void): () => void
-  /** Calls back whenever a connection is lost, before anything is sent again, and when the first attempt to connect has failed. */
+  /**
+   * Calls back whenever a connection is lost, before anything is sent again, and when the first attempt to connect has
+   * failed.
+   */
   onLost(listener: () => void): void
-  /** The cluster slot of a key as the client sends it, which may be with a prefix of its own; 0 if there is one server. */
+  /**
+   * The cluster slot of a key as the client sends it, which may be with a prefix of its own; 0 if there is one server.
+   */
   slotOf(key: string): number
   /** Names the server of a cluster's slot, as far as the client knows; '' if there is one server, or none is known. */
   serverOf(slot: number): string

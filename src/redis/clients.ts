@@ -56,7 +56,9 @@ interface Address {
   readonly path?: unknown
 }
 
-/** The address of a client's server, for messages: "127.0.0.1:6379", or "a cluster". Contains no user name or password. */
+/**
+ * The address of a client's server, for messages: "127.0.0.1:6379", or "a cluster". Contains no user name or password.
+ */
 export function clientName(client: RedisClient): string {
   if (portOf(client, 'client').cluster) return 'a cluster'
   if (upstash.isUpstash(client)) return addressOf({ url: client.client.baseUrl })
@@ -83,7 +85,8 @@ function addressOf(options: (Address & { socket?: Address; url?: unknown }) | un
 }
 
 /**
- * Opens blocking connections beside this client; undefined if it cannot be duplicated, like a sentinel of node-redis, or has no connections, like @upstash/redis.
+ * Opens blocking connections beside this client; undefined if it cannot be duplicated, like a sentinel of node-redis,
+ * or has no connections, like @upstash/redis.
  */
 export function blockingOf(client: RedisClient): OpenBlocking | undefined {
   if (ioredis.isIoredisBlocker(client)) return ioredis.ioredisBlocking(client)
@@ -92,8 +95,8 @@ export function blockingOf(client: RedisClient): OpenBlocking | undefined {
 }
 
 /**
- * Opens listening connections beside this client; undefined if the client provides none, like a node-redis sentinel, GLIDE before
- * 2.3, and @upstash/redis.
+ * Opens listening connections beside this client; undefined if the client provides none, like a node-redis sentinel,
+ * GLIDE before 2.3, and @upstash/redis.
  */
 export function listeningOf(client: RedisClient): OpenListening | undefined {
   if (ioredis.isIoredisListener(client)) return ioredis.ioredisListening(client)

@@ -47,8 +47,8 @@ export class Commands {
   }
 
   /**
-   * Runs a script that acts once, even if the client sends it repeatedly: see run_once in lua/redis/lib/timely.lua. KEYS end with the record of requests;
-   * ARGV begins with the number of this request and the lowest unanswered one.
+   * Runs a script that acts once, even if the client sends it repeatedly: see run_once in lua/redis/lib/timely.lua.
+   * KEYS end with the record of requests; ARGV begins with the number of this request and the lowest unanswered one.
    */
   async once(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
     const number = this.#next++
@@ -79,7 +79,10 @@ export class Commands {
     await this.#forget()
   }
 
-  /** Waits for the last commands of a closed object: not at all without a connection, and at most one second. Never rejects. */
+  /**
+   * Waits for the last commands of a closed object: not at all without a connection, and at most one second. Never
+   * rejects.
+   */
   async closing(work: Promise<unknown>): Promise<void> {
     const done = CLOSING.hold(work).catch(() => {})
     if (this.#port.state() === 'ready') await done
@@ -112,7 +115,8 @@ export class Commands {
 
   async #forget(): Promise<void> {
     this.#quiet = undefined
-    // Without a connection the client would keep the command, and the command would keep the process alive; the record expires by itself.
+    // Without a connection the client would keep the command, and the command would keep the process alive; the record
+    // expires by itself.
     if (this.#inFlight.size > 0 || this.#port.state() !== 'ready') return
     await CLOSING.hold(runScript(this.#port, forgetSent, [this.#sentKey], [String(this.#next)])).catch(() => {})
   }

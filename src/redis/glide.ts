@@ -28,7 +28,10 @@ export function isGlide(client: object): client is GlideLike {
 /** GLIDE's `Decoder.String`. */
 const TEXT = 1
 
-/** Errors have the server's wording, as with other clients. Replies are texts, even if the client's own decoder returns bytes. */
+/**
+ * Errors have the server's wording, as with other clients. Replies are texts, even if the client's own decoder returns
+ * bytes.
+ */
 export async function glideCommand(
   client: GlideLike,
   args: readonly ScriptArgument[],
@@ -137,7 +140,8 @@ export function glideListening(client: GlideOpener): OpenListening {
     // Channels need RESP3, GLIDE's default, even if the user's client speaks RESP2.
     const more = { protocol: undefined, pubsubSubscriptions: { channelsAndPatterns: {}, callback } }
     return open(client, more).then(async connection => {
-      // GLIDE reconnects without an event, but then the server gives it another connection number, and messages were lost.
+      // GLIDE reconnects without an event, but then the server gives it another connection number, and messages were
+      // lost.
       const numbers = await numbersOf(connection)
       const ping = async () => {
         if ((await numbersOf(connection)) !== numbers) throw new Error('the connection was replaced')
@@ -206,7 +210,8 @@ function blocking(client: GlideOpener, key: string): Blocking {
 
 /** Opens another client with the same settings. It does not keep the process alive: the caller's timer does. */
 async function open(client: GlideOpener, more: object): Promise<GlideConnection> {
-  // GLIDE does not tell whether it is connected. A new client would try several times to reach a server that does not answer.
+  // GLIDE does not tell whether it is connected. A new client would try several times to reach a server that does not
+  // answer.
   await glideCommand(client, ['PING'])
   const config = { ...client.config, lazyConnect: false, defaultDecoder: TEXT, pubsubSubscriptions: undefined, ...more }
   const connection = await client.constructor.createClient(config)

@@ -10,7 +10,10 @@ interface LimitOverRedis {
   readonly meanwhile: string
 }
 
-/** Guards the calls of one limit to Redis. An outage is reported to the observer, or by process warnings if there is none. */
+/**
+ * Guards the calls of one limit to Redis. An outage is reported to the observer, or by process warnings if there is
+ * none.
+ */
 export function guardRedis(
   client: RedisClient,
   deadlineMs: number,
@@ -41,7 +44,10 @@ export class OutageAborter {
     this.#answers = answers
   }
 
-  /** Runs `wait` until `signal` is aborted or Redis is gone: then the signal passed to `wait` is aborted, with `OUTAGE` as its reason. */
+  /**
+   * Runs `wait` until `signal` is aborted or Redis is gone: then the signal passed to `wait` is aborted, with `OUTAGE`
+   * as its reason.
+   */
   async during<T>(signal: AbortSignal | undefined, wait: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const ending = new AbortController()
     const end = () => ending.abort(signal?.reason)

@@ -245,7 +245,10 @@ export function isIoredisBlocker(client: object): client is IoredisConnection {
   return isConnection(client) && hasMethods(client, 'bzpopmin')
 }
 
-/** Override the client's own options: a lost connection is replaced, not reconnected, and a block may last longer than a command. */
+/**
+ * Override the client's own options: a lost connection is replaced, not reconnected, and a block may last longer than a
+ * command.
+ */
 const PATIENT = { commandTimeout: undefined, socketTimeout: undefined }
 const BLOCKING_OPTIONS = { ...DUPLICATE, ...PATIENT, maxRetriesPerRequest: null }
 

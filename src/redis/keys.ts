@@ -33,9 +33,9 @@ const DIGIT_ZERO = 48
 const TAGS = new Map<number, readonly string[]>()
 
 /**
- * `count` hash tags, short numbers, whose slots are evenly spaced. When the slots of a cluster are split evenly, in runs, any two nodes
- * get equal numbers of tags or differ by one: for every number of nodes if `count` is a power of two, else up to 25 nodes. The search takes about
- * 10 ms the first time.
+ * `count` hash tags, short numbers, whose slots are evenly spaced. When the slots of a cluster are split evenly, in
+ * runs, any two nodes get equal numbers of tags or differ by one: for every number of nodes if `count` is a power of
+ * two, else up to 25 nodes. The search takes about 10 ms the first time.
  */
 export function evenTags(count: number): readonly string[] {
   return getOrMake(TAGS, count, () => findTags(count))
@@ -65,17 +65,17 @@ const SPECIAL = /[%{}:#\p{Cc}\p{Cs}]/gu
 const SPECIAL_CLIENT = /[%{}#\p{Cc}\p{Cs}]/gu
 
 /**
- * A name as one segment of a Redis key. Different names give different segments, and none contains a brace or a colon: braces would
- * change the hash tag of a cluster, and a colon would make one client's key look like another's. A lone surrogate is escaped too,
- * because UTF-8 cannot represent it and two such names would collide.
+ * A name as one segment of a Redis key. Different names give different segments, and none contains a brace or a colon:
+ * braces would change the hash tag of a cluster, and a colon would make one client's key look like another's. A lone
+ * surrogate is escaped too, because UTF-8 cannot represent it and two such names would collide.
  */
 export function keySegment(name: string): string {
   return segment(name, PLAIN, SPECIAL)
 }
 
 /**
- * As `keySegment`, but keeps colons, which many keys have: for the one segment of a key inside braces, or before a fixed
- * number of segments without colons.
+ * As `keySegment`, but keeps colons, which many keys have: for the one segment of a key inside braces, or before a
+ * fixed number of segments without colons.
  */
 export function clientSegment(name: string): string {
   return segment(name, PLAIN_CLIENT, SPECIAL_CLIENT)
@@ -94,8 +94,8 @@ function escapeUnit(unit: string): string {
 }
 
 /**
- * The beginning of all keys of one shared object: `prefix:{name}:kind`. The hash tag keeps them in one slot of a cluster. Throws
- * `PolicyError` for a name or a prefix that is not a text, or empty; `user` names the class.
+ * The beginning of all keys of one shared object: `prefix:{name}:kind`. The hash tag keeps them in one slot of a
+ * cluster. Throws `PolicyError` for a name or a prefix that is not a text, or empty; `user` names the class.
  */
 export function keyRoot(user: string, kind: string, name: string, prefix = 'spillway'): string {
   checkText(name, `${user}: name`, 'jobs')

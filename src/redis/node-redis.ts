@@ -89,8 +89,8 @@ export function nodeRedisPort(client: NodeRedisLike, gaveUp: GaveUp): ClientPort
     isClosed = true
     onLost()
   })
-  // Listening to 'error' itself would keep an application alive that does not handle its errors. From the client's own class, because this module also runs where
-  // Node's modules do not exist.
+  // Listening to 'error' itself would keep an application alive that does not handle its errors. From the client's own
+  // class, because this module also runs where Node's modules do not exist.
   const { errorMonitor = Symbol('none') } = (client as object).constructor as { readonly errorMonitor?: symbol }
   if (cluster || hasMethods(client, 'getSentinelNode')) {
     // One node or sentinel of several has failed. The client is open for as long as it tries the others.
@@ -106,8 +106,8 @@ export function nodeRedisPort(client: NodeRedisLike, gaveUp: GaveUp): ClientPort
       onLost()
     })
   }
-  // A cluster of version 4 ignores the keys of its own evalSha: it asks any node, is redirected, and reloads the whole map, each
-  // time and out of order.
+  // A cluster of version 4 ignores the keys of its own evalSha: it asks any node, is redirected, and reloads the whole
+  // map, each time and out of order.
   const send = (command: string, script: string, keys: readonly string[], args: readonly ScriptArgument[]) =>
     client.sendCommand!(keys[0], false, [command, script, String(keys.length), ...keys, ...args])
   const unlessConnected = () => (client.isOpen || wasReady ? undefined : Promise.reject(new Error(NEVER_CONNECTED)))
@@ -128,8 +128,8 @@ export function nodeRedisPort(client: NodeRedisLike, gaveUp: GaveUp): ClientPort
         wasReady = true
         return 'ready'
       }
-      // Its owner's `quit`, `close` and `destroy` end it with the event 'end', but an attempt to connect may fail before that event. Only who still uses
-      // the client is told.
+      // Its owner's `quit`, `close` and `destroy` end it with the event 'end', but an attempt to connect may fail
+      // before that event. Only who still uses the client is told.
       if (hasStopped && !client.isOpen && !isClosed) giveUp()
       if (wasReady || hasTried) return 'down'
       return client.isOpen ? 'starting' : 'unopened'

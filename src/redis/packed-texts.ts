@@ -1,6 +1,7 @@
 /**
- * Texts that the build has packed: they share most of their lines. JSON of all different lines, and for each text the runs of lines that it consists of (the first line and how many),
- * compressed with DEFLATE, in base64: a tenth of the size. Unpacked on first use, without a module of Node: it also runs on the edge.
+ * Texts that the build has packed: they share most of their lines. JSON of all different lines, and for each text the
+ * runs of lines that it consists of (the first line and how many), compressed with DEFLATE, in base64: a tenth of the
+ * size. Unpacked on first use, without a module of Node: it also runs on the edge.
  */
 export function packedTexts(packed: string): () => Readonly<Record<string, string>> {
   let texts: Record<string, string> | undefined
@@ -84,7 +85,10 @@ export function inflate(input: Uint8Array): Uint8Array {
   return output.subarray(0, length)
 }
 
-/** A length or a distance: its symbol gives the highest bits, of which `kept` follow the first; the others are written behind it. */
+/**
+ * A length or a distance: its symbol gives the highest bits, of which `kept` follow the first; the others are written
+ * behind it.
+ */
 function spanOf(symbol: number, kept: number, bits: (count: number) => number): number {
   const size = symbol >> kept
   if (size === 0) return symbol

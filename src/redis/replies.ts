@@ -3,13 +3,19 @@ import type { ClientState, RedisClient } from './client.js'
 import { glideCommand, isGlide } from './glide.js'
 import { isUpstash, upstashCommand } from './upstash.js'
 
-/** True for an error in the request itself. All other errors may be temporary: a lost connection, a failover, full memory. */
+/**
+ * True for an error in the request itself. All other errors may be temporary: a lost connection, a failover, full
+ * memory.
+ */
 const FAULTS = ['WRONGTYPE', 'ERR ', 'NOPERM', 'CROSSSLOT']
 
 /** "ERR max number of clients reached", "ERR max requests limit exceeded": more than the server takes now. */
 const TOO_MUCH = 'ERR max '
 
-/** True for an error of the server that would repeat for any caller at any time: a key of another type, a bug in a script. */
+/**
+ * True for an error of the server that would repeat for any caller at any time: a key of another type, a bug in a
+ * script.
+ */
 export function isFault(error: unknown): boolean {
   const message = (error as Error | undefined)?.message
   if (typeof message !== 'string' || message.startsWith(TOO_MUCH)) return false
@@ -42,8 +48,8 @@ interface HashReaders {
 }
 
 /**
- * Reads a whole hash by the client's own command: for long values a script would cost the server ten times as much. Returns the reading function; throws `PolicyError`, naming
- * `user`, for a client without such a command.
+ * Reads a whole hash by the client's own command: for long values a script would cost the server ten times as much.
+ * Returns the reading function; throws `PolicyError`, naming `user`, for a client without such a command.
  */
 export function hashReader(client: RedisClient, user: string): (key: string) => Promise<Array<[string, string]>> {
   if (isGlide(client)) {

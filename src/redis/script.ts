@@ -7,7 +7,9 @@ export interface Script {
   readonly source: string
 }
 
-/** A script of lua/. Its text is needed only where a server does not know its hash: until then the texts stay packed. */
+/**
+ * A script of lua/. Its text is needed only where a server does not know its hash: until then the texts stay packed.
+ */
 export class LuaScript implements Script {
   readonly name: string
   readonly sha1: string
@@ -39,8 +41,9 @@ interface ScriptReplyHandler {
 
 /**
  * Runs a script by its hash; sends its text only if the server does not know it (a restart, SCRIPT FLUSH, a new
- * node). If the client returns a redirection instead of following it (while it reloads the cluster's map), the script is sent once more.
- * In these cases the script did not run; after any other error repeating it might charge twice, so the error is passed on.
+ * node). If the client returns a redirection instead of following it (while it reloads the cluster's map), the script
+ * is sent once more. In these cases the script did not run; after any other error repeating it might charge twice, so
+ * the error is passed on.
  */
 export function runScript(
   port: ClientPort,
@@ -52,7 +55,10 @@ export function runScript(
   return new Promise((onReply, onError) => sendScript(port, script, keys, args, { onReply, onError, terms }))
 }
 
-/** As `runScript`, without a promise: in a decision, each promise costs more than the work it waits for. `repeat`: why it is sent once more. */
+/**
+ * As `runScript`, without a promise: in a decision, each promise costs more than the work it waits for. `repeat`: why
+ * it is sent once more.
+ */
 export function sendScript(
   port: ClientPort,
   script: Script,

@@ -5,9 +5,9 @@ const FIRST_MS = 50
 const LONGEST_MS = 5000
 
 /**
- * Decides when a further connection beside a client is opened: only while the client itself is connected, so that the client's own strategy
- * decides how often a dead server is asked. If the server accepts the client but not this connection, the attempts become rarer: 50 ms apart,
- * then twice as long each time, at most 5 s.
+ * Decides when a further connection beside a client is opened: only while the client itself is connected, so that the
+ * client's own strategy decides how often a dead server is asked. If the server accepts the client but not this
+ * connection, the attempts become rarer: 50 ms apart, then twice as long each time, at most 5 s.
  */
 export class Reopening {
   readonly #port: ClientPort
@@ -81,7 +81,10 @@ interface ChannelListener {
   refused?(error: Error): void
 }
 
-/** Listens to a channel while it is held, and for some seconds after. Hold it once for each waiter, and release it as often. */
+/**
+ * Listens to a channel while it is held, and for some seconds after. Hold it once for each waiter, and release it as
+ * often.
+ */
 export interface Subscription {
   /** True while no message can be missed. Until then, ask the server; `live()` of the listener reports the change. */
   readonly live: boolean
@@ -106,11 +109,13 @@ const SUBSCRIBERS = new WeakMap<RedisClient, Subscriber>()
 
 /**
  * Receives published messages over one connection per client, shared by all objects of this process. The
- * connection is a duplicate of the user's client, opened when a channel is first held and closed ten seconds after the last
- * release, or at once when all listeners have closed. A lost connection is opened again while any channel is held and the client itself is connected, and all channels are subscribed again.
+ * connection is a duplicate of the user's client, opened when a channel is first held and closed ten seconds after the
+ * last release, or at once when all listeners have closed. A lost connection is opened again while any channel is held
+ * and the client itself is connected, and all channels are subscribed again.
  *
- * It never keeps the process alive, so a caller that waits for a message needs its own timer, which it needs anyway, because
- * messages can be lost. It never throws and never leaves a rejection unhandled: an outage is silence, followed by `live()`.
+ * It never keeps the process alive, so a caller that waits for a message needs its own timer, which it needs anyway,
+ * because messages can be lost. It never throws and never leaves a rejection unhandled: an outage is silence, followed
+ * by `live()`.
  */
 export class Subscriber {
   readonly #open: OpenListening
@@ -295,7 +300,10 @@ export class Subscriber {
     this.#sweep.unref?.()
   }
 
-  /** Unsubscribes channels that have not been held for `lingerMs`. Returns the ms until the next one is due; Infinity when none is idle. */
+  /**
+   * Unsubscribes channels that have not been held for `lingerMs`. Returns the ms until the next one is due; Infinity
+   * when none is idle.
+   */
   #dropIdle(lingerMs: number): number {
     const now = performance.now()
     const gone: string[] = []

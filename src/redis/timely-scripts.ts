@@ -19,8 +19,8 @@ export class ServerClock {
   #learntAt = 0
 
   /**
-   * An answer arrived that was given when the server's clock showed `serverNowMs`. `sentAt`, by `performance.now()`, is when the
-   * request was sent: it reveals that the server's clock was set back.
+   * An answer arrived that was given when the server's clock showed `serverNowMs`. `sentAt`, by `performance.now()`, is
+   * when the request was sent: it reveals that the server's clock was set back.
    */
   learn(serverNowMs: number, sentAt = Number.NEGATIVE_INFINITY): void {
     const now = performance.now()
@@ -38,7 +38,10 @@ export class ServerClock {
     return Math.floor(moment + this.#offsetMs)
   }
 
-  /** The moment of `performance.now()` at which the server's clock shows `serverMs`, or slightly later; undefined before the first answer. */
+  /**
+   * The moment of `performance.now()` at which the server's clock shows `serverMs`, or slightly later; undefined before
+   * the first answer.
+   */
   momentOf(serverMs: number): number | undefined {
     return this.#offsetMs === undefined ? undefined : serverMs - this.#offsetMs
   }
@@ -59,7 +62,9 @@ export interface TimelyCall {
   /** What it does, for errors: "Redis failed to refund". Default: the script's name. */
   readonly does?: string
   readonly keys: readonly string[]
-  /** ARGV, including `until`: in ms, the last moment at which the script may act. After that it only returns the time. */
+  /**
+   * ARGV, including `until`: in ms, the last moment at which the script may act. After that it only returns the time.
+   */
   readonly args: (until: ScriptArgument) => readonly ScriptArgument[]
   /** By `performance.now()`; Infinity for a script that changes nothing and may run at any time. */
   readonly endsAt: number
@@ -70,11 +75,14 @@ export interface TimelyCall {
   /** False if its answer begins with the server's time only when it came too late. */
   readonly tellsTime?: boolean
   /**
-   * True for an ask of a waiting line, whose copies count once however often they come: it need not be voided when the connection is lost, and while the server's
-   * clock is unknown, our own stands in for it.
+   * True for an ask of a waiting line, whose copies count once however often they come: it need not be voided when the
+   * connection is lost, and while the server's clock is unknown, our own stands in for it.
    */
   readonly isNumbered?: boolean
-  /** True if a second copy would at most count too much: such a call is repeated by a client that sends each request on its own, if its answer is lost. */
+  /**
+   * True if a second copy would at most count too much: such a call is repeated by a client that sends each request on
+   * its own, if its answer is lost.
+   */
   readonly mayRepeat?: boolean
   /** Text after `until` in the same argument, for a script that reads more there. Default: nothing. */
   readonly behindUntil?: string
@@ -83,18 +91,22 @@ export interface TimelyCall {
 }
 
 /**
- * The one way in which limits call scripts: decisions, changes, purchases, lines and drop-ins. Nothing is passed to a client without a connection, and
- * every failure is a `StoreError`. A script acts by its deadline or not at all, and at most once: even if the server stands still, the client holds
- * it until it is connected, or the client repeats it after a lost connection. One for each client.
+ * The one way in which limits call scripts: decisions, changes, purchases, lines and drop-ins. Nothing is passed to a
+ * client without a connection, and every failure is a `StoreError`. A script acts by its deadline or not at all, and at
+ * most once: even if the server stands still, the client holds it until it is connected, or the client repeats it after
+ * a lost connection. One for each client.
  *
- * A script is given the last moment at which it may act, by the server's clock. While that clock is unknown, this moment is 0: the
- * script then returns the time, and is sent again.
+ * A script is given the last moment at which it may act, by the server's clock. While that clock is unknown, this
+ * moment is 0: the script then returns the time, and is sent again.
  */
 export class TimelyScripts {
   readonly #clocks = new Map<string, ServerClock>()
   /** In no order. An array, because a Set that is filled and emptied constantly is reallocated constantly. */
   readonly #inFlight: VoidableMoment[] = []
-  /** Whether the client exposes everything that it sends; undefined before the first call. If so, texts are sent instead of buffers. */
+  /**
+   * Whether the client exposes everything that it sends; undefined before the first call. If so, texts are sent instead
+   * of buffers.
+   */
   #showsSent: boolean | undefined
   #lastSent: unknown[] | undefined
   #isFirst = true
@@ -111,8 +123,8 @@ export class TimelyScripts {
   }
 
   /**
-   * True until Redis has answered this process for the first time, or the connection was refused or lost: meanwhile a call also takes the time to connect and to load
-   * the script.
+   * True until Redis has answered this process for the first time, or the connection was refused or lost: meanwhile a
+   * call also takes the time to connect and to load the script.
    */
   get isFirst(): boolean {
     return this.#isFirst && notConnected(this.port.state()) === undefined
@@ -133,7 +145,10 @@ export class TimelyScripts {
     return new Promise((resolve, reject) => this.send(call, resolve, reject))
   }
 
-  /** An ask of a waiting line. Rejects with the client's own error, if there is one: a line tells apart which errors repeating would cure. */
+  /**
+   * An ask of a waiting line. Rejects with the client's own error, if there is one: a line tells apart which errors
+   * repeating would cure.
+   */
   runForLine(call: Omit<TimelyCall, 'server' | 'tellsTime' | 'isNumbered'>): Promise<unknown> {
     const server = this.port.serverOf(this.port.slotOf(call.keys[0]))
     return new Promise((resolve, reject) =>
@@ -188,7 +203,10 @@ export class TimelyScripts {
     })
   }
 
-  /** The callbacks of a call before the first answer: it fails as soon as the connection is refused or lost, although the client may keep the command. */
+  /**
+   * The callbacks of a call before the first answer: it fails as soon as the connection is refused or lost, although
+   * the client may keep the command.
+   */
   #untilRefused<Reply, Failure>(
     onReply: (reply: Reply) => void,
     onError: (error: Failure | StoreError) => void,
@@ -254,8 +272,8 @@ function failure({ does, script }: TimelyCall, cause: unknown): StoreError {
 }
 
 /**
- * The server's time, if a script has refused to act because the server is in another calendar window than the script was told:
- * see check_calendar_window in lua/limiter/lib/decision.lua.
+ * The server's time, if a script has refused to act because the server is in another calendar window than the script
+ * was told: see check_calendar_window in lua/limiter/lib/decision.lua.
  */
 function calendarNow(error: unknown): number | undefined {
   const [, now] = (error instanceof Error && /\bCALENDAR (\d+)/.exec(error.message)) || []
@@ -263,8 +281,9 @@ function calendarNow(error: unknown): number | undefined {
 }
 
 /**
- * The last moment at which a script may act. While the server's clock is unknown it is 0; but our own clock stands in for it in a numbered call, and where no connection holds
- * commands back: over HTTP, a first request only for the time would make every new instance wait twice.
+ * The last moment at which a script may act. While the server's clock is unknown it is 0; but our own clock stands in
+ * for it in a numbered call, and where no connection holds commands back: over HTTP, a first request only for the time
+ * would make every new instance wait twice.
  */
 function lastMoment({ byServerClock, endsAt, isNumbered }: TimelyCall, clock: ServerClock, port: ClientPort): number {
   if (!byServerClock || endsAt === Number.POSITIVE_INFINITY) return NEVER_LATE
@@ -276,8 +295,8 @@ function lastMoment({ byServerClock, endsAt, isNumbered }: TimelyCall, clock: Se
 const SCRIPTS = new WeakMap<ClientPort, TimelyScripts>()
 
 /**
- * The last moment at which a script may act. A client must not repeat a command with this moment unchanged: a text is replaced in the
- * client's queue; a buffer is overwritten, but a command with a buffer takes twice as long to write.
+ * The last moment at which a script may act. A client must not repeat a command with this moment unchanged: a text is
+ * replaced in the client's queue; a buffer is overwritten, but a command with a buffer takes twice as long to write.
  */
 class VoidableMoment {
   isVoid = false

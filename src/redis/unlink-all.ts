@@ -24,14 +24,17 @@ interface NodeRedisKeys extends NodeRedisLike {
 
 type Visit = (key: string) => Promise<unknown>
 
-/** Removes all keys that match a pattern: see `walkKeys`. For requests by people, never for a decision. Keys that are written meanwhile may stay. */
+/**
+ * Removes all keys that match a pattern: see `walkKeys`. For requests by people, never for a decision. Keys that are
+ * written meanwhile may stay.
+ */
 export function unlinkAll(client: RedisClient, pattern: string): Promise<void> {
   return walkKeys(client, pattern)
 }
 
 /**
- * Visits all keys that match a pattern, on every server of a cluster; without `visit`, removes them. A scan that takes time in proportion to the database, a step at
- * a time.
+ * Visits all keys that match a pattern, on every server of a cluster; without `visit`, removes them. A scan that takes
+ * time in proportion to the database, a step at a time.
  */
 export async function walkKeys(client: RedisClient, pattern: string, visit?: Visit): Promise<void> {
   if (isIoredis(client)) return walkIoredis(client as IoredisKeys, pattern, visit)
@@ -52,7 +55,8 @@ export async function walkKeys(client: RedisClient, pattern: string, visit?: Vis
 
 async function walkIoredis(client: IoredisKeys, pattern: string, visit?: Visit): Promise<void> {
   const act = visit ?? (key => client.unlink(key))
-  // ioredis adds its key prefix to the keys of commands, but not to patterns, and does not strip it from the keys found.
+  // ioredis adds its key prefix to the keys of commands, but not to patterns, and does not strip it from the keys
+  // found.
   const ahead = client.options?.keyPrefix ?? ''
   for (const node of client.isCluster ? client.nodes!('master') : [client]) {
     const step: Step = async cursor => {

@@ -11,7 +11,10 @@ interface Requester {
   readonly baseUrl?: string
 }
 
-/** The part of a `Redis` of @upstash/redis that is used here. Its commands would parse texts that look like JSON, and cannot be aborted: the requester below them does neither. */
+/**
+ * The part of a `Redis` of @upstash/redis that is used here. Its commands would parse texts that look like JSON, and
+ * cannot be aborted: the requester below them does neither.
+ */
 interface UpstashLike {
   readonly client: Requester
 }
@@ -149,7 +152,10 @@ class Requests {
 
 const ONCE = { attempts: 0, backoff: () => 0 }
 
-/** The client's requester for one request: with a signal, which versions before 1.35 only read from its options, and without repetitions if they would do harm. */
+/**
+ * The client's requester for one request: with a signal, which versions before 1.35 only read from its options, and
+ * without repetitions if they would do harm.
+ */
 function forOne(requester: Requester, signal: AbortSignal, mayRepeat: boolean): Requester {
   const { options, retry } = requester
   if (options === undefined || retry === undefined) return requester

@@ -20,9 +20,10 @@ export interface KeyedAsker {
 }
 
 /**
- * Runs a script that treats each of its keys alike: the calls of one turn of the event loop become one command, in their order. The script is given the keys, a
- * rule for each (or one for all) and its last moment; it returns two values for each key, of which the first is a text if that key failed, and
- * then the time, if the caller needs it. A script that runs too late returns only the time.
+ * Runs a script that treats each of its keys alike: the calls of one turn of the event loop become one command, in
+ * their order. The script is given the keys, a rule for each (or one for all) and its last moment; it returns two
+ * values for each key, of which the first is a text if that key failed, and then the time, if the caller needs it. A
+ * script that runs too late returns only the time.
  */
 export class KeyedScript {
   readonly #script: Script
@@ -30,7 +31,10 @@ export class KeyedScript {
   readonly #scripts: TimelyScripts
   readonly #deadline = new Deadline(PATIENCE_MS)
   #open: KeyedBatch[] = []
-  /** In a cluster, the newest batch of each slot. Replaced every turn: a cleared Map keeps its former contents from the garbage collector. */
+  /**
+   * In a cluster, the newest batch of each slot. Replaced every turn: a cleared Map keeps its former contents from the
+   * garbage collector.
+   */
   #bySlot = new Map<number, KeyedBatch>()
   #inFlight = 0
   readonly #flushes = () => this.flush()

@@ -23,7 +23,10 @@ export interface Change {
   readonly endsAt: number
   /** Whether its rows must have been read after it was asked for, even if their states are remembered. */
   readonly reads: boolean
-  /** Changes the drafts, which are in the order of `keys`. Called again, with other drafts, if another process has changed a row meanwhile. */
+  /**
+   * Changes the drafts, which are in the order of `keys`. Called again, with other drafts, if another process has
+   * changed a row meanwhile.
+   */
   apply(drafts: readonly RowDraft[], nowMs: number): void
   /** It is written, as it was applied last; `nowMs` is its moment. */
   done(nowMs: number): void
@@ -127,7 +130,10 @@ export function blockedMs(kept: Readonly<KeptLimit> | undefined, nowMs: number):
   return kept?.blockedUntil === undefined ? 0 : Math.max(0, kept.blockedUntil - nowMs)
 }
 
-/** A refusal writes only what would else be lost: a state that was corrected because the clock ran back, or one that matters for longer under this limit. */
+/**
+ * A refusal writes only what would else be lost: a state that was corrected because the clock ran back, or one that
+ * matters for longer under this limit.
+ */
 function commit(draft: RowDraft, limit: Limit, nowMs: number, { verdict, next }: Measured, spent: boolean): void {
   if (spent) {
     const kept = draft.change(limit)

@@ -38,7 +38,10 @@ export interface WriteAnswer {
   readonly lost: ReadonlyMap<string, StoredRow | undefined>
 }
 
-/** What the store needs of a database whose answers take time. Every method rejects with `StoreError`. No answer counts after `timeoutMs`. */
+/**
+ * What the store needs of a database whose answers take time. Every method rejects with `StoreError`. No answer counts
+ * after `timeoutMs`.
+ */
 export interface VersionedTable {
   /** The rows that are there. */
   read(
@@ -47,7 +50,9 @@ export interface VersionedTable {
   ): Promise<{ readonly clock: number; readonly rows: ReadonlyMap<string, StoredRow> }>
   /** Writes each row for itself: its group is of no account. */
   write(batch: WriteBatch, timeoutMs: number): Promise<WriteAnswer>
-  /** Writes rows that exist, holding all of them while it compares: slower, but a row that is lost comes back as it is. */
+  /**
+   * Writes rows that exist, holding all of them while it compares: slower, but a row that is lost comes back as it is.
+   */
   writeGroups(batch: WriteBatch, timeoutMs: number): Promise<WriteAnswer>
   /** Adds the rows that are missing, with `NO_VERSION`. */
   add(keys: readonly string[], expiresAt: number, timeoutMs: number): Promise<object>
@@ -57,8 +62,9 @@ export interface VersionedTable {
 const TRUSTED_MS = 5000
 
 /**
- * The server's clock: the local monotonic clock plus the smallest difference of the last seconds between an answer's time and the moment of asking. It is never behind
- * the server at the moment of asking; and ahead of it on arrival only if this trip is the quickest of all, which the server then refuses.
+ * The server's clock: the local monotonic clock plus the smallest difference of the last seconds between an answer's
+ * time and the moment of asking. It is never behind the server at the moment of asking; and ahead of it on arrival only
+ * if this trip is the quickest of all, which the server then refuses.
  */
 class ServerClock {
   /** With rising differences: the first is the smallest. */
@@ -69,7 +75,8 @@ class ServerClock {
     const ahead = serverMs - sentAt
     while (this.#samples.length > 0 && this.#samples[this.#samples.length - 1].ahead >= ahead) this.#samples.pop()
     this.#samples.push({ sentAt, ahead })
-    // The latest answer's, not the greatest: after the clock was set back, everything would stop until it is there again.
+    // The latest answer's, not the greatest: after the clock was set back, everything would stop until it is there
+    // again.
     this.#last = Math.floor(serverMs)
   }
 
@@ -161,9 +168,11 @@ interface FlightsOptions {
 }
 
 /**
- * Carries out changes over a database that only compares versions. The changes of one turn of the event loop make one flight: it decides them from the rows as this
- * process remembers them, at the moment that the server's clock is estimated to show, and writes all rows with one statement. Rows that another process has written since are
- * not written: their changes are decided again. A change that writes nothing is done only when its rows were read. One flight at a time: the next one may have the same keys.
+ * Carries out changes over a database that only compares versions. The changes of one turn of the event loop make one
+ * flight: it decides them from the rows as this process remembers them, at the moment that the server's clock is
+ * estimated to show, and writes all rows with one statement. Rows that another process has written since are not
+ * written: their changes are decided again. A change that writes nothing is done only when its rows were read. One
+ * flight at a time: the next one may have the same keys.
  */
 export class Flights implements ChangeRunner {
   readonly #options: FlightsOptions
@@ -246,7 +255,10 @@ export class Flights implements ChangeRunner {
     }
   }
 
-  /** Decides the open changes in their order: the groups of those that share rows. Changes that are too late are rejected. */
+  /**
+   * Decides the open changes in their order: the groups of those that share rows. Changes that are too late are
+   * rejected.
+   */
   #decide(flight: Flight, nowMs: number): Group[] {
     const drafts = new Map<string, Draft>()
     const draftOf = (key: string) => getOrMake(drafts, key, () => new Draft(key, this.#known.get(key)))
@@ -275,7 +287,10 @@ export class Flights implements ChangeRunner {
     return groups
   }
 
-  /** Writes the dirty rows of the groups. Returns the database's clock, if it was told; `unread`: rows that have to be read. */
+  /**
+   * Writes the dirty rows of the groups. Returns the database's clock, if it was told; `unread`: rows that have to be
+   * read.
+   */
   async #write(
     flight: Flight,
     groups: readonly Group[],
@@ -349,7 +364,9 @@ export class Flights implements ChangeRunner {
     }
   }
 
-  /** Rejects if there is no answer in time: a client may wait for longer for a connection, or for a server that hangs. */
+  /**
+   * Rejects if there is no answer in time: a client may wait for longer for a connection, or for a server that hangs.
+   */
   #ask<T extends { readonly clock?: number | undefined }>(
     flight: Flight,
     ask: (timeoutMs: number) => Promise<T>,

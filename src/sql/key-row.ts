@@ -10,7 +10,10 @@ import { clientSegment, keySegment } from '../redis/keys.js'
 export const NO_VERSION = '0'
 /** The layout of a row's text, and its first word. */
 export const FORMAT = '1'
-/** A row or a record that no longer matters is kept for this much longer, so that a clock that steps back a little still finds it. */
+/**
+ * A row or a record that no longer matters is kept for this much longer, so that a clock that steps back a little still
+ * finds it.
+ */
 export const KEPT_LONGER_MS = 60_000
 
 /** The name of a table in SQL: with quotes, so that it may be any word. */
@@ -40,7 +43,10 @@ export interface KeptLimit {
   sold?: ReadonlyMap<string, readonly number[]> | undefined
 }
 
-/** The keys of rows: one row for each limiter and client. Different names never meet, and the database can store every name. */
+/**
+ * The keys of rows: one row for each limiter and client. Different names never meet, and the database can store every
+ * name.
+ */
 export class RowKeys {
   readonly #prefix: string
   readonly #limiters = new Map<string, string>()
@@ -66,7 +72,10 @@ export class RowKeys {
 
 const IDS = new WeakMap<Limit, string>()
 
-/** Names a limit in a row. A change of quota keeps its counts; a change of algorithm, or of the window of any but a bucket, starts anew. */
+/**
+ * Names a limit in a row. A change of quota keeps its counts; a change of algorithm, or of the window of any but a
+ * bucket, starts anew.
+ */
 function idOf(limit: Limit): string {
   return IDS.get(limit) ?? newId(limit)
 }
@@ -92,7 +101,10 @@ export class KeyRow {
 
   private constructor(
     readonly version: string,
-    /** The moment of the write, ms; or a later one, if the clock has run back since a state was written that this write has left as it is. Nothing but leases reaches beyond it. */
+    /**
+     * The moment of the write, ms; or a later one, if the clock has run back since a state was written that this write
+     * has left as it is. Nothing but leases reaches beyond it.
+     */
     readonly at: number,
     limits: Array<KeptLimit | StoredLimit>,
     /** Letters of its text. */
@@ -132,7 +144,10 @@ export class KeyRow {
     return decoded
   }
 
-  /** The row after a write at a moment, its text, and until when it matters. Records that have long ceased to matter are left out. */
+  /**
+   * The row after a write at a moment, its text, and until when it matters. Records that have long ceased to matter are
+   * left out.
+   */
   with(
     changed: readonly KeptLimit[],
     version: string,
@@ -175,12 +190,16 @@ function isStored(kept: KeptLimit | StoredLimit): kept is StoredLimit {
   return 'text' in kept
 }
 
-/** Versions of rows. None was ever used by another process, so a row that was removed and added again is not taken for the one before. */
+/**
+ * Versions of rows. None was ever used by another process, so a row that was removed and added again is not taken for
+ * the one before.
+ */
 export class Versions {
   #next: bigint | undefined
 
   next(): string {
-    // Not while a program loads: some runtimes have no randomness then. From 2^61 to 2^62: they stay within a bigint, however many follow.
+    // Not while a program loads: some runtimes have no randomness then. From 2^61 to 2^62: they stay within a bigint,
+    // however many follow.
     this.#next ??= (1n << 61n) + (crypto.getRandomValues(new BigUint64Array(1))[0] >> 3n)
     return String(this.#next++)
   }

@@ -3,10 +3,16 @@ import { KeyRow, NO_VERSION } from './key-row.js'
 /** Letters of all rows that are remembered: a row takes up to ten times as many bytes. */
 const MOST_LETTERS = 8_000_000
 
-/** The rows that this process wrote or read last. A decision guesses that they have not changed since; the database checks it. */
+/**
+ * The rows that this process wrote or read last. A decision guesses that they have not changed since; the database
+ * checks it.
+ */
 export class KnownRows {
   readonly #rows = new Map<string, KeyRow>()
-  /** Another process has written these since, so they are read before the next write: until a read finds the version that is remembered. */
+  /**
+   * Another process has written these since, so they are read before the next write: until a read finds the version
+   * that is remembered.
+   */
   readonly #foreign = new Set<string>()
   #letters = 0
   /** The share of rows nobody remembered that were there: if most were not, a row is guessed to be missing. */
@@ -57,7 +63,10 @@ export class KnownRows {
     this.#foreign.delete(key)
   }
 
-  /** The oldest go when there are too many. A row that is written again stays as old as it was: moved to the end each time, it would leave gaps that every look at the oldest walks over. */
+  /**
+   * The oldest go when there are too many. A row that is written again stays as old as it was: moved to the end each
+   * time, it would leave gaps that every look at the oldest walks over.
+   */
   #put(key: string, row: KeyRow): void {
     this.#letters += row.size - this.get(key).size
     this.#rows.set(key, row)

@@ -45,8 +45,8 @@ export class SqlSeller implements LeaseSeller {
   }
 
   /**
-   * Reads the row, then writes it: so the moment of the sale is the database's clock after the order was sent. If the answer is lost while there is time left, it asks again: a lease that was
-   * sold meanwhile is found by its name.
+   * Reads the row, then writes it: so the moment of the sale is the database's clock after the order was sent. If the
+   * answer is lost while there is time left, it asks again: a lease that was sold meanwhile is found by its name.
    */
   buy(order: LeaseOrder, sold: (sale: Sale) => void, failed: (error: unknown) => void, isSecond = false): void {
     const { endsAt } = order

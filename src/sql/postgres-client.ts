@@ -6,7 +6,10 @@ export type SqlValue = string | null
 
 /** What a store needs of a client of PostgreSQL, for clients that it does not know: Neon, PGlite and others. */
 export interface SqlClient {
-  /** Runs one statement with the values of $1, $2 and so on, and gives its rows. `name`: the statement may be prepared under it. */
+  /**
+   * Runs one statement with the values of $1, $2 and so on, and gives its rows. `name`: the statement may be prepared
+   * under it.
+   */
   query(text: string, values: readonly unknown[], name?: string): Promise<ReadonlyArray<Record<string, unknown>>>
 }
 
@@ -14,7 +17,10 @@ export interface SqlClient {
 export interface PostgresPort {
   /** The server, for messages. */
   readonly server: string
-  /** An unnamed statement is planned each time. The client may end the connection of a query that takes longer than `timeoutMs`. */
+  /**
+   * An unnamed statement is planned each time. The client may end the connection of a query that takes longer than
+   * `timeoutMs`.
+   */
   query(text: string, values: readonly SqlValue[], name: string | undefined, timeoutMs: number): Promise<readonly Row[]>
 }
 
@@ -85,7 +91,10 @@ function serverAt({ host, port }: Address = {}): string {
   return `PostgreSQL at ${typeof first === 'string' ? `${first}:${[port].flat()[0] ?? 5432}` : 'its server'}`
 }
 
-/** The server does not know a prepared statement, or knows another one of its name: between us is a pooler that gives each transaction another connection. */
+/**
+ * The server does not know a prepared statement, or knows another one of its name: between us is a pooler that gives
+ * each transaction another connection.
+ */
 export function isUnknownStatement(error: unknown): boolean {
   return ['42P05', '26000'].includes(codeOf(error))
 }

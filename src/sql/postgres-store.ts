@@ -12,17 +12,24 @@ import { RowSweeper } from './sweeper.js'
 /** Options of a `PostgresStore`. */
 export interface PostgresStoreOptions extends SqlStoreOptions {
   /**
-   * Default '1s'. Until the database has answered this process for the first time, a decision may take this long instead of its deadline, so that a process that has just started counts where
-   * the others do. 0, and anything below the deadline: the deadline from the start.
+   * Default '1s'. Until the database has answered this process for the first time, a decision may take this long
+   * instead of its deadline, so that a process that has just started counts where the others do. 0, and anything below
+   * the deadline: the deadline from the start.
    */
   connectDeadline?: Duration
-  /** Default 'auto': named statements until the server (PgBouncer in transaction mode) says that it does not know one; then unnamed for good. */
+  /**
+   * Default 'auto': named statements until the server (PgBouncer in transaction mode) says that it does not know one;
+   * then unnamed for good.
+   */
   prepare?: boolean | 'auto'
 }
 
 /** What `createTable` and `schema` make. */
 export interface PostgresTableOptions {
-  /** Default false: quicker, and the table is empty after a crash of the server. true: it survives, for more disk writes. */
+  /**
+   * Default false: quicker, and the table is empty after a crash of the server. true: it survives, for more disk
+   * writes.
+   */
   logged?: boolean
 }
 
@@ -32,8 +39,9 @@ const SCHEMA_MS = 10_000
 const SWEEP_MS = 5000
 
 /**
- * State in a table of PostgreSQL 13 or later, shared by all processes with the same table, prefix and limiter name. Exact: the server's clock counts, however many processes decide. No lock is held while the
- * database waits for this process. Works behind PgBouncer in transaction mode.
+ * State in a table of PostgreSQL 13 or later, shared by all processes with the same table, prefix and limiter name.
+ * Exact: the server's clock counts, however many processes decide. No lock is held while the database waits for this
+ * process. Works behind PgBouncer in transaction mode.
  *
  * A decision never creates the table: see `createTable` and `schema`.
  */
@@ -48,8 +56,9 @@ export class PostgresStore extends SqlStore {
   readonly #sweeper: RowSweeper
 
   /**
-   * `client`: a Pool of pg 8, the function of postgres 3, or a `SqlClient`; the store never closes it. One connection for each process is enough: give the store a small pool of its own, because a pool that is
-   * exhausted is an outage. Throws `PolicyError`.
+   * `client`: a Pool of pg 8, the function of postgres 3, or a `SqlClient`; the store never closes it. One connection
+   * for each process is enough: give the store a small pool of its own, because a pool that is exhausted is an outage.
+   * Throws `PolicyError`.
    */
   constructor(client: object, options: PostgresStoreOptions = {}) {
     const settings = parseSqlOptions('PostgresStore', options, OPTIONS)
@@ -77,7 +86,9 @@ export class PostgresStore extends SqlStore {
   }
 
   /**
-   * Creates the table if it is missing; safe to call in every process at once. Rejects with `StoreError`, also if the table is of another format. Needs the right to create tables; in larger services let a migration do it: see `schema`.
+   * Creates the table if it is missing; safe to call in every process at once. Rejects with `StoreError`, also if the
+   * table is of another format. Needs the right to create tables; in larger services let a migration do it: see
+   * `schema`.
    */
   async createTable(options: PostgresTableOptions = {}): Promise<void> {
     const logged = parseLogged('PostgresStore.createTable', options)
@@ -101,7 +112,8 @@ export class PostgresStore extends SqlStore {
   }
 
   /**
-   * The statements of `createTable`, for a migration tool: `await client.query(PostgresStore.schema({ table: 'limits' }))`. Throws `PolicyError`.
+   * The statements of `createTable`, for a migration tool: `await client.query(PostgresStore.schema({ table: 'limits'
+   * }))`. Throws `PolicyError`.
    */
   static schema(options: { table?: string } & PostgresTableOptions = {}): string {
     checkOptions('PostgresStore.schema', options, { table: true, logged: true }, '{ table: "limits" }')

@@ -12,7 +12,8 @@ function statementsOf(table: string) {
   const set =
     'SET version = excluded.version, prev = excluded.prev, expires_at = excluded.expires_at, state = excluded.state'
   return {
-    // Always by the index of the key, however the table looked when it was planned: so it may be prepared. Rows in the order of their keys, as in all statements: no deadlocks.
+    // Always by the index of the key, however the table looked when it was planned: so it may be prepared. Rows in the
+    // order of their keys, as in all statements: no deadlocks.
     write: `WITH w AS (
 INSERT INTO ${table} AS r (key, version, prev, expires_at, state)
 SELECT i.key, $5::bigint, i.prev, i.expires_at, i.state
@@ -28,7 +29,8 @@ SELECT $1::text, $5::bigint, $2::bigint, $3::bigint, $4::text WHERE ${CLOCK} BET
 ON CONFLICT (key) DO UPDATE ${set} WHERE r.version = excluded.prev AND ${CLOCK} <= $7::float8
 RETURNING ${CLOCK} AS clock`,
 
-    // Locks what is there, then looks at the clock; a read beside the write would see the rows as they were before it waited for the locks.
+    // Locks what is there, then looks at the clock; a read beside the write would see the rows as they were before it
+    // waited for the locks.
     writeGroups: `WITH i AS MATERIALIZED (
 SELECT * FROM unnest($1::text::text[], $2::text::bigint[], $3::text::bigint[], $4::text::text[], $8::text::int[]) AS i (key, prev, expires_at, state, part)),
 held AS MATERIALIZED (SELECT r.key, r.version, r.state FROM ${table} AS r WHERE r.key = ANY ($1::text::text[]) ORDER BY r.key FOR NO KEY UPDATE),
@@ -58,8 +60,9 @@ SELECT max(key) AS last, count(*)::int AS rows, ${CLOCK} AS clock FROM page`,
 }
 
 /**
- * The statements that make the table. Text is compared by its bytes, so that no update of the system changes the order of keys. Free room in each page, and no index on a column that
- * changes: then a row that is written again costs no work on indexes. Long states are not compressed, which would take longer than to write them.
+ * The statements that make the table. Text is compared by its bytes, so that no update of the system changes the order
+ * of keys. Free room in each page, and no index on a column that changes: then a row that is written again costs no
+ * work on indexes. Long states are not compressed, which would take longer than to write them.
  */
 export function postgresSchema(table: string, logged: boolean): string[] {
   const name = quoted(table)

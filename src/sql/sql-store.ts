@@ -34,20 +34,27 @@ import { SqlSeller } from './lease-seller.js'
 
 /** Options of the stores over SQL. */
 export interface SqlStoreOptions {
-  /** Default 'spillway'. The table; in PostgreSQL it may be qualified, 'limits.spillway'. Letters, digits, _ and one dot, else `PolicyError`. */
+  /**
+   * Default 'spillway'. The table; in PostgreSQL it may be qualified, 'limits.spillway'. Letters, digits, _ and one
+   * dot, else `PolicyError`.
+   */
   table?: string
   /** Default 'spillway': separates services that share the table. */
   prefix?: string
   /**
-   * Default false. true: a process buys units of a busy key in advance and spends them without asking the database. The limit is never exceeded, with any number of
-   * processes, through crashes and pauses. The database decides keys that are not busy, and limits too small to divide, as before. Not for 'leaky-bucket'
-   * (with `{ … }`: `PolicyError` when a limiter with such a limit is built; with true: the database decides). A request may be denied while other processes hold
-   * unspent units.
+   * Default false. true: a process buys units of a busy key in advance and spends them without asking the database. The
+   * limit is never exceeded, with any number of processes, through crashes and pauses. The database decides keys that
+   * are not busy, and limits too small to divide, as before. Not for 'leaky-bucket' (with `{ … }`: `PolicyError` when a
+   * limiter with such a limit is built; with true: the database decides). A request may be denied while other processes
+   * hold unspent units.
    */
   leases?: boolean | LeaseOptions
   /** Default 400: the most rows of one statement; integer ≥ 1. */
   maxBatch?: number
-  /** Default 10 000: of so many keys the process remembers the state that it wrote last; integer ≥ 1. Of long states fewer, so that memory is bounded. */
+  /**
+   * Default 10 000: of so many keys the process remembers the state that it wrote last; integer ≥ 1. Of long states
+   * fewer, so that memory is bounded.
+   */
   remember?: number
   /** Default: the database's clock. Pass a clock only in tests and simulations. */
   clock?: Clock
@@ -98,8 +105,9 @@ export function checkTable(owner: string, table: unknown): string {
 }
 
 /**
- * State in a table of a database, shared by all processes with the same table, prefix and limiter name. One row holds all that is kept of a key of one limiter. The arithmetic runs in
- * the process; the database keeps states, and its clock counts.
+ * State in a table of a database, shared by all processes with the same table, prefix and limiter name. One row holds
+ * all that is kept of a key of one limiter. The arithmetic runs in the process; the database keeps states, and its
+ * clock counts.
  */
 export abstract class SqlStore implements Store {
   readonly countsCalendars = true
@@ -153,7 +161,10 @@ export abstract class SqlStore implements Store {
     return this
   }
 
-  /** @internal The leases of this process under a policy; undefined if each decision asks the database. Throws `PolicyError`: see the option `leases`. */
+  /**
+   * @internal The leases of this process under a policy; undefined if each decision asks the database. Throws
+   *   `PolicyError`: see the option `leases`.
+   */
   leasesOf(limits: readonly Limit[], limiter: string | undefined): LeaseBook | undefined {
     return this.#leases?.bookOf(limits, limiter)
   }
@@ -177,7 +188,9 @@ export abstract class SqlStore implements Store {
     }
   }
 
-  /** @internal Whether `ask` gives what this method would: users replace methods, to spy on them or to make them fail. */
+  /**
+   * @internal Whether `ask` gives what this method would: users replace methods, to spy on them or to make them fail.
+   */
   isAskable(verb: 'consume' | 'peek'): boolean {
     return verb === 'consume' ? this.consume === consume : this.peek === peek
   }
@@ -250,8 +263,9 @@ export abstract class SqlStore implements Store {
   }
 
   /**
-   * Changes the rows of these charges in one step. `apply` gets the row of each charge, the same object where it is the same row; it is called again if another process has changed a row meanwhile. Nothing
-   * is written if it changes nothing. Rejects with `StoreError`; then nobody knows whether it was written.
+   * Changes the rows of these charges in one step. `apply` gets the row of each charge, the same object where it is the
+   * same row; it is called again if another process has changed a row meanwhile. Nothing is written if it changes
+   * nothing. Rejects with `StoreError`; then nobody knows whether it was written.
    *
    * @internal All changes but decisions are made by it.
    */
@@ -265,7 +279,10 @@ export abstract class SqlStore implements Store {
     })
   }
 
-  /** @internal As `change`, without a promise: `done` or `failed` is called when the answer is read, before any promise of it is settled. */
+  /**
+   * @internal As `change`, without a promise: `done` or `failed` is called when the answer is read, before any promise
+   *   of it is settled.
+   */
   run<T>(
     charges: readonly Charge[],
     apply: (drafts: readonly RowDraft[], nowMs: number) => T,

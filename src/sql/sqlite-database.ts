@@ -6,7 +6,9 @@ export interface SqliteStatement {
   run(...values: readonly unknown[]): unknown
 }
 
-/** What a store uses of a database: the same in node:sqlite, bun:sqlite and better-sqlite3. Every call is synchronous. */
+/**
+ * What a store uses of a database: the same in node:sqlite, bun:sqlite and better-sqlite3. Every call is synchronous.
+ */
 export interface SqliteDatabase {
   exec(sql: string): unknown
   prepare(sql: string): SqliteStatement
@@ -15,7 +17,10 @@ export interface SqliteDatabase {
 
 type Open = new (path: string) => SqliteDatabase
 
-/** Where the class of a database is in each library, in the order in which they are tried: the runtime's own, then what the service has installed. */
+/**
+ * Where the class of a database is in each library, in the order in which they are tried: the runtime's own, then what
+ * the service has installed.
+ */
 const LIBRARIES: ReadonlyArray<readonly [name: string, classIn: (library: unknown) => unknown]> = [
   ['node:sqlite', library => (library as { DatabaseSync?: unknown }).DatabaseSync],
   ['bun:sqlite', library => (library as { Database?: unknown }).Database],
@@ -57,7 +62,9 @@ function findLibrary(): Open | undefined {
   return undefined
 }
 
-/** A module of the runtime, or of the service's folder: a store for which no library is needed must load without one. */
+/**
+ * A module of the runtime, or of the service's folder: a store for which no library is needed must load without one.
+ */
 function load(name: string): object | undefined {
   const { process } = globalThis
   try {

@@ -20,15 +20,19 @@ import { RowSweeper } from './sweeper.js'
 
 /** Options of a `SqliteStore`. */
 export interface SqliteStoreOptions extends SqlStoreOptions {
-  /** Default '5ms'. For so long a call waits for another process, and with it everything else in this one; then it tries again by a timer, until the decision's deadline. */
+  /**
+   * Default '5ms'. For so long a call waits for another process, and with it everything else in this one; then it tries
+   * again by a timer, until the decision's deadline.
+   */
   busy?: Duration
 }
 
 const OPTIONS: OptionNames<SqliteStoreOptions> = { ...SQL_OPTIONS, busy: true }
 
 /**
- * State in a file of SQLite, shared by all processes of one machine that open it: exact, without a server. The system's clock counts, read while the file is locked. It creates its own table. Each turn of the event loop is
- * one transaction, in one synchronous call.
+ * State in a file of SQLite, shared by all processes of one machine that open it: exact, without a server. The system's
+ * clock counts, read while the file is locked. It creates its own table. Each turn of the event loop is one
+ * transaction, in one synchronous call.
  */
 export class SqliteStore extends SqlStore {
   /** The database as given. */
@@ -41,8 +45,10 @@ export class SqliteStore extends SqlStore {
   readonly #sweeper: RowSweeper
 
   /**
-   * `database`: a path, a DatabaseSync of node:sqlite, or a Database of better-sqlite3 or bun:sqlite. A path needs node:sqlite (Node 22.13 or later, Deno), bun:sqlite or better-sqlite3, else `PolicyError`; the store then
-   * sets WAL mode. A database that is given stays as it is set up, and open: in WAL mode with synchronous = NORMAL decisions take a tenth of the time.
+   * `database`: a path, a DatabaseSync of node:sqlite, or a Database of better-sqlite3 or bun:sqlite. A path needs
+   * node:sqlite (Node 22.13 or later, Deno), bun:sqlite or better-sqlite3, else `PolicyError`; the store then sets WAL
+   * mode. A database that is given stays as it is set up, and open: in WAL mode with synchronous = NORMAL decisions
+   * take a tenth of the time.
    */
   constructor(database: string | object, options: SqliteStoreOptions = {}) {
     const settings = parseSqlOptions('SqliteStore', options, OPTIONS)
@@ -112,7 +118,10 @@ interface TableRow {
 /** After a busy call it tries again within twice this time, ms. */
 const AGAIN_MS = 3
 
-/** Carries out changes over SQLite: all that one turn of the event loop asked for in one transaction, which locks the file first. */
+/**
+ * Carries out changes over SQLite: all that one turn of the event loop asked for in one transaction, which locks the
+ * file first.
+ */
 class Transactions implements ChangeRunner {
   readonly isFirst = false
   readonly #options: TransactionOptions
@@ -147,7 +156,10 @@ class Transactions implements ChangeRunner {
     if (this.#options.isOwn) this.#database.close()
   }
 
-  /** Removes expired rows among the next `most` after a key, and gives the last key that it looked at; undefined at the end. */
+  /**
+   * Removes expired rows among the next `most` after a key, and gives the last key that it looked at; undefined at the
+   * end.
+   */
   sweep(after: string, to: string, most: number): string | undefined {
     return this.#briefly(() => {
       const { page, remove } = this.#ready()
@@ -252,7 +264,10 @@ class Transactions implements ChangeRunner {
     }
   }
 
-  /** Waits for others only as long as the options say. A database that others of this process use too keeps its own patience. */
+  /**
+   * Waits for others only as long as the options say. A database that others of this process use too keeps its own
+   * patience.
+   */
   #briefly<T>(work: () => T): T {
     if (this.#isClosed) throw new StoreError('SqliteStore: it was closed')
     const { isOwn, busyMs } = this.#options
@@ -272,7 +287,8 @@ class Transactions implements ChangeRunner {
     if (this.#statements !== undefined) return this.#statements
     const { table, isOwn } = this.#options
     if (isOwn) this.#database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL')
-    // Its rows stand in the order in which they came, not of their keys: those that are busy now lie together, and a transaction writes few pages.
+    // Its rows stand in the order in which they came, not of their keys: those that are busy now lie together, and a
+    // transaction writes few pages.
     this.#database.exec(
       `CREATE TABLE IF NOT EXISTS ${quoted(table)} (key TEXT PRIMARY KEY, version TEXT NOT NULL, expires_at INTEGER NOT NULL, state TEXT NOT NULL)`,
     )

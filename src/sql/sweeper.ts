@@ -4,8 +4,9 @@ const SWEEP_EVERY_MS = 5000
 const PAGE = 500
 
 /**
- * Removes expired rows by walking over all keys, a page at a time: an index on the time of expiry would make every write twice as slow. A process looks at twice as many rows as it adds,
- * so that the table stays within about twice what counts. A process that writes nothing sends nothing.
+ * Removes expired rows by walking over all keys, a page at a time: an index on the time of expiry would make every
+ * write twice as slow. A process looks at twice as many rows as it adds, so that the table stays within about twice
+ * what counts. A process that writes nothing sends nothing.
  */
 export class RowSweeper {
   #timer: ReturnType<typeof setTimeout> | undefined

@@ -24,7 +24,9 @@ let browser: Browser
 let dashboard: OpenDashboard
 const closing: Array<{ close(): Promise<unknown> }> = []
 
-/** Limiter, policy, what it counts by, and allowed and refused requests in a step: `x` goes from 0 to 1 in 15 minutes. */
+/**
+ * Limiter, policy, what it counts by, and allowed and refused requests in a step: `x` goes from 0 to 1 in 15 minutes.
+ */
 type Traffic = readonly [string, string | LimitOptions, string, (x: number) => number, (x: number) => number]
 const wave = (x: number, often: number) => Math.sin(x * often) + 0.4 * Math.sin(x * often * 3.7 + 1)
 const TRAFFIC: readonly Traffic[] = [

@@ -30,7 +30,10 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-/** Two days of sixty clients: quiet nights, one client that comes in bursts, and one path that nobody would want to see drawn. */
+/**
+ * Two days of sixty clients: quiet nights, one client that comes in bursts, and one path that nobody would want to see
+ * drawn.
+ */
 function lines(): string[] {
   const random = randomFrom('a page')
   const all: string[] = []

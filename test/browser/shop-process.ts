@@ -1,4 +1,7 @@
-/** A process of a service with traffic, for the browser to watch. Sent 'login', it tells whether the next request of a key is allowed. */
+/**
+ * A process of a service with traffic, for the browser to watch. Sent 'login', it tells whether the next request of a
+ * key is allowed.
+ */
 import { Redis } from 'ioredis'
 import { RateLimiter, RedisStore } from '../../src/index.js'
 import { reporter } from '../../src/operating/dashboard/index.js'

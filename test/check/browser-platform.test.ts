@@ -5,7 +5,10 @@ import { RestFront } from '../support/rest-front.js'
 import { START, STORIES } from '../support/stories.js'
 import { bundled, runOnWeb, webGlobals } from './bundling.js'
 
-/** Tells every story to a memory store, and gives what it answered: [allowed, remaining, retryAfterMs (null: never), resetAfterMs]. */
+/**
+ * Tells every story to a memory store, and gives what it answered: [allowed, remaining, retryAfterMs (null: never),
+ * resetAfterMs].
+ */
 const TELL = `
   const tell = () => ${JSON.stringify(STORIES)}.map(([policy, rows]) => {
     const clock = new ManualClock(${START})

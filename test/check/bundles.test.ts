@@ -6,7 +6,10 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { bundled, runOnWeb } from './bundling.js'
 import { root } from './files.js'
 
-/** [what a user has written, at most so many bytes]. A program without Redis has nothing of it: no script, no client, no waiting line. */
+/**
+ * [what a user has written, at most so many bytes]. A program without Redis has nothing of it: no script, no client, no
+ * waiting line.
+ */
 const PROGRAMS: Readonly<Record<string, readonly [program: string, most: number]>> = {
   'spillway/express': [
     `import { rateLimit } from 'spillway/express'\nconsole.log(rateLimit({ policy: '1/1m' }))`,

@@ -4,7 +4,10 @@ import { root } from './files.js'
 
 const ENTRY = 'program.js'
 
-/** What a browser, an edge runtime or a worker has without any compatibility with Node: no `process`, no `Buffer`, no `setImmediate`, no `require`. */
+/**
+ * What a browser, an edge runtime or a worker has without any compatibility with Node: no `process`, no `Buffer`, no
+ * `setImmediate`, no `require`.
+ */
 export const webGlobals = () => ({
   AbortController,
   AbortSignal,
@@ -59,7 +62,8 @@ export async function bundled(program: string, options: BuildOptions = {}): Prom
     write: false,
     logLevel: 'silent',
   })
-  // A user would see it at each build. (Of modules of Node, which the browser platform replaces by empty ones, esbuild warns before it drops them.)
+  // A user would see it at each build. (Of modules of Node, which the browser platform replaces by empty ones, esbuild
+  // warns before it drops them.)
   const bare = warnings.filter(({ id }) => id === 'ignored-bare-import')
   if (bare.length > 0) throw new Error(`the bundle warns: ${bare.map(({ text }) => text).join('; ')}`)
   const [{ imports, inputs }] = Object.values(metafile.outputs)

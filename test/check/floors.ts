@@ -1,6 +1,6 @@
 /**
- * The house from the ground up: [floor, ...files and folders of src/]. A file imports from its own folder and from the rows above its
- * own in this list, so folders of one row do not know each other. A new folder is given its row here.
+ * The house from the ground up: [floor, ...files and folders of src/]. A file imports from its own folder and from the
+ * rows above its own in this list, so folders of one row do not know each other. A new folder is given its row here.
  */
 export const FLOORS: readonly (readonly [floor: number, ...rooms: string[]])[] = [
   [0, 'core/'],

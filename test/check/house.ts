@@ -9,7 +9,9 @@ export interface Import {
   readonly typeOnly: boolean
 }
 
-/** What a source file imports in whatever manner: import, export from, import(), require(), import('x').Type, reference. */
+/**
+ * What a source file imports in whatever manner: import, export from, import(), require(), import('x').Type, reference.
+ */
 export function importsOf(file: string, text: string): Import[] {
   const imports: Import[] = []
   const add = (specifier: ts.Node | undefined, typeOnly: boolean) => {

@@ -19,12 +19,14 @@ const OPTIONS: ts.CompilerOptions = {
   skipLibCheck: true,
 }
 
-/** Where the snippets lie, as far as the compiler knows: inside the package, so that its own name leads to its build. */
+/**
+ * Where the snippets lie, as far as the compiler knows: inside the package, so that its own name leads to its build.
+ */
 const FOLDER = join(root, 'test/docs/snippets')
 
 /**
- * The errors of the strict compiler in the snippets, against the built types: each as an ES module and, if it has no top-level await,
- * as CommonJS. One line for each error, with the page and its line.
+ * The errors of the strict compiler in the snippets, against the built types: each as an ES module and, if it has no
+ * top-level await, as CommonJS. One line for each error, with the page and its line.
  */
 export function errorsOf(snippets: readonly Snippet[]): string[] {
   // It declares the route option `rateLimit` of Fastify, as we do: no program can have both.

@@ -258,7 +258,8 @@ describe('every example runs', () => {
     const { code, output } = await run('shared-rate.ts', { REDIS_URL: redis.url })
     await redis.stop()
     expect(output).toMatch(/^20 workers in 4 processes, 10 calls per second/)
-    // Ten in each of the first three seconds at least, then thirty: 100 calls cannot take less than three seconds, nor nine.
+    // Ten in each of the first three seconds at least, then thirty: 100 calls cannot take less than three seconds, nor
+    // nine.
     const seconds = Number(/100 calls in ([\d.]+) s/.exec(output)?.[1])
     expect(seconds).toBeGreaterThanOrEqual(3)
     expect(seconds).toBeLessThan(9)

@@ -15,7 +15,10 @@ const WRITTEN = [
   'test/README.md',
 ]
 
-/** Where the links and pictures of a page lead: paths from the root of the repository, with `#` and an anchor, or addresses. */
+/**
+ * Where the links and pictures of a page lead: paths from the root of the repository, with `#` and an anchor, or
+ * addresses.
+ */
 function targetsOf(page: string): string[] {
   const text = textOf(page).replace(/^```.*?^```$/gms, '')
   return [...text.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target]) => {

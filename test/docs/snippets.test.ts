@@ -62,7 +62,8 @@ const OURS: Record<string, unknown> = {
   'spillway/testing': testing,
 }
 
-// Pages whose programs print seconds: only their date stands still, so that a busy machine does not turn 60 seconds into 59.
+// Pages whose programs print seconds: only their date stands still, so that a busy machine does not turn 60 seconds
+// into 59.
 const standsStill = (page: string) => page.startsWith('docs/from-') && page !== 'docs/from-bottleneck.md'
 const RUNNING = [
   'setTimeout',

@@ -10,7 +10,10 @@ const BOTH = /^(?:policy|store|name|cost|deadline|onStoreFailure|localShare|deny
 /** What a row may name without defining it. */
 const GIVEN = { RedisStore, MemoryStore, prefix: 'spillway', maxKeys: 1000, processes: 4 }
 
-/** The options with values in the last columns of a page's tables, as they stand between backticks; ellipses stand for code of the reader. */
+/**
+ * The options with values in the last columns of a page's tables, as they stand between backticks; ellipses stand for
+ * code of the reader.
+ */
 function optionsOf(page: string): string[] {
   const rows = textOf(page)
     .split('\n')

@@ -128,7 +128,10 @@ test('the requests that wait for one purchase are told what is left beside both 
   expect(new Set(told).size).toBe(told.length)
 })
 
-/** A client that may keep what Redis answers, until all of it is read at once, in order: as if it had come in one packet. */
+/**
+ * A client that may keep what Redis answers, until all of it is read at once, in order: as if it had come in one
+ * packet.
+ */
 class PacketClient {
   /** Scripts that were sent and not answered. */
   inFlight = 0

@@ -8,8 +8,9 @@ import type { Message } from './simulated-seller.js'
 type Apply<T> = (drafts: readonly RowDraft[], nowMs: number) => T
 
 /**
- * One row of a table, behind a network whose messages arrive when the schedule says so: a change reads the row, then writes it if its version is the same, else it begins again. The seller, the
- * arithmetic and the text of the row are real.
+ * One row of a table, behind a network whose messages arrive when the schedule says so: a change reads the row, then
+ * writes it if its version is the same, else it begins again. The seller, the arithmetic and the text of the row are
+ * real.
  */
 export class SimulatedTable {
   /** When the windows of a fixed window began. */

@@ -108,7 +108,8 @@ describe.each([MEMORY, REDIS])('acquire on $name', ({ make, shared }) => {
           grantedAt.push(performance.now())
         }),
       )
-      // Over Redis a grant that is read late is asked for again, behind others; the order of a line is tested below, without time.
+      // Over Redis a grant that is read late is asked for again, behind others; the order of a line is tested below,
+      // without time.
       const keepsOrder = !shared || algorithm === 'several limits'
       expect(keepsOrder ? order : [...order].sort()).toEqual([0, 1, 2, 3, 4, 5])
       // A bucket regains one each 50 ms; a leaky bucket lets only one leave at once.
@@ -171,7 +172,8 @@ describe.each([MEMORY, REDIS])('acquire on $name', ({ make, shared }) => {
       control.abort(reason)
       await expect(first).rejects.toBe(reason)
       if (algorithm === 'leaky-bucket') {
-        // It still waits for the one before it to leave, half an hour, but not for the two that have gone, which spent nothing.
+        // It still waits for the one before it to leave, half an hour, but not for the two that have gone, which spent
+        // nothing.
         await eventually('only one has spent', async () => (await limiter.peek('k', 0)).resetAfterMs === 1_800_000)
         expect(served.order).toEqual([])
         await limiter.reset('k')

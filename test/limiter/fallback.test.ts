@@ -35,8 +35,8 @@ const WAYS: readonly [string, () => Promise<never>][] = [
 ]
 
 /**
- * What `work` resolves with, which must be at most 30 ms after a bare timer of the deadline's length: other processes delay that
- * as they delay us. Three attempts, because they may also come between the two.
+ * What `work` resolves with, which must be at most 30 ms after a bare timer of the deadline's length: other processes
+ * delay that as they delay us. Three attempts, because they may also come between the two.
  */
 async function onTime<T>(deadlineMs: number, work: () => Promise<T>): Promise<T> {
   const lateMs: number[] = []

@@ -41,7 +41,8 @@ describe('while a server does not answer', () => {
       waits.push(await closedMs(guarded))
       await hang(guarded)
     }
-    // Each wait begins when the probe's deadline is over; the interval doubles after the turn of the next probe was set.
+    // Each wait begins when the probe's deadline is over; the interval doubles after the turn of the next probe was
+    // set.
     expect(waits).toEqual([200, 150, 350, 750, 1550, 3150, 4950, 4950])
   })
 

@@ -31,8 +31,8 @@ interface Charged {
 }
 
 /**
- * What was charged and not given back. Where several were charged in one ms, what is given back to one of them may be another's:
- * the contract promises no more.
+ * What was charged and not given back. Where several were charged in one ms, what is given back to one of them may be
+ * another's: the contract promises no more.
  */
 class Ledger {
   charged: Charged[] = []
@@ -126,7 +126,10 @@ class Ledger {
 }
 
 const OPERATIONS = { memory: ofCases(20_000), Redis: ofCases(3000) }
-/** A counter that steps back into another cell is an estimate of its own; a leaky bucket's places are counted in steady time only. */
+/**
+ * A counter that steps back into another cell is an estimate of its own; a leaky bucket's places are counted in steady
+ * time only.
+ */
 const STEPS_BACK: Partial<Record<AlgorithmName, boolean>> = {
   'sliding-window': true,
   'fixed-window': true,

@@ -77,7 +77,8 @@ describe('a waiter', () => {
     expect(order).toEqual(Array.from({ length: 31 }, (_, i) => i).filter(i => i !== 15))
     expect((await scriptCalls()) - before).toBeLessThanOrEqual(2 * 30 + 3)
     expect(tookMs).toBeGreaterThanOrEqual(29 * 50 - 1)
-    // Had its place stayed taken, the last one would have come 50 ms later; that is seen where time is counted, in Redis.
+    // Had its place stayed taken, the last one would have come 50 ms later; that is seen where time is counted, in
+    // Redis.
     expect((await limiter.peek('k', 0)).resetAfterMs).toBeLessThanOrEqual(50)
   })
 
@@ -175,7 +176,8 @@ describe('waiters of different limits in one line', () => {
       await inLine(2)
       all.push(wait(low, 'last'))
       await inLine(3)
-      // One is spent, which is too much for a limit of one: neither does the higher limit's refund grant it, nor does anybody overtake it.
+      // One is spent, which is too much for a limit of one: neither does the higher limit's refund grant it, nor does
+      // anybody overtake it.
       await high.refund('k', 1)
       await withdraws(high)
       await withdraws(low)
@@ -222,7 +224,8 @@ describe('a step of the clock while a line waits', () => {
         clock.advance(2000)
       }
       await Promise.all(all)
-      // Sends the last withdrawal now. Sent during the next test, whose clock is an hour away, it would change what that test spends.
+      // Sends the last withdrawal now. Sent during the next test, whose clock is an hour away, it would change what
+      // that test spends.
       await limiter.close()
     },
   )
@@ -413,7 +416,8 @@ test('two processes stand in one line, and one that is killed while it waits del
     const killedAt = performance.now()
     await two.has('granted 9')
     const lateMs = late.stop()
-    // The seven that died would have taken 350 ms: so the delay is a second at most, and then a grant comes every 50 ms.
+    // The seven that died would have taken 350 ms: so the delay is a second at most, and then a grant comes every 50
+    // ms.
     expect(two.times[1] - killedAt).toBeLessThan(1000 + 50 + 5 + lateMs)
     // With a burst of 1 the time by which a grant is late is lost for all behind it.
     expect(two.times[10] - two.times[1]).toBeLessThan(9 * (50 + lateMs) + 5)

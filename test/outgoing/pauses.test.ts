@@ -175,7 +175,8 @@ describe('over Redis', () => {
       partner.refuse(429, '600')
       await cut(partner.origin)
       expect(await waitOf(cut(partner.origin))).toBeGreaterThan(590_000)
-      // A pause is reported with its age, which Redis knows as exactly as the report is quick. The resume comes clearly later than the pause.
+      // A pause is reported with its age, which Redis knows as exactly as the report is quick. The resume comes clearly
+      // later than the pause.
       await sleep(200)
       const other = open({}, server)
       await other.resume(partner.origin)

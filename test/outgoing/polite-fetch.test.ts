@@ -45,7 +45,10 @@ const timeout = async (call: Promise<unknown>): Promise<TimeoutError> => {
   return error as TimeoutError
 }
 
-/** Where waits are measured: time stands still but for the timers that a call waits for, so that a slow machine changes nothing. */
+/**
+ * Where waits are measured: time stands still but for the timers that a call waits for, so that a slow machine changes
+ * nothing.
+ */
 function withoutHaste(): void {
   beforeEach(() => void jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask'] }))
   afterEach(() => void jest.useRealTimers())
@@ -449,7 +452,8 @@ describe('over Redis', () => {
     expect(performance.now() - startedAt).toBeLessThan(5000)
     // What was spent over Redis counts here too.
     await timeout(polite(URL_A))
-    // Places are given back for five seconds at most, or until Redis answers again; that keeps the process alive. No claim: timers of other files count too.
+    // Places are given back for five seconds at most, or until Redis answers again; that keeps the process alive. No
+    // claim: timers of other files count too.
     if (how === 'stopped') server.unpause()
     else await server.restart()
     await eventually('nothing is left to do', async () => timers() <= before, 6000).catch(() => {})

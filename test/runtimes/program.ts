@@ -1,4 +1,5 @@
-// Runs on every runtime: every case, one line of JSON for each. Ends by itself: nothing of spillway keeps a process alive.
+// Runs on every runtime: every case, one line of JSON for each. Ends by itself: nothing of spillway keeps a process
+// alive.
 import { LAST, type Outcome } from './case.js'
 import { entries } from './cases/entries.js'
 import { exact } from './cases/exact.js'

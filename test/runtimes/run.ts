@@ -1,5 +1,5 @@
-// Packs the package, installs it in a project of its own, and runs the cases on every runtime, loaded by import and by require. Fails if a case
-// fails, or if the table of docs/runtimes.md says anything else than what was found.
+// Packs the package, installs it in a project of its own, and runs the cases on every runtime, loaded by import and by
+// require. Fails if a case fails, or if the table of docs/runtimes.md says anything else than what was found.
 import { spawn } from 'node:child_process'
 import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

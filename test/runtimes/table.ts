@@ -3,7 +3,10 @@ import type { Runtime } from './runtimes.js'
 
 const SHARED = ['SharedRateLimiter', 'Semaphore', 'DelayQueue']
 
-/** The rows of the table of docs/runtimes.md: the cases that each tells of, and whether its cells say what the cases say, or only that they pass. */
+/**
+ * The rows of the table of docs/runtimes.md: the cases that each tells of, and whether its cells say what the cases
+ * say, or only that they pass.
+ */
 const ROWS: readonly (readonly [title: string, tells: (name: string) => boolean, inWords?: true])[] = [
   ['every algorithm, exact in memory', name => name === 'exact in memory'],
   ['exact on Redis: ioredis, node-redis', name => name.startsWith('exact on Redis')],

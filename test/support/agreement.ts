@@ -19,8 +19,8 @@ export const KINDS: ReadonlyArray<readonly [title: string, algorithms: readonly 
 const MOST_BACK_MS = 900
 
 /**
- * Plays the same random traffic to both stores. Windows are whole seconds to minutes of manual time, far longer than the test's
- * own, and the clock stays behind its latest moment by less than both stores keep an expired key for.
+ * Plays the same random traffic to both stores. Windows are whole seconds to minutes of manual time, far longer than
+ * the test's own, and the clock stays behind its latest moment by less than both stores keep an expired key for.
  */
 export async function expectAgreement(
   /** Makes the other store, whose keys begin with the prefix. */
@@ -108,9 +108,10 @@ async function meddle(
 }
 
 /**
- * A name lasts for three phases. In each of them one key is asked for under several limits at a time, so that state lives on under another limit; the first
- * of them is paused. The time that a bucket takes to fill is one in a phase, and only shrinks with the phases: under a slower limit it
- * takes longer to fill than the state was kept for, and by the manual clock only one of the stores has forgotten it.
+ * A name lasts for three phases. In each of them one key is asked for under several limits at a time, so that state
+ * lives on under another limit; the first of them is paused. The time that a bucket takes to fill is one in a phase,
+ * and only shrinks with the phases: under a slower limit it takes longer to fill than the state was kept for, and by
+ * the manual clock only one of the stores has forgotten it.
  */
 function randomPlans(algorithm: AlgorithmName, name: string, random: Random): Limit[][] {
   const windows = [30_000, 60_000, 60_007, 3_600_000]

@@ -15,7 +15,8 @@ export function describeAlgorithm(algorithm: AlgorithmName, maker: StoreMaker): 
 
   describe(algorithm, () => {
     let keys = 0
-    // Over Redis many cases run at once. In memory one runs after the other, and one that fails is made as small as it can be.
+    // Over Redis many cases run at once. In memory one runs after the other, and one that fails is made as small as it
+    // can be.
     const holds = (property: Property, count: number) =>
       maker.start
         ? forCases(count, `${algorithm} ${keys++}`, (random, id) =>

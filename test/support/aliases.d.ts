@@ -1,5 +1,5 @@
-// Older major versions, which are tested in addition to the current ones, installed under these names. The tests use only types that do not
-// differ from the current ones.
+// Older major versions, which are tested in addition to the current ones, installed under these names. The tests use
+// only types that do not differ from the current ones.
 declare module 'express4' {
   import express = require('express')
   export = express

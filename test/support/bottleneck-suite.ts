@@ -75,8 +75,8 @@ export interface SuiteResult {
 }
 
 /**
- * Runs its tests with mocha where they lie, against a file of dist/. They compare times on the wall with a tolerance of 50 ms, so that one may be repeated twice on a
- * busy machine.
+ * Runs its tests with mocha where they lie, against a file of dist/. They compare times on the wall with a tolerance of
+ * 50 ms, so that one may be repeated twice on a busy machine.
  */
 export async function runSuite(
   entry: string,

@@ -8,7 +8,10 @@ export function ofCases(all: number): number {
   return ALL_CASES ? all : Math.ceil(all / 10)
 }
 
-/** Enough to keep a connection busy; few, so that no case takes so long that Redis forgets keys of a clock that stands still. */
+/**
+ * Enough to keep a connection busy; few, so that no case takes so long that Redis forgets keys of a clock that stands
+ * still.
+ */
 const AT_ONCE = 50
 
 /** Runs `check` for `ofCases(all)` cases, each with random numbers of its own. A failure says how to play it again. */

@@ -10,8 +10,9 @@ interface Counted {
 }
 
 /**
- * A service that sells tokens, and counts calls and tokens for itself, in any span of the interval: a call when it comes, its tokens when they are known, at the end. It refuses a call if no call or
- * no token is left. It answers within 10 ms, with a stream of 25 ms whose last event tells the usage.
+ * A service that sells tokens, and counts calls and tokens for itself, in any span of the interval: a call when it
+ * comes, its tokens when they are known, at the end. It refuses a call if no call or no token is left. It answers
+ * within 10 ms, with a stream of 25 ms whose last event tells the usage.
  */
 export class ChatPartner {
   readonly passed: Counted[] = []
@@ -51,7 +52,10 @@ export class ChatPartner {
     return sum
   }
 
-  /** How much of the tokens its calls have used from one moment to another: what it counts in an interval, as an average over these moments. */
+  /**
+   * How much of the tokens its calls have used from one moment to another: what it counts in an interval, as an average
+   * over these moments.
+   */
   usedShare(from: number, to: number): number {
     let sum = 0
     for (const { at, tokens } of this.passed) {

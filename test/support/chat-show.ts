@@ -12,7 +12,10 @@ export const INTERVAL_MS = 2000
 export interface ChatShow {
   /** Calls that the partner has refused. */
   readonly refused: number
-  /** The share of the partner's tokens that was used: as an average over time of what it has counted in an interval, from an interval after the first call (or the kill) until calls run out. */
+  /**
+   * The share of the partner's tokens that was used: as an average over time of what it has counted in an interval,
+   * from an interval after the first call (or the kill) until calls run out.
+   */
   readonly used: number
   /** The same until the kill. */
   readonly usedBefore: number
@@ -21,7 +24,10 @@ export interface ChatShow {
   readonly chatted: readonly Chatted[]
 }
 
-/** Processes that share one Redis make so many calls each to a ChatPartner, all at once. `killAfterMs`: the first process is killed then. */
+/**
+ * Processes that share one Redis make so many calls each to a ChatPartner, all at once. `killAfterMs`: the first
+ * process is killed then.
+ */
 export async function chatShow(processes: number, count: number, killAfterMs?: number): Promise<ChatShow> {
   const redis = await RedisServer.start()
   const partner = new ChatPartner(CALLS, TOKENS, INTERVAL_MS)

@@ -7,8 +7,8 @@ import { buildSync } from 'esbuild'
 const FOLDER = join(process.cwd(), 'node_modules/.cache/spillway-tests')
 
 /**
- * The path of an ES module that does what this TypeScript does, with all of ours that it imports from './src/…' or './test/…'. Compiled
- * here, because a process that compiles by itself takes most of a second.
+ * The path of an ES module that does what this TypeScript does, with all of ours that it imports from './src/…' or
+ * './test/…'. Compiled here, because a process that compiles by itself takes most of a second.
  */
 export function childProgram(source: string): string {
   const { outputFiles } = buildSync({

@@ -18,8 +18,8 @@ export interface ChildOptions {
 }
 
 /**
- * Runs TypeScript in a process of its own, from the root of the project: `import` from './src/…'. Ends it after `timeoutMs`,
- * default 20 s.
+ * Runs TypeScript in a process of its own, from the root of the project: `import` from './src/…'. Ends it after
+ * `timeoutMs`, default 20 s.
  */
 export function runChild(
   source: string,

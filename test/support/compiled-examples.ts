@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { transformFileSync } from '@swc/core'
 
 /**
- * Compiles the examples into a folder of their own, and returns its name. Compiled once, because each process that compiles by itself takes most of a
- * second. The folder is inside the project, so that they find the package.
+ * Compiles the examples into a folder of their own, and returns its name. Compiled once, because each process that
+ * compiles by itself takes most of a second. The folder is inside the project, so that they find the package.
  */
 export function compileExamples(names: readonly string[] = readdirSync('examples')): string {
   const folder = mkdtempSync('dist.examples-')

@@ -26,7 +26,10 @@ export interface ConcurrencyAdapter {
   /** true: over this one, all that src/http decides is tested, over Redis too. */
   whole?: true
   concurrencyLimit(options: Options): ConcurrencyControls
-  /** A service that passes each request through the limits and then to `handle`, whose text or stream it answers; errors are 500. */
+  /**
+   * A service that passes each request through the limits and then to `handle`, whose text or stream it answers; errors
+   * are 500.
+   */
   serve(
     limits: readonly ConcurrencyControls[],
     handle: (url: string) => Promise<string | Readable>,

@@ -16,8 +16,9 @@ export interface Whole {
 }
 
 /**
- * How a contract declares the tests of what does not depend on who keeps it: what src/http decides is the same below every framework, and what a script
- * decides is the same over every client. `npm test` runs those for one framework and one client, and the thin rest for all.
+ * How a contract declares the tests of what does not depend on who keeps it: what src/http decides is the same below
+ * every framework, and what a script decides is the same over every client. `npm test` runs those for one framework and
+ * one client, and the thin rest for all.
  */
 export function wholeFor(isTheOne: boolean): Whole {
   if (isTheOne || EVERYWHERE) return { runs: true, test, describe, orFew: all => all }

@@ -8,7 +8,10 @@ const LAST = 22_000
 /** How far above its port a cluster node listens for its peers: Redis's own rule. */
 const BUS_OFFSET = 10_000
 
-/** A port on which nobody listens just now, with its cluster bus. Another process may still be faster: be ready to ask again. */
+/**
+ * A port on which nobody listens just now, with its cluster bus. Another process may still be faster: be ready to ask
+ * again.
+ */
 export async function freePort(): Promise<number> {
   for (let tries = 0; tries < 200; tries++) {
     const port = FIRST + Math.floor(Math.random() * (LAST - FIRST))

@@ -21,8 +21,8 @@ for (let i = 0; i < count; i++) {
 const POST = 'POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n'
 
 /**
- * So many connections send a request and are reset at once. This thread stands still meanwhile: the service reads each request from a
- * connection of which the system no longer knows the address.
+ * So many connections send a request and are reset at once. This thread stands still meanwhile: the service reads each
+ * request from a connection of which the system no longer knows the address.
  */
 export function resetAtOnce(port: number, count: number, request = POST): void {
   const mark = new SharedArrayBuffer(4)

@@ -4,8 +4,8 @@ import type { Redis } from 'ioredis'
 const EVERY_MS = 2
 
 /**
- * How late this process does what is due, and how late a server answers, at most, for as long as it is measured: what a busy machine adds
- * to any time that a test takes.
+ * How late this process does what is due, and how late a server answers, at most, for as long as it is measured: what a
+ * busy machine adds to any time that a test takes.
  */
 export class Lateness {
   #ownMs = 0

@@ -1,4 +1,5 @@
-// A process that follows live limits and tells which are in force when it is asked. Forked by verification/faults/live.test.ts.
+// A process that follows live limits and tells which are in force when it is asked. Forked by
+// verification/faults/live.test.ts.
 import { Redis } from 'ioredis'
 import { LivePolicies } from '../../src/operating/live/live-policies.js'
 

@@ -2,13 +2,19 @@ import { readFile } from 'node:fs/promises'
 import type { Redis } from 'ioredis'
 import type { RedisServer } from './redis-server.js'
 
-/** For how long the server has waited for a processor since it started, ms: others had it, which makes its calls look longer. */
+/**
+ * For how long the server has waited for a processor since it started, ms: others had it, which makes its calls look
+ * longer.
+ */
 async function waitedMs({ pid }: RedisServer): Promise<number> {
   const [, ns] = (await readFile(`/proc/${pid}/schedstat`, 'utf8')).split(' ')
   return Number(ns) / 1e6
 }
 
-/** Watches the script calls of a server. The result tells the longest by the server's clock, and how long the server had to wait meanwhile; ms. */
+/**
+ * Watches the script calls of a server. The result tells the longest by the server's clock, and how long the server had
+ * to wait meanwhile; ms.
+ */
 export async function longestCall(
   server: RedisServer,
   admin: Redis,

@@ -2,7 +2,10 @@ import type { AlgorithmName } from '../../src/limiter/core/limit.js'
 import { jsonFromChild } from './child.js'
 import { START } from './stories.js'
 
-/** The bytes that a memory store takes for each of a number of keys, for algorithms with constant state. Measured in its own process. */
+/**
+ * The bytes that a memory store takes for each of a number of keys, for algorithms with constant state. Measured in its
+ * own process.
+ */
 export function bytesPerKey(keys: number): Promise<[AlgorithmName, number][]> {
   return jsonFromChild(
     `import { MemoryStore } from './src/stores/memory/memory-store.ts'

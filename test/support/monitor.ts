@@ -15,7 +15,8 @@ export async function monitor(port: number, seen: (command: SeenCommand) => void
   let rest = ''
   const started = new Promise<void>((resolve, reject) => {
     socket.once('error', reject)
-    // Not over a client: it may take the first reported commands, which arrive together with the answer to MONITOR, for answers to other commands.
+    // Not over a client: it may take the first reported commands, which arrive together with the answer to MONITOR, for
+    // answers to other commands.
     socket.on('data', (text: string) => {
       const lines = (rest + text).split('\r\n')
       rest = lines.pop() ?? ''

@@ -16,8 +16,8 @@ import {
 } from './redis-clients.js'
 
 /**
- * The first version of each client that docs/clients.md names, and of each earlier major version the last. The oldest GLIDE is not here: only one
- * version of it can be loaded in a process.
+ * The first version of each client that docs/clients.md names, and of each earlier major version the last. The oldest
+ * GLIDE is not here: only one version of it can be loaded in a process.
  */
 export const OLDER_CLIENTS: Readonly<Record<string, ClientKind>> = {
   'ioredis 5': ioredis(ioredis5 as unknown as Ioredis),

@@ -4,7 +4,10 @@ import { freePort } from './free-port.js'
 import { ADMIN, ownedFolder, program, serverUser } from './postgres-server.js'
 import { PortTakenError, ServerProcess } from './server-process.js'
 
-/** A PgBouncer in transaction mode before the PostgreSQL on `port`: each transaction may run on another of its connections. */
+/**
+ * A PgBouncer in transaction mode before the PostgreSQL on `port`: each transaction may run on another of its
+ * connections.
+ */
 export class PgBouncer {
   readonly port: number
   readonly #process: ServerProcess

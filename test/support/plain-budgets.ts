@@ -24,7 +24,10 @@ interface Entry {
   units: number
 }
 
-/** What a line of calls promises, in the plainest way: every unit in one list, all waiters in another, both searched whenever somebody asks. */
+/**
+ * What a line of calls promises, in the plainest way: every unit in one list, all waiters in another, both searched
+ * whenever somebody asks.
+ */
 export class PlainBudgets {
   readonly waiting: PlainCall[] = []
   readonly granted: number[] = []
@@ -37,7 +40,10 @@ export class PlainBudgets {
     readonly budgets: readonly PlainBudget[],
     readonly places: number,
     readonly now: () => number,
-    /** Over Redis it depends on the order of asks which calls pass a first one that waits for something else: then the calls that leave are told by `left`. */
+    /**
+     * Over Redis it depends on the order of asks which calls pass a first one that waits for something else: then the
+     * calls that leave are told by `left`.
+     */
     readonly follows = false,
   ) {}
 
@@ -122,7 +128,9 @@ export class PlainBudgets {
     this.#leave(this.waiting.find(call => call.id === id) as PlainCall)
   }
 
-  /** The calls that wait, by their turns: within a process and a kind, those of a higher priority have the first ones. */
+  /**
+   * The calls that wait, by their turns: within a process and a kind, those of a higher priority have the first ones.
+   */
   #inOrder(): { readonly call: PlainCall; readonly turn: number }[] {
     const byPriority = [...this.waiting].sort((a, b) => b.priority - a.priority || a.id - b.id)
     if (!this.follows) return byPriority.map((call, turn) => ({ call, turn }))

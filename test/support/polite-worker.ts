@@ -1,4 +1,5 @@
-// A process that calls a partner through politeFetch when it is told to, and tells how the calls ended. Forked by polite-workers.ts.
+// A process that calls a partner through politeFetch when it is told to, and tells how the calls ended. Forked by
+// polite-workers.ts.
 import { Redis } from 'ioredis'
 import { politeFetch } from '../../src/outgoing/index.js'
 
@@ -9,7 +10,10 @@ export interface Calls {
   readonly concurrency?: number
 }
 
-/** How often each status was answered, counting an answer that was tried again only as its last; and when each call ended. */
+/**
+ * How often each status was answered, counting an answer that was tried again only as its last; and when each call
+ * ended.
+ */
 export interface Called {
   readonly statuses: Readonly<Record<string, number>>
 }

@@ -2,7 +2,10 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import type { Called, Calls } from './polite-worker.js'
 
-/** Processes that call a partner through `politeFetch`, each with a client of its own. End with the process that started them. */
+/**
+ * Processes that call a partner through `politeFetch`, each with a client of its own. End with the process that started
+ * them.
+ */
 export class PoliteWorkers {
   private constructor(readonly processes: readonly ChildProcess[]) {}
 

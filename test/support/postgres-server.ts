@@ -23,8 +23,9 @@ export interface PostgresServerOptions {
 export const ADMIN = 'spillway'
 
 /**
- * A real PostgreSQL on a port and in a folder of its own, for tests that stop or break it; others share one, by `testPostgres`. Runs as a user without
- * rights, as PostgreSQL demands. Ends with the process that started it, however that ends.
+ * A real PostgreSQL on a port and in a folder of its own, for tests that stop or break it; others share one, by
+ * `testPostgres`. Runs as a user without rights, as PostgreSQL demands. Ends with the process that started it, however
+ * that ends.
  */
 export class PostgresServer {
   readonly host = '127.0.0.1'
@@ -100,7 +101,10 @@ export class PostgresServer {
     this.#process.signal('SIGCONT')
   }
 
-  /** SIGKILL to all its processes, as a crash would be: connections are reset, later ones refused. The port and the folder stay ours. */
+  /**
+   * SIGKILL to all its processes, as a crash would be: connections are reset, later ones refused. The port and the
+   * folder stay ours.
+   */
   async kill(): Promise<void> {
     if (this.#isDown) return
     this.#isDown = true
@@ -110,7 +114,10 @@ export class PostgresServer {
     removeSharedMemory(this.#dir)
   }
 
-  /** Starts again on the same port and folder, after `kill` or by killing first: unlogged tables are empty then. `clean`: shuts down first, so they keep their rows. */
+  /**
+   * Starts again on the same port and folder, after `kill` or by killing first: unlogged tables are empty then.
+   * `clean`: shuts down first, so they keep their rows.
+   */
   async restart({ clean = false } = {}): Promise<void> {
     await (clean ? this.#process.kill('SIGINT') : this.kill())
     this.#process = await this.#launch()

@@ -205,7 +205,10 @@ async function flock(bench: Bench, key: string, algorithm: AlgorithmName, random
   return { limit, subjects }
 }
 
-/** Looks at each place one ms before its span has passed from now on, and as it has; and each time at some other place too. */
+/**
+ * Looks at each place one ms before its span has passed from now on, and as it has; and each time at some other place
+ * too.
+ */
 async function atEach(
   bench: Bench,
   spansMs: readonly number[],
@@ -237,7 +240,10 @@ async function expectAllowedIn(subject: Subject, cost: number, retryAfterMs: num
   expectFields(await subject.consume(cost), { allowed: true, retryAfterMs: 0 })
 }
 
-/** A cost that is denied as things stand, from those that just do not fit to those that never will; fills the limit if it must. */
+/**
+ * A cost that is denied as things stand, from those that just do not fit to those that never will; fills the limit if
+ * it must.
+ */
 async function anyDeniedCost(subject: Subject, random: Random): Promise<number | undefined> {
   const most = capacityOf(subject.limit)
   const { remaining } = await subject.peek(0)

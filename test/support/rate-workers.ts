@@ -77,7 +77,8 @@ export class GrantLog {
       at: packed.readUIntBE(0, 6),
       total: packed.readUIntBE(6, packed.length - 6),
     }))
-    // Whoever reads a grant too late gives it back: it then stands in the log no longer, though its interval is not over.
+    // Whoever reads a grant too late gives it back: it then stands in the log no longer, though its interval is not
+    // over.
     const startOfInterval = Number(time[0]) * 1000 + Number(time[1]) / 1000 - this.intervalMs
     for (const at of this.#entries.keys()) if (at > startOfInterval) this.#entries.delete(at)
     for (const [i, { at, total }] of entries.entries()) {

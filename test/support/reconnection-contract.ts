@@ -219,7 +219,10 @@ function warningsOf({ host, port }: TcpProxy): string[] {
 
 let doors = 0
 
-/** At an address that no other door of this process ever has: its port may have been another's, whose client gives up only now. */
+/**
+ * At an address that no other door of this process ever has: its port may have been another's, whose client gives up
+ * only now.
+ */
 function openDoor(server: RedisServer): Promise<TcpProxy> {
   doors++
   return TcpProxy.start(server.port, `127.1.${doors >> 8}.${doors & 255}`)

@@ -14,10 +14,14 @@ export interface RedisClusterOptions {
 }
 
 const SLOTS = 16_384
-// After this long a silent node counts as dead, and its slots with it: short enough to test, long enough for a busy machine.
+// After this long a silent node counts as dead, and its slots with it: short enough to test, long enough for a busy
+// machine.
 const ARGS = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '5000']
 
-/** A real cluster of primaries that share the slots evenly, with replicas or without. It takes two seconds to start, because a new node waits for that time before it reports ok. */
+/**
+ * A real cluster of primaries that share the slots evenly, with replicas or without. It takes two seconds to start,
+ * because a new node waits for that time before it reports ok.
+ */
 export class RedisCluster {
   readonly nodes: readonly RedisServer[]
   readonly #admins: ReadonlyMap<RedisServer, Redis>
@@ -94,8 +98,9 @@ export class RedisCluster {
   }
 
   /**
-   * Moves a slot with its keys to another node, under the feet of its clients. `halfway` runs while the slot is open on both
-   * sides and no key has moved yet: the old owner answers for the keys it has and sends clients on (ASK) for all others.
+   * Moves a slot with its keys to another node, under the feet of its clients. `halfway` runs while the slot is open on
+   * both sides and no key has moved yet: the old owner answers for the keys it has and sends clients on (ASK) for all
+   * others.
    */
   async moveSlot(slot: number, to: RedisServer, halfway?: () => Promise<unknown>): Promise<void> {
     const from = await this.ownerOf(slot)
@@ -147,7 +152,9 @@ export class RedisCluster {
     await this.replicated()
   }
 
-  /** Resolves when each primary has its replicas, all nodes know that, and the replicas have what the primaries have. */
+  /**
+   * Resolves when each primary has its replicas, all nodes know that, and the replicas have what the primaries have.
+   */
   async replicated(): Promise<void> {
     const of = this.nodes.length / this.size
     await eventually('every primary has its replicas', async () => {

@@ -68,7 +68,10 @@ export class RedisSentinel {
     return client
   }
 
-  /** Has the sentinels promote the replica while the primary lives. Resolves with the new primary, the old one being its replica. */
+  /**
+   * Has the sentinels promote the replica while the primary lives. Resolves with the new primary, the old one being its
+   * replica.
+   */
   async failover(): Promise<RedisServer> {
     const [before, promoted] = await Promise.all([this.primary(), this.replica()])
     await this.#ask(this.sentinels[0], 'FAILOVER', NAME)
@@ -98,7 +101,9 @@ export class RedisSentinel {
     await Promise.all([...this.sentinels, ...this.servers].map(server => server.stop()))
   }
 
-  /** The replica follows the primary, and every sentinel knows both and each other: only then a failover can succeed. */
+  /**
+   * The replica follows the primary, and every sentinel knows both and each other: only then a failover can succeed.
+   */
   async #isSettled(primary: RedisServer, replica: RedisServer): Promise<boolean> {
     const [role, , port, state] = await this.#role(replica)
     if (role !== 'slave' || port !== primary.port || state !== 'connected') return false

@@ -16,8 +16,8 @@ export interface RedisServerOptions {
 }
 
 /**
- * A real Redis on a port and in a folder of its own, for one test file. Nothing is saved unless `args` say so. Ends with the
- * process that started it, however that ends.
+ * A real Redis on a port and in a folder of its own, for one test file. Nothing is saved unless `args` say so. Ends
+ * with the process that started it, however that ends.
  */
 export class RedisServer {
   readonly host = '127.0.0.1'
@@ -81,7 +81,10 @@ export class RedisServer {
     return this.#process.log
   }
 
-  /** A client of this server, disconnected when the server is stopped. Its connection errors are expected here, so not printed. */
+  /**
+   * A client of this server, disconnected when the server is stopped. Its connection errors are expected here, so not
+   * printed.
+   */
   client(options: RedisOptions = {}): Redis {
     return this.track(new Redis({ host: this.host, port: this.port, disconnectTimeout: END_MS, ...options }))
   }
@@ -165,8 +168,8 @@ export interface Disconnectable {
 }
 
 /**
- * How long a client that was told to disconnect waits for the other end to agree. By itself it would be two seconds, also where the
- * connection has closed already, and for so long a timer would hold the finished test run.
+ * How long a client that was told to disconnect waits for the other end to agree. By itself it would be two seconds,
+ * also where the connection has closed already, and for so long a timer would hold the finished test run.
  */
 export const END_MS = 50
 

@@ -12,14 +12,18 @@ export interface RestRequest {
   readonly commands: readonly (readonly string[])[]
 }
 
-/** What happens to a request instead of an answer: a status with a text, silence, or the end of its connection before or after it is carried out. */
+/**
+ * What happens to a request instead of an answer: a status with a text, silence, or the end of its connection before or
+ * after it is carried out.
+ */
 export type Fault = { readonly status: number; readonly text: string } | 'silence' | 'cut' | 'cut after'
 
 type Reply = string | number | null | Reply[]
 
 /**
- * Redis over HTTP, as Upstash serves it, in front of a real Redis: a command as a list by POST to `/`, several to `/pipeline`, those of a transaction to `/multi-exec`; a bearer's token; answers
- * `{ result }` or `{ error }`, texts in base64 if the client asks for that.
+ * Redis over HTTP, as Upstash serves it, in front of a real Redis: a command as a list by POST to `/`, several to
+ * `/pipeline`, those of a transaction to `/multi-exec`; a bearer's token; answers `{ result }` or `{ error }`, texts in
+ * base64 if the client asks for that.
  */
 export class RestFront {
   readonly requests: RestRequest[] = []

@@ -81,8 +81,8 @@ export class ServerProcess {
     this.#guard.unref()
   }
 
-  // Its own words are the only proof that it is this server that answers: another one may hold the port by now, and would
-  // answer as gladly.
+  // Its own words are the only proof that it is this server that answers: another one may hold the port by now, and
+  // would answer as gladly.
   #ready(): Promise<void> {
     const { command, ready, portTaken } = this.#program
     return new Promise((resolve, reject) => {
@@ -112,8 +112,9 @@ export class ServerProcess {
 }
 
 /**
- * A shell that waits on a pipe from us. The system closes the pipe when we end, even by SIGKILL, and then the shell ends the
- * server; a line on the pipe means that it is no longer needed. In a group of its own, so that Ctrl-C does not reach it.
+ * A shell that waits on a pipe from us. The system closes the pipe when we end, even by SIGKILL, and then the shell
+ * ends the server; a line on the pipe means that it is no longer needed. In a group of its own, so that Ctrl-C does not
+ * reach it.
  */
 function guard(pid: number, { dir, end = 'kill -9 "$0"' }: ServerProgram): ChildProcess {
   const script = `read -r _ || { ${end}; rm -rf "$1"; }`

@@ -18,8 +18,8 @@ const TOLD_MS = 700
 const ASKED_MS = 2500
 
 /**
- * What shared objects do over every client, on one server, on a cluster and by sentinels. Each cell of the table of clients in docs/clients.md is a
- * title of this contract, or of the contract of stores.
+ * What shared objects do over every client, on one server, on a cluster and by sentinels. Each cell of the table of
+ * clients in docs/clients.md is a title of this contract, or of the contract of stores.
  */
 export function describeSharedObjects(kinds: Readonly<Record<string, ClientKind>>): void {
   let redis: RedisServer

@@ -1,7 +1,7 @@
 /*
- * Preloaded into a server: its clock shows what the machine's clock shows, plus what a file says (a number of µs, in binary). Timers that
- * go by the monotonic clock are left alone, as when an administrator or NTP sets the clock. Asks the kernel itself, since the server's
- * allocator asks for the time before libraries are there.
+ * Preloaded into a server: its clock shows what the machine's clock shows, plus what a file says (a number of µs, in
+ * binary). Timers that go by the monotonic clock are left alone, as when an administrator or NTP sets the clock. Asks
+ * the kernel itself, since the server's allocator asks for the time before libraries are there.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -4,7 +4,10 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 
-/** The clock of one server, on Linux: it can be set, as an administrator or NTP would do it, while the machine's own goes on. */
+/**
+ * The clock of one server, on Linux: it can be set, as an administrator or NTP would do it, while the machine's own
+ * goes on.
+ */
 export class SteppedClock {
   /** What the server has to be started with. */
   readonly env: Readonly<Record<string, string>>

@@ -9,8 +9,8 @@ export interface StoreMaker {
   /** true: all that a store promises is tested on this one. */
   whole?: true
   /**
-   * All random cases: of each promise, default 11 500, of which at least 10 000 are denied for a time that ends; of each other
-   * property, default 2000. `npm test` plays a part of them.
+   * All random cases: of each promise, default 11 500, of which at least 10 000 are denied for a time that ends; of
+   * each other property, default 2000. `npm test` plays a part of them.
    */
   promises?: number
   properties?: number

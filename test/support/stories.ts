@@ -1,7 +1,10 @@
 import type { Decision } from '../../src/limiter/core/decision.js'
 import type { PolicyInput } from '../../src/limiter/core/limit.js'
 
-/** At so many ms after the start `cost` is asked for; what is answered, and why. The last number is `delayMs`, 0 where absent. */
+/**
+ * At so many ms after the start `cost` is asked for; what is answered, and why. The last number is `delayMs`, 0 where
+ * absent.
+ */
 export type Row = readonly [
   at: number,
   cost: number,

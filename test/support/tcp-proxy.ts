@@ -168,8 +168,8 @@ export class TcpProxy {
 }
 
 /**
- * What is ending already is only closed: libuv does not reset it, and Node then takes the handle for closed, which it never is. The
- * socket stays, and at its end the process spins for ever in waiting for it.
+ * What is ending already is only closed: libuv does not reset it, and Node then takes the handle for closed, which it
+ * never is. The socket stays, and at its end the process spins for ever in waiting for it.
  */
 function reset(socket: Socket): void {
   if (socket.writableEnded) socket.destroy()

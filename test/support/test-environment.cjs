@@ -1,5 +1,5 @@
-// Jest runs each test file in a context of its own and loads all modules anew. This environment saves two costs of that: to compile them again, and a
-// storage that outlives its file. A test file loads in two thirds of the time.
+// Jest runs each test file in a context of its own and loads all modules anew. This environment saves two costs of
+// that: to compile them again, and a storage that outlives its file. A test file loads in two thirds of the time.
 const { AsyncLocalStorage } = require('node:async_hooks')
 const vm = require('node:vm')
 const { TestEnvironment } = require('jest-environment-node')
@@ -7,8 +7,8 @@ const { TestEnvironment } = require('jest-environment-node')
 const { compileFunction } = vm
 
 /**
- * The compiled modules of all files that ran before in this process. Jest compiles a module for each context that loads it, but a
- * `vm.Script` is compiled once and runs in any context.
+ * The compiled modules of all files that ran before in this process. Jest compiles a module for each context that loads
+ * it, but a `vm.Script` is compiled once and runs in any context.
  * @type {Map<string, { source: string, script: vm.Script }>}
  */
 const compiled = new Map()
@@ -45,7 +45,10 @@ AsyncLocalStorage.prototype.enterWith = function (store) {
 }
 
 module.exports = class extends TestEnvironment {
-  /** @param {import('@jest/environment').JestEnvironmentConfig} config @param {import('@jest/environment').EnvironmentContext} context */
+  /**
+   * @param {import('@jest/environment').JestEnvironmentConfig} config
+   * @param {import('@jest/environment').EnvironmentContext} context
+   */
   constructor(config, context) {
     super(config, context)
     // What ran is counted for each context, by the places of a source that stands alone.
@@ -55,7 +58,8 @@ module.exports = class extends TestEnvironment {
   /** @override */
   async teardown() {
     await super.teardown()
-    // Jest runs tests inside an AsyncLocalStorage of each file. One that is not disabled slows every promise of all later files.
+    // Jest runs tests inside an AsyncLocalStorage of each file. One that is not disabled slows every promise of all
+    // later files.
     for (const storage of storages) storage.disable()
     storages.clear()
   }

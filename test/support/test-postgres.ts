@@ -56,8 +56,8 @@ export function testPostgres(): TestDatabase {
 }
 
 /**
- * The port of the server of this run of Jest: the first worker that asks starts it, and it ends within a second after the run. Starting one takes half a
- * second, which files that only need a database should not pay each.
+ * The port of the server of this run of Jest: the first worker that asks starts it, and it ends within a second after
+ * the run. Starting one takes half a second, which files that only need a database should not pay each.
  */
 async function sharedServer(): Promise<number> {
   const run = process.env.SPILLWAY_RUN

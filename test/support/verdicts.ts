@@ -2,7 +2,10 @@ import { expect } from '@jest/globals'
 import type { Verdict } from '../../src/limiter/core/decision.js'
 import { hasBurst, type Limit } from '../../src/limiter/core/limit.js'
 
-/** Expects equality in every field. Compares numbers first: `expect` alone would cost more than what is tested a million times. */
+/**
+ * Expects equality in every field. Compares numbers first: `expect` alone would cost more than what is tested a million
+ * times.
+ */
 export function expectSameVerdicts(actual: readonly Verdict[], expected: readonly Verdict[]): void {
   if (actual.length === expected.length && actual.every((verdict, i) => isSame(verdict, expected[i]))) return
   expect(actual).toEqual(expected)

@@ -1,4 +1,5 @@
-// What its documentation does not say, its behaviour decides: random programs run with bottleneck 2.19.5 and with ours, over timers that the test moves.
+// What its documentation does not say, its behaviour decides: random programs run with bottleneck 2.19.5 and with ours,
+// over timers that the test moves.
 import { afterEach, beforeEach, expect, jest, test } from '@jest/globals'
 import Original from 'bottleneck'
 import { Bottleneck } from '../../src/replacing/bottleneck/index.js'
@@ -33,7 +34,10 @@ async function pass(ms: number): Promise<void> {
   await settled()
 }
 
-/** Options that the original keeps: with `updateSettings` its reservoirs stop, and what comes after an `expiration` ends the process. */
+/**
+ * Options that the original keeps: with `updateSettings` its reservoirs stop, and what comes after an `expiration` ends
+ * the process.
+ */
 function randomOptions(random: Random): Original.ConstructorOptions {
   const { integer, pick } = random
   const options: Record<string, unknown> = {}

@@ -6,7 +6,10 @@ import { root } from '../check/files.js'
 import { jsonFromChild } from '../support/child.js'
 import { testRedis } from '../support/test-redis.js'
 
-/** octokit has ES modules only: it runs in processes of its own. `alias`: its plugin finds ours where it imports bottleneck. */
+/**
+ * octokit has ES modules only: it runs in processes of its own. `alias`: its plugin finds ours where it imports
+ * bottleneck.
+ */
 function octokit(
   url: string,
   { alias = false, redisPort = 0, name = 'one' }: { alias?: boolean; redisPort?: number; name?: string } = {},

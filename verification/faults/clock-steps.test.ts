@@ -30,7 +30,9 @@ afterEach(async () => {
 
 const WINDOW_MS = 1000
 const QUOTA = 2
-/** A waiter behind a dead process is served when that process has been silent for the safety check and one more second. */
+/**
+ * A waiter behind a dead process is served when that process has been silent for the safety check and one more second.
+ */
 const AFTER_A_DEATH_MS = 5000 + 1000
 const STEPS = [
   ['an hour on', 3_600_000],

@@ -89,7 +89,9 @@ function waiter({ program }: Kind): ChildProcess {
   return child
 }
 
-/** How long, in ms, requests wait after the unit was given back, until the first has it; a late machine does not count. */
+/**
+ * How long, in ms, requests wait after the unit was given back, until the first has it; a late machine does not count.
+ */
 async function servedAfter(release: () => Promise<unknown>, served: Promise<unknown>): Promise<number> {
   const late = new Lateness(admin)
   const releasedAt = performance.now()

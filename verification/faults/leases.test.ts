@@ -12,7 +12,10 @@ beforeAll(() => {
 
 const POLICIES = ['20000/1s', '20000/1s token-bucket', '20000/1s fixed-window', '20000/1s sliding-counter']
 
-/** If one exact limiter would have used less of the requests, the machine stood still too often, or one process could not ask so often: the trial says nothing. */
+/**
+ * If one exact limiter would have used less of the requests, the machine stood still too often, or one process could
+ * not ask so often: the trial says nothing.
+ */
 const CARRIED = 0.9
 
 /** Four processes at twice the limit, if nothing else is said. */

@@ -164,7 +164,10 @@ async function blockingIds(servers: readonly RedisServer[], admins: readonly Red
   return ids.sort()
 }
 
-/** How a service notices a dead connection: the client pings, and closes what stays silent. A block is silent for longer. */
+/**
+ * How a service notices a dead connection: the client pings, and closes what stays silent. A block is silent for
+ * longer.
+ */
 const PINGING = { pingInterval: 1000, socket: { socketTimeout: 3000 }, commandOptions: { timeout: 2000 } }
 
 describe('with a pingInterval the blocking connection stays', () => {

@@ -43,7 +43,10 @@ class Doors {
   }
 }
 
-/** GLIDE's attempts are not made by Node. A cluster of node-redis 4.6.0 does not come back by itself, with or without this package. */
+/**
+ * GLIDE's attempts are not made by Node. A cluster of node-redis 4.6.0 does not come back by itself, with or without
+ * this package.
+ */
 const ALL = Object.entries({ ...CLIENTS, ...OLDER_CLIENTS }).flatMap(([name, { cluster: make }]) =>
   name.includes('GLIDE') || name === 'node-redis 4.6' || make === undefined ? [] : [[name, make] as const],
 )

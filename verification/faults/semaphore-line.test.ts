@@ -65,7 +65,10 @@ async function ghosts(name: string, processes: number, of: number): Promise<void
   }
 }
 
-/** The processor time of the server for one script call while `work` ran, in ms; all calls do about the same. Not elapsed time. */
+/**
+ * The processor time of the server for one script call while `work` ran, in ms; all calls do about the same. Not
+ * elapsed time.
+ */
 async function scriptMs(work: () => Promise<void>): Promise<{ calls: number; each: number }> {
   const processor = async () => {
     const info = await admin.info('cpu')

@@ -109,9 +109,9 @@ describe('three processes with 200 decisions in flight each keep their promises'
 })
 
 /**
- * Keys that were asked for only while the server surely stood still, and more than a second before it might go on, are unknown to
- * Redis. The second counts from sending, for which a process that waits for a processor may need some of the 300 ms. Those that were
- * asked for first are the ones that were sent: nobody had noticed yet.
+ * Keys that were asked for only while the server surely stood still, and more than a second before it might go on, are
+ * unknown to Redis. The second counts from sending, for which a process that waits for a processor may need some of the
+ * 300 ms. Those that were asked for first are the ones that were sent: nobody had noticed yet.
  */
 async function expectNothingStale(
   { reports }: Outcome,

@@ -10,7 +10,10 @@ jest.setTimeout(60_000)
 const database = testPostgres()
 beforeAll(() => new PostgresStore(database.pool()).createTable())
 
-/** Spends from one key, so many units every 10 ms, and says what was granted, and how many statements a second it took after a first second. */
+/**
+ * Spends from one key, so many units every 10 ms, and says what was granted, and how many statements a second it took
+ * after a first second.
+ */
 const SPENDER = `import { Pool } from 'pg'
 import { PostgresStore } from './src/stores/sql/postgres-store.ts'
 import { RateLimiter } from './src/limiter/rate-limiter.ts'

@@ -61,7 +61,10 @@ const backAgain = (limiter: RateLimiter, withinMs: number) =>
   eventually('the database decides', async () => (await limiter.consume('other')).source === 'redis', withinMs)
 const allowed = (decisions: readonly Decision[]) => decisions.filter(decision => decision.allowed).length
 
-/** What a fault does to the decisions of one process: at most a quota by the database, and one by the failure policy; each within the deadline. */
+/**
+ * What a fault does to the decisions of one process: at most a quota by the database, and one by the failure policy;
+ * each within the deadline.
+ */
 async function expectKept(limiter: RateLimiter, fault: () => Promise<void>, mend: () => Promise<void>): Promise<void> {
   expect((await limiter.consume('key', 5)).source).toBe('redis')
   await fault()

@@ -15,7 +15,9 @@ const KEYS = 2
 const KILLS = 50
 const KILL_EVERY_MS = 400
 
-/** A unit that a process was granted: by Redis at a moment of its clock, or by the process alone between two moments. */
+/**
+ * A unit that a process was granted: by Redis at a moment of its clock, or by the process alone between two moments.
+ */
 interface Grant {
   readonly source: string
   readonly from: number
@@ -68,7 +70,10 @@ async function grantsIn(dir: string): Promise<Grant[]> {
   return grants.sort((a, b) => a.at - b.at)
 }
 
-/** Groups that surely have more than `most` grants in some span of the window: the group, the number and when the span begins. */
+/**
+ * Groups that surely have more than `most` grants in some span of the window: the group, the number and when the span
+ * begins.
+ */
 function excesses(
   grants: readonly Grant[],
   groupOf: (grant: Grant) => string,

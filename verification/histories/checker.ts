@@ -3,7 +3,10 @@ import type { History, Violation } from './history.js'
 import { checkLimits } from './limits.js'
 import { checkTurns } from './turns.js'
 
-/** Every violation, the shortest span of each rule and subject first. `excused` counts, by subject, the spans that only a fault allows. */
+/**
+ * Every violation, the shortest span of each rule and subject first. `excused` counts, by subject, the spans that only
+ * a fault allows.
+ */
 export function check(history: History, excused?: Map<string, number>): Violation[] {
   const found = [...checkLimits(history, excused), ...checkTurns(history)]
   for (const key of history.leftKeys) {

@@ -31,7 +31,10 @@ export const CLIENTS_OF: Readonly<Record<Topology, readonly string[]>> = {
   sentinel: ['ioredis', 'node-redis', 'iovalkey'],
 }
 
-/** A client that comes through this process' doors, with a strategy as `docs/operating.md` recommends: at most a second between two attempts. */
+/**
+ * A client that comes through this process' doors, with a strategy as `docs/operating.md` recommends: at most a second
+ * between two attempts.
+ */
 export async function connected({ client, place }: ProgramOptions): Promise<RedisClient> {
   const kind = await KINDS[client]()
   const doorOf = ({ host, port }: Address): Address => place.doors[port] ?? { host, port }

@@ -1,4 +1,5 @@
-// What a run leaves: every operation with when it was asked for and answered, and every fault. Times are ms of a clock that all processes of the machine share.
+// What a run leaves: every operation with when it was asked for and answered, and every fault. Times are ms of a clock
+// that all processes of the machine share.
 
 /** A limit as it is promised; the checker knows of no class of ours. */
 export interface Limit {
@@ -55,7 +56,10 @@ export interface Decided extends Asked {
   readonly handled?: boolean
 }
 
-/** A change of what a key has spent. `of` and `units`: a settlement of that decision to so many units; a refund of `units`. */
+/**
+ * A change of what a key has spent. `of` and `units`: a settlement of that decision to so many units; a refund of
+ * `units`.
+ */
 export interface Changed extends Asked {
   readonly op: 'settle' | 'refund' | 'charge' | 'block' | 'unblock' | 'reset'
   readonly of?: number
@@ -90,9 +94,10 @@ export interface Message extends Asked {
 export type Operation = Decided | Changed | Replaced | Held | Message
 
 /**
- * `hang`: a server does not answer in time. `full`: it refuses to write. `lost`: it lost what it knew (FLUSHALL, an empty restart). `failover`: a replica took
- * over, which may lack the last writes and has a clock of its own. `moved`: keys went to a server with another clock. `clock`: a server's clock was set, or
- * drifts. `cut`: connections broke. `stopped`: the process stood still.
+ * `hang`: a server does not answer in time. `full`: it refuses to write. `lost`: it lost what it knew (FLUSHALL, an
+ * empty restart). `failover`: a replica took over, which may lack the last writes and has a clock of its own. `moved`:
+ * keys went to a server with another clock. `clock`: a server's clock was set, or drifts. `cut`: connections broke.
+ * `stopped`: the process stood still.
  */
 export interface Fault {
   readonly what: 'hang' | 'full' | 'lost' | 'failover' | 'moved' | 'clock' | 'cut' | 'stopped' | 'killed'
@@ -162,7 +167,9 @@ export function isAnswered(operation: Operation): boolean {
 export const ANEW = ['lost', 'failover', 'moved', 'clock'] as const
 export const ANY_FAULT = Object.keys(RECOVERY_MS) as ReadonlyArray<Fault['what']>
 
-/** What lasts, in the order in which it began: a history has thousands of each kind, few of which a question concerns. */
+/**
+ * What lasts, in the order in which it began: a history has thousands of each kind, few of which a question concerns.
+ */
 export class Spans<T> {
   readonly #began: readonly T[]
   readonly #longestMs: number

@@ -1,4 +1,5 @@
-// Histories of servers that keep every promise, in a time of their own: what the checker must find nothing wrong with, and what violations are planted in.
+// Histories of servers that keep every promise, in a time of their own: what the checker must find nothing wrong with,
+// and what violations are planted in.
 import { type Random, randomFrom } from '../../test/support/random.js'
 import type { Decided, Fault, Held, History, Limit, Message, Operation, Subject } from './history.js'
 

@@ -31,7 +31,10 @@ const FOLLOWED_LATE_MS = 8_000
 const CONNECT_MS = 1_000
 /** After its deadline a decision that the failure policy has taken over may still be charged, for so long. */
 const CHARGED_LATE_MS = 50
-/** Longer than a server stands still: until then a call may be in its line or in its socket, although its caller has been answered. */
+/**
+ * Longer than a server stands still: until then a call may be in its line or in its socket, although its caller has
+ * been answered.
+ */
 const IN_LINE_MS = 10_000
 
 /** The store may have charged it, whatever was answered. */
@@ -115,7 +118,9 @@ class KeyHistory {
   /** By when the store has charged it. */
   chargedBy = (one: Decided): number => Math.max(endOf(one), isUnsure(one) ? one.askedAt + this.#lateMsOf(one) : 0)
 
-  /** Deadlines are moments of the server's clock: if that is set back meanwhile, what lies in its socket is carried out. */
+  /**
+   * Deadlines are moments of the server's clock: if that is set back meanwhile, what lies in its socket is carried out.
+   */
   #lateMsOf({ askedAt }: Decided): number {
     const sets = faultsIn(this.history, ['clock'], askedAt, askedAt + IN_LINE_MS)
     return sets.some(({ process }) => process === undefined) ? Math.max(this.lateMs, IN_LINE_MS) : this.lateMs
@@ -125,7 +130,10 @@ class KeyHistory {
   readonly doneBy = (change: Changed): number =>
     Math.max(endOf(change), change.error === undefined ? 0 : change.askedAt + this.lateMs)
 
-  /** Whether what was spent before a span may count in it: when a clock was set, it counts from the moment on at which the key is opened next. */
+  /**
+   * Whether what was spent before a span may count in it: when a clock was set, it counts from the moment on at which
+   * the key is opened next.
+   */
   isMoved(from: number, until: number): boolean {
     return this.#moves.some(({ setAt, openedAt }) => setAt < until && openedAt > from)
   }
@@ -178,7 +186,9 @@ class KeyHistory {
   }
 }
 
-/** All that is promised of limiters and shared rates. `excused` counts, by subject, the spans that only a fault allows. */
+/**
+ * All that is promised of limiters and shared rates. `excused` counts, by subject, the spans that only a fault allows.
+ */
 export function checkLimits(history: History, excused = new Map<string, number>()): Violation[] {
   const found: Violation[] = []
   const connectedAt = new Map<string, number>()
@@ -227,7 +237,10 @@ function most(limit: Limit, spanMs: number): number {
   return (Math.ceil(spanMs / windowMs) + 1) * quota
 }
 
-/** No span has more units than each limit allows: of grants that surely lie in it, by their times of asking and answering. */
+/**
+ * No span has more units than each limit allows: of grants that surely lie in it, by their times of asking and
+ * answering.
+ */
 function overTheLimit(of: KeyHistory, excused: Map<string, number>): Violation[] {
   let worst: Violation | undefined
   const grants = of.decisions.filter(one => one.allowed && isAnswered(one) && EXACT.has(one.source ?? ''))
@@ -272,7 +285,10 @@ function allowedIn(of: KeyHistory, from: number, until: number): number {
   return Math.max(...bounds) + of.returnedIn(from, until) + lateReturnsIn(of, from, until)
 }
 
-/** A call that the failure policy answered may be granted, lost by the server, and given back when the key has begun anew. */
+/**
+ * A call that the failure policy answered may be granted, lost by the server, and given back when the key has begun
+ * anew.
+ */
 function lateReturnsIn(of: KeyHistory, from: number, until: number): number {
   if (!of.waits) return 0
   const late = of.decisionsIn(from - IN_LINE_MS, until).filter(one => {
@@ -281,7 +297,10 @@ function lateReturnsIn(of: KeyHistory, from: number, until: number): number {
   return late.reduce((sum, { cost }) => sum + cost, 0)
 }
 
-/** While a replica takes over, the primary may live, and each of the two grants what the limit allows: so much beyond a burst. */
+/**
+ * While a replica takes over, the primary may live, and each of the two grants what the limit allows: so much beyond a
+ * burst.
+ */
 function besideIn(fault: Fault, limit: Limit, from: number, until: number): number {
   return most(limit, Math.min(until, fault.until) - Math.max(from, fault.from)) - limit.burst
 }
@@ -292,7 +311,10 @@ function boundOf(of: KeyHistory, limit: Limit, from: number, until: number): num
   return most(limit, until - from)
 }
 
-/** By when a decision may have begun a window. One that the server did not make stays in its line until the server hears that nobody waits for it, and what it is granted is given back. */
+/**
+ * By when a decision may have begun a window. One that the server did not make stays in its line until the server hears
+ * that nobody waits for it, and what it is granted is given back.
+ */
 function begunBy(of: KeyHistory, one: Decided): number {
   if (!isInLine(one)) return of.chargedBy(one)
   const faults = faultsIn(of.history, ANY_FAULT, one.askedAt, endOf(one))
@@ -308,7 +330,10 @@ function startsHere(of: KeyHistory, windowMs: number, from: number, until: numbe
   return !of.changes.some(({ op, askedAt }) => op === 'charge' && askedAt < until)
 }
 
-/** A refusal by the store has a reason: refused requests spend nothing, and a decision under several limits spends from all or from none. */
+/**
+ * A refusal by the store has a reason: refused requests spend nothing, and a decision under several limits spends from
+ * all or from none.
+ */
 function refusedInVain(of: KeyHistory): Violation[] {
   const found: Violation[] = []
   const { subject, changes } = of
@@ -418,7 +443,8 @@ function tooLate(of: KeyHistory): Violation[] {
         since.some(one => (one.allowed || isUnsure(one)) && of.chargedBy(one) > from) ||
         of.changes.some(one => spends.has(one.op) && one.askedAt < until && of.doneBy(one) > from)
       if (isSpent || of.isMoved(from, until) || of.limitsIn(from, until).length > 1) break
-      // A process may remember what it was told before units came back, and another one's wait began when it heard of it.
+      // A process may remember what it was told before units came back, and another one's wait began when it heard of
+      // it.
       const isOld = of.changes.length > 0 || of.beginningsIn(from - of.longestMs, until) > 0
       if (again.source === 'memory' && (isOld || again.process !== refused.process)) continue
       const said = `refused for ${retryAfterMs.toFixed(0)} ms, and again ${(until - from).toFixed(0)} ms later`
@@ -489,7 +515,10 @@ const FELT = ANY_FAULT.filter(what => what !== 'lost')
 /** So long a busy machine alone does not keep every answer beyond its deadline. */
 const ALONE_MS = 1_000
 
-/** Soon after a fault the store decides again: of what a process asks of a key, not everything is decided by the failure policy for a second. */
+/**
+ * Soon after a fault the store decides again: of what a process asks of a key, not everything is decided by the failure
+ * policy for a second.
+ */
 function ofFailures(history: History, subject: Subject, decisions: readonly Decided[]): Violation[] {
   const runs = new Map<string, Decided[]>()
   for (const decision of decisions) {
@@ -566,7 +595,10 @@ function localShares(
   return found
 }
 
-/** Every decision is there within its deadline, `acquire` within its timeout; the first of a process may wait for the connection. */
+/**
+ * Every decision is there within its deadline, `acquire` within its timeout; the first of a process may wait for the
+ * connection.
+ */
 function deadlines(
   history: History,
   subject: Subject,

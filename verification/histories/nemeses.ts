@@ -164,7 +164,9 @@ export function nemeses(servers: Servers, processes: Processes, random: Random, 
   return { ofServers, ofProcesses: OF_PROCESSES }
 }
 
-/** Does what the seed says until the time is over: each of them once before any comes again. `doing`: what is going on. */
+/**
+ * Does what the seed says until the time is over: each of them once before any comes again. `doing`: what is going on.
+ */
 export async function torment(
   all: Readonly<Record<string, Nemesis>>,
   random: Random,

@@ -49,7 +49,9 @@ export type Begun = Operation extends infer One
     : never
   : never
 
-/** Does something, and writes down that it began and what came of it. Undefined: it failed, or was refused by an error. */
+/**
+ * Does something, and writes down that it began and what came of it. Undefined: it failed, or was refused by an error.
+ */
 export async function recorded<T>(
   begun: Begun,
   act: () => Promise<T>,

@@ -42,7 +42,10 @@ const CALM_MS = 6500
 /** Beyond its length no round takes longer than that. */
 const MOST_MS = 60_000
 
-/** Servers and processes from their start to their end, and what they have written. Rejects with what is still going on if they do not end. */
+/**
+ * Servers and processes from their start to their end, and what they have written. Rejects with what is still going on
+ * if they do not end.
+ */
 export async function playRound(options: RoundOptions): Promise<Round> {
   const doing = new Set<string>()
   const over = new AbortController()

@@ -1,4 +1,5 @@
-// Real servers of a run, each with a clock of its own and two doors: proxies through which half of the processes come each.
+// Real servers of a run, each with a clock of its own and two doors: proxies through which half of the processes come
+// each.
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Address } from '../../test/support/redis-clients.js'
 import { RedisCluster } from '../../test/support/redis-cluster.js'

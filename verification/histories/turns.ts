@@ -73,7 +73,10 @@ function overtaken(history: History, subject: Subject, asked: ReadonlyArray<Deci
   return []
 }
 
-/** At no moment are more permits held than there are: from the answer of a grant to the request of its release, or until it ends by itself. */
+/**
+ * At no moment are more permits held than there are: from the answer of a grant to the request of its release, or until
+ * it ends by itself.
+ */
 function overPermits(history: History, subject: Subject, all: readonly Held[]): Violation[] {
   const { permits: most = 0, holdMs = Number.POSITIVE_INFINITY } = subject
   // The first one counts: who hears that its permits are lost says so, too.
@@ -92,7 +95,8 @@ function overPermits(history: History, subject: Subject, all: readonly Held[]): 
     const lost = history.faults.find(
       ({ what, until }) => ['lost', 'failover', 'moved', 'clock'].includes(what) && until > hold.askedAt,
     )
-    // Renewed while its process lives: a process that stands still may lose it a hold later, and a server that forgets loses all.
+    // Renewed while its process lives: a process that stands still may lose it a hold later, and a server that forgets
+    // loses all.
     const ends = [released.get(hold.id)?.askedAt ?? history.endedAt, lost?.from ?? history.endedAt]
     if (stopped !== undefined) ends.push(stopped.from + holdMs * 0.5)
     return { hold, from: endOf(hold), until: Math.min(...ends) }
@@ -148,7 +152,10 @@ function tokens(history: History, subject: Subject, asked: readonly Held[]): Vio
   return []
 }
 
-/** Of a queue: no message lost or made up, none early, none again after its acknowledgement, no two handlers of one delivery at once, attempts counted. */
+/**
+ * Of a queue: no message lost or made up, none early, none again after its acknowledgement, no two handlers of one
+ * delivery at once, attempts counted.
+ */
 function messages(history: History, subject: Subject, all: readonly Message[]): Violation[] {
   const found: Violation[] = []
   const byId = new Map<string, Message[]>()

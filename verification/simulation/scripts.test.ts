@@ -11,8 +11,8 @@ import { plain } from './server/reply.js'
 const redis = testRedis()
 
 /**
- * Gives a script the time of the schedule, which is far in the future: keys expire by it alone. '!now': the moment as seconds, the microseconds of its second,
- * and the moment in ms.
+ * Gives a script the time of the schedule, which is far in the future: keys expire by it alone. '!now': the moment as
+ * seconds, the microseconds of its second, and the moment in ms.
  */
 const IN_TIME = `
 local theirs = redis

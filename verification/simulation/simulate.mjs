@@ -4,7 +4,10 @@ import { rmSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { build } from 'esbuild'
 
-/** Each simulated process has variables of its own in every module, as if it had loaded them itself: see ModuleState in world.ts. */
+/**
+ * Each simulated process has variables of its own in every module, as if it had loaded them itself: see ModuleState in
+ * world.ts.
+ */
 const moduleStates = {
   name: 'module states',
   /** @param {import('esbuild').PluginBuild} build */

@@ -85,7 +85,10 @@ class Timer {
   }
 }
 
-/** The first moment of every schedule, ms: later than any real clock, so that what expires in it is still there in a real server. */
+/**
+ * The first moment of every schedule, ms: later than any real clock, so that what expires in it is still there in a
+ * real server.
+ */
 export const START = 2_000_000_000_000
 
 export class World {

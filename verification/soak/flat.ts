@@ -10,8 +10,9 @@ export interface Flatness {
 }
 
 /**
- * Whether a series rises by no more than its own scatter, or by no more than `share` of its mean: a leak does both, and the longer the run the more of it.
- * The line is that of least squares; samples are the means of `blocks` equal parts, since neighbours are alike. At least 12 samples.
+ * Whether a series rises by no more than its own scatter, or by no more than `share` of its mean: a leak does both, and
+ * the longer the run the more of it. The line is that of least squares; samples are the means of `blocks` equal parts,
+ * since neighbours are alike. At least 12 samples.
  */
 export function flatness(samples: readonly number[], share = 0.02, blocks = 12): Flatness {
   if (samples.length < blocks)

@@ -8,7 +8,10 @@ interface Snapshot {
   readonly strings: readonly string[]
 }
 
-/** What the engine keeps of the code that it compiles, not of what the program holds: on a busy machine it grows for an hour, more and more slowly. */
+/**
+ * What the engine keeps of the code that it compiles, not of what the program holds: on a busy machine it grows for an
+ * hour, more and more slowly.
+ */
 const OF_CODE = new Set(['code', 'object shape'])
 /** The compiled functions that are to be thrown away when a shape changes. */
 const DEPENDENT_CODE = 'system / WeakArrayList'

@@ -80,7 +80,8 @@ for (let step = 1; performance.now() < endAt; step++) {
 }
 
 await Promise.all(services.map(child => ask(child, 'end')))
-// All that is left ends by itself, but what was set for good: live limits, the rate, the number of permits, and messages that are due later.
+// All that is left ends by itself, but what was set for good: live limits, the rate, the number of permits, and
+// messages that are due later.
 const left = await admin.keys('*')
 const lifetimes = await Promise.all(left.map(key => admin.pttl(key)))
 const endless = left.filter((key, i) => lifetimes[i] === -1 && !/\{(live|partner|mails)\}|:semaphore$/.test(key))

@@ -66,7 +66,8 @@ app.use(rateLimit({ ...common, name: 'api', policy: live.policy('api'), key: req
 app.use(concurrencyLimit({ permits: 5, queue: 10, wait: '1s', name: 'requests', observer }))
 app.get('/', (_req, res) => void sleep(2).then(() => res.send('done')))
 const server = app.listen(0, '127.0.0.1')
-// Longer than it stands still while a snapshot is written: a request would take a connection that is about to be closed.
+// Longer than it stands still while a snapshot is written: a request would take a connection that is about to be
+// closed.
 server.keepAliveTimeout = 120_000
 await once(server, 'listening')
 const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`

@@ -1,7 +1,7 @@
 --[[
-  calendar-window: a fixed window of the calendar, whose boundaries the caller has computed. `burst` is the moment at which the present window
-  began, ms, and `window` its length. Row: at = a moment of the window in which units were spent (nil: never used), x = units spent in it.
-  lua/limiter/lib/limits.lua (functions_of) describes the pieces.
+  calendar-window: a fixed window of the calendar, whose boundaries the caller has computed. `burst` is the moment at
+  which the present window began, ms, and `window` its length. Row: at = a moment of the window in which units were
+  spent (nil: never used), x = units spent in it. lua/limiter/lib/limits.lua (functions_of) describes the pieces.
 ]]
 
 function traits()

@@ -1,6 +1,6 @@
 --[[
-  fixed-window: a counter that starts at a key's first request. Row: at = start of the window (nil: never used), x = units spent since.
-  lua/limiter/lib/limits.lua (functions_of) describes the pieces.
+  fixed-window: a counter that starts at a key's first request. Row: at = start of the window (nil: never used), x =
+  units spent since. lua/limiter/lib/limits.lua (functions_of) describes the pieces.
 ]]
 
 function measure()

@@ -1,11 +1,13 @@
 --[[
-  sliding-counter: two counters. Row: at = start of the current cell (a multiple of the window; nil: never used), x and y = units in it
-  and in the cell before, which counts in proportion to its overlap with the sliding window. lua/limiter/lib/limits.lua (functions_of) describes the pieces.
+  sliding-counter: two counters. Row: at = start of the current cell (a multiple of the window; nil: never used), x and
+  y = units in it and in the cell before, which counts in proportion to its overlap with the sliding window.
+  lua/limiter/lib/limits.lua (functions_of) describes the pieces.
 ]]
 
 --[[
-  Returns the two cells of a sliding counter as of now: the start of the current cell, its units, and the units of the cell before. If a cell is in the
-  future, the clock was set back: then the units of both count in full now, but at most the quota, so that the count cannot grow without bound.
+  Returns the two cells of a sliding counter as of now: the start of the current cell, its units, and the units of the
+  cell before. If a cell is in the future, the clock was set back: then the units of both count in full now, but at most
+  the quota, so that the count cannot grow without bound.
 ]]
 local function roll_cells(quota, window, now, at, current, previous)
   local cell = now - math.fmod(now, window)

@@ -8,8 +8,8 @@ function traits()
 end
 
 --[[
-  Sets `log` to the log of `key`, as log_open describes it. It takes a fast path if no entry has expired. Reads now, window and spending; uses
-  call, log_formats, algorithm and functions_of.
+  Sets `log` to the log of `key`, as log_open describes it. It takes a fast path if no entry has expired. Reads now,
+  window and spending; uses call, log_formats, algorithm and functions_of.
 ]]
 function open_log()
   local head = redis.pcall('LRANGE', key, '0', '2')
@@ -50,8 +50,9 @@ function open_log()
 end
 
 --[[
-  Spends `cost` now in `log`, that of `key`: at once before the entries of leases that still last; else log_save writes at the end what the whole
-  batch has spent. Reads now, window and reset; uses changed, expires_at, algorithm and functions_of.
+  Spends `cost` now in `log`, that of `key`: at once before the entries of leases that still last; else log_save writes
+  at the end what the whole batch has spent. Reads now, window and reset; uses changed, expires_at, algorithm and
+  functions_of.
 ]]
 function spend_log()
   if log.newest and log.newest > now then

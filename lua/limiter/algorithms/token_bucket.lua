@@ -15,10 +15,10 @@ end
 function functions()
   -- @inline rows.measure_function
   --[[
-    Units are regained in the order in which they were charged; units that the bucket has not yet regained are given back. If the
-    decision's charge was the last one, that is all that is left; else the level directly after it, less what was regained since, less what was
-    given back from earlier charges (the gaps of the note). The limit is the decision's, also if it was changed since: then what was regained is computed
-    at the decision's rate.
+    Units are regained in the order in which they were charged; units that the bucket has not yet regained are given
+    back. If the decision's charge was the last one, that is all that is left; else the level directly after it, less
+    what was regained since, less what was given back from earlier charges (the gaps of the note). The limit is the
+    decision's, also if it was changed since: then what was regained is computed at the decision's rate.
   ]]
   local function settle(limit, now, units, receipt, at, x, y, note)
     local quota, window, burst, charged_at = limit.quota, limit.window, limit.burst, receipt.charged_at

@@ -1,8 +1,8 @@
 --[[ The common functions of token-bucket and leaky-bucket (`shaped`): see functions_of. ]]
 -- units x ms in a full bucket; 0 at quota 0.
 local function bucket_capacity(limit) return limit.quota > 0 and limit.burst * limit.window or 0 end
--- The level that is the same share of another capacity, rounded up. Exact, unless the product of both capacities over their greatest divisor leaves the
--- exact integers.
+-- The level that is the same share of another capacity, rounded up. Exact, unless the product of both capacities over
+-- their greatest divisor leaves the exact integers.
 local function bucket_scaled(level, from, to)
   if from == to or from == 0 or to == 0 then return level end
   local divisor, rest = from, to
@@ -22,7 +22,8 @@ local function bucket_level(limit, now, at, x, y)
   -- After the clock was set back, nothing is regained.
   return math.max(0, found - limit.quota * math.max(0, now - at)), capacity
 end
--- Counts what the note says of levels as the limit does. What may still be given back is rounded down, what was given back is rounded up.
+-- Counts what the note says of levels as the limit does. What may still be given back is rounded down, what was given
+-- back is rounded up.
 local function scale_note(limit, note)
   local from, to = note.capacity, bucket_capacity(limit)
   if from == to or to == 0 then return end
@@ -36,7 +37,8 @@ local function left_of_cut(limit, note, now)
   if limit.quota > 0 and limit.quota * (now - note.cut_at) >= limit.burst * limit.window then return nil end
   return math.max(0, note.left - limit.quota * math.max(0, now - note.cut_at))
 end
--- While a lease lasts, this much of the level from before its sale belongs to the lease, so a settlement must not give it back.
+-- While a lease lasts, this much of the level from before its sale belongs to the lease, so a settlement must not give
+-- it back.
 local function held_by_leases(limit, note, now)
   return limit.quota * math.max(0, (note.leased_until or 0) - now)
 end
@@ -92,11 +94,13 @@ local function bucket(shaped, measure, settle)
 end
 
 --[[
-  The piece `measure` of token-bucket and leaky-bucket. Row: at = the moment of the level (nil: never used); x = the level, that is the units spent and
-  not yet regained, times window, a whole number for every rate; y = burst times window of the limit under which the level is counted (0: only limits of quota 0
-  have written it). Under another limit the level is scaled, so that a limit that is changed under its name keeps the share that is left. A refusal does
-  not write the scaled level: it would be rounded up again and again. At quota 0 nothing drains, and the level stays as it is until the quota is raised.
-  An admitted request of a leaky (`shaped`) bucket waits until the level before it has drained.
+  The piece `measure` of token-bucket and leaky-bucket. Row: at = the moment of the level (nil: never used); x = the
+  level, that is the units spent and not yet regained, times window, a whole number for every rate; y = burst times
+  window of the limit under which the level is counted (0: only limits of quota 0 have written it). Under another limit
+  the level is scaled, so that a limit that is changed under its name keeps the share that is left. A refusal does not
+  write the scaled level: it would be rounded up again and again. At quota 0 nothing drains, and the level stays as it
+  is until the quota is raised. An admitted request of a leaky (`shaped`) bucket waits until the level before it has
+  drained.
 ]]
 function measure()
   local most, found = 0, x
@@ -144,7 +148,8 @@ function measure()
   end
 end
 
---[[ Gives `drain_ms`: in how many ms `units`, in units x ms, drain at `quota`: as ceil_div, but without a call. Reads them. ]]
+--[[ Gives `drain_ms`: in how many ms `units`, in units x ms, drain at `quota`: as ceil_div, but without a call. Reads
+them. ]]
 function drain_ms()
   local drain_ms = units / quota
   drain_ms = drain_ms - drain_ms % 1

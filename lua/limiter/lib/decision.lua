@@ -1,11 +1,13 @@
 --[[
-  The pieces of which the scripts consist that decide: consume_row, consume_log and consume. They stand inline, because a call of a function would cost as much as its work.
-  The comment of each names the variables that it reads, and those that it gives or sets.
+  The pieces of which the scripts consist that decide: consume_row, consume_log and consume. They stand inline, because
+  a call of a function would cost as much as its work. The comment of each names the variables that it reads, and those
+  that it gives or sets.
 ]]
 
 --[[
-  Reads until when this may be carried out, ms; '' only to look, whenever it comes. A clock that is given follows behind it: `until@now`, ms. Ends the script, which
-  answers now alone, if it would spend and came too late. Reads ARGV[1]. Gives call, clock ('' for the server's), now, valid_until and spending.
+  Reads until when this may be carried out, ms; '' only to look, whenever it comes. A clock that is given follows behind
+  it: `until@now`, ms. Ends the script, which answers now alone, if it would spend and came too late. Reads ARGV[1].
+  Gives call, clock ('' for the server's), now, valid_until and spending.
 ]]
 function moment()
   local call, clock, now = redis.call, '', nil
@@ -25,9 +27,10 @@ function moment()
 end
 
 --[[
-  What a script for one limit reads before it decides, with KEYS and ARGV as consume_row has them. Reads has_burst. Gives what moment gives, quota, window,
-  burst, costs_at (the place of the first cost), blocks_or_waiters (whether a key is blocked or a request waits), and `lone` (whether the fast path may be
-  taken: one request that costs 1, by the server's clock, and neither).
+  What a script for one limit reads before it decides, with KEYS and ARGV as consume_row has them. Reads has_burst.
+  Gives what moment gives, quota, window, burst, costs_at (the place of the first cost), blocks_or_waiters (whether a
+  key is blocked or a request waits), and `lone` (whether the fast path may be taken: one request that costs 1, by the
+  server's clock, and neither).
 ]]
 function arguments()
   -- @inline decision.moment
@@ -38,7 +41,8 @@ function arguments()
   local lone = spending and clock == '' and not blocks_or_waiters and not KEYS[4] and not ARGV[costs_at]
 end
 
---[[ Gives pack and read, `out` and its size for add_verdict, and what lifetimes gives. Reads clock and now; uses now_ms. ]]
+--[[ Gives pack and read, `out` and its size for add_verdict, and what lifetimes gives. Reads clock and now; uses
+now_ms. ]]
 function answer()
   local pack, read = struct.pack, struct.unpack
   -- @inline decision.lifetimes
@@ -46,11 +50,12 @@ function answer()
 end
 
 --[[
-  Gives server_now and padding for lifetime, and `second`, the beginning of the present second. Reads clock and now; uses now_ms.
+  Gives server_now and padding for lifetime, and `second`, the beginning of the present second. Reads clock and now;
+  uses now_ms.
 
-  A key may go some seconds after its state is as if never used: no decision depends on expiry. The padding is more than a second, in which a lifetime is not
-  asked for again (see spend_row), and what the clocks of two nodes of a cluster may differ by. A given clock may stand still while the server's does not,
-  hence the longer padding.
+  A key may go some seconds after its state is as if never used: no decision depends on expiry. The padding is more than
+  a second, in which a lifetime is not asked for again (see spend_row), and what the clocks of two nodes of a cluster
+  may differ by. A given clock may stand still while the server's does not, hence the longer padding.
 ]]
 function lifetimes()
   local server_now, padding = now, 3000
@@ -61,30 +66,32 @@ function lifetimes()
 end
 
 --[[
-  Gives `expire_at`, the moment at which a key may go whose state matters for `reset` ms more, or false if `left`, its present lifetime in ms (PTTL), suffices.
-  Without `left` it is set in any case. No decision depends on a lifetime: EXPIRE, PERSIST, RESTORE and MIGRATE change it. Reads what lifetimes gives.
+  Gives `expire_at`, the moment at which a key may go whose state matters for `reset` ms more, or false if `left`, its
+  present lifetime in ms (PTTL), suffices. Without `left` it is set in any case. No decision depends on a lifetime:
+  EXPIRE, PERSIST, RESTORE and MIGRATE change it. Reads what lifetimes gives.
 ]]
 function lifetime()
   local expire_at = false
   if not left or left < reset + padding then
-    -- A key that is used again lives a quarter longer, so that this is not due each time: what a bucket owes grows with each decision.
+    -- A key that is used again lives a quarter longer, so that this is not due each time: what a bucket owes grows with
+    -- each decision.
     local longer = left and math.min(reset / 4, 3600000) or 0
     expire_at = math.floor(server_now + reset + longer + padding + 1000)
   end
 end
 
 --[[
-  Ends the script with an error that contains the time, before anything is written, if now is outside the calendar window that the
-  process has computed: from `start` on, `length` ms. The process then asks again.
+  Ends the script with an error that contains the time, before anything is written, if now is outside the calendar
+  window that the process has computed: from `start` on, `length` ms. The process then asks again.
 ]]
 local function check_calendar_window(now, start, length)
   if now < start or now >= start + length then error('CALENDAR ' .. string.format('%.0f', now)) end
 end
 
 --[[
-  Reads `value`, a row of five doubles, into at, x and y, and what is remembered of the lifetime of its key: expires, a moment, as it was in the second
-  `asked_in` (see spend_row; 0: nothing). Sets `failure` if the key holds something else; without a value it checks the
-  type of `key` only if `may_be_foreign` is true. Uses call and read.
+  Reads `value`, a row of five doubles, into at, x and y, and what is remembered of the lifetime of its key: expires, a
+  moment, as it was in the second `asked_in` (see spend_row; 0: nothing). Sets `failure` if the key holds something
+  else; without a value it checks the type of `key` only if `may_be_foreign` is true. Uses call and read.
 ]]
 function read_row()
   if value then
@@ -100,8 +107,9 @@ function read_row()
 end
 
 --[[
-  Sets `ahead` to the units of the waiters in the line of `line_name`, a member of the ZSET `waiting` (see line_note_units), or to 0. A mark lasts
-  for 6 s at most, so a later one is from before the server's clock was set back. Reads blocks_or_waiters and server_now; uses call.
+  Sets `ahead` to the units of the waiters in the line of `line_name`, a member of the ZSET `waiting` (see
+  line_note_units), or to 0. A mark lasts for 6 s at most, so a later one is from before the server's clock was set
+  back. Reads blocks_or_waiters and server_now; uses call.
 ]]
 function read_ahead()
   local ahead = 0
@@ -113,12 +121,13 @@ function read_ahead()
 end
 
 --[[
-  Changes the row of `key` from at, x, y to next_at, next_x, next_y, if they differ. The row has the place `slot` in `values`, and write_rows writes it at
-  the end. A row from the future is from before the server's clock was set back, or from a server whose clock is ahead: it is moved to now, by a request that
-  is refused, too.
+  Changes the row of `key` from at, x, y to next_at, next_x, next_y, if they differ. The row has the place `slot` in
+  `values`, and write_rows writes it at the end. A row from the future is from before the server's clock was set back,
+  or from a server whose clock is ahead: it is moved to now, by a request that is refused, too.
 
-  In a batch (`together`) the lifetime of a key is asked for once in a second, because PTTL costs as much as a tenth of a decision: until then it is what the
-  row says. So a key that lost its lifetime gets one with the next request that comes alone, or in a later second.
+  In a batch (`together`) the lifetime of a key is asked for once in a second, because PTTL costs as much as a tenth of
+  a decision: until then it is what the row says. So a key that lost its lifetime gets one with the next request that
+  comes alone, or in a later second.
 ]]
 function spend_row()
   if next_at and (next_x ~= x or next_at ~= at or next_y ~= y) then
@@ -143,8 +152,8 @@ function spend_row()
 end
 
 --[[
-  Writes those of `values` that have changed under their `keys`, which follow `shared` others, with the lifetimes `expire_ats`: nil if nothing has changed, false
-  if the key keeps its lifetime, which costs half as much. Uses call.
+  Writes those of `values` that have changed under their `keys`, which follow `shared` others, with the lifetimes
+  `expire_ats`: nil if nothing has changed, false if the key keeps its lifetime, which costs half as much. Uses call.
 ]]
 function write_rows()
   for slot = 1, #values do
@@ -157,7 +166,8 @@ function write_rows()
   end
 end
 
---[[ Appends a verdict to `out`, in the form that consume returns. Reads retry, remaining, reset, delay, blocked and blocked_until. ]]
+--[[ Appends a verdict to `out`, in the form that consume returns. Reads retry, remaining, reset, delay, blocked and
+blocked_until. ]]
 function add_verdict()
   if retry == 0 and not blocked then
     out[size + 1] = remaining
@@ -177,8 +187,9 @@ function add_verdict()
 end
 
 --[[
-  Ends the script with the answer for a request that came alone and is admitted: one number, which makes the round trip a tenth shorter than a list,
-  (spent x 2^23 + reset) x 2^14 + how many ms before valid_until it was decided; or a list, if it does not fit. Reads valid_until, now, most, remaining and reset.
+  Ends the script with the answer for a request that came alone and is admitted: one number, which makes the round trip
+  a tenth shorter than a list, (spent x 2^23 + reset) x 2^14 + how many ms before valid_until it was decided; or a list,
+  if it does not fit. Reads valid_until, now, most, remaining and reset.
 ]]
 function answer_lone()
   local early, spent = valid_until - now, most - remaining
@@ -187,8 +198,8 @@ function answer_lone()
 end
 
 --[[
-  Replaces each number of `out` that is within 64 of 2^53 by its text. Some clients read numbers digit by digit and add 48 on the way, so they
-  would leave the exact integers. Only limits with such a large quota or window need this.
+  Replaces each number of `out` that is within 64 of 2^53 by its text. Some clients read numbers digit by digit and add
+  48 on the way, so they would leave the exact integers. Only limits with such a large quota or window need this.
 ]]
 local function large_numbers_as_text(out)
   for i = 2, #out do

@@ -1,8 +1,9 @@
--- Limits of any algorithm: how they are read, what can be done with their states, and what waits or blocks in front of them.
+-- Limits of any algorithm: how they are read, what can be done with their states, and what waits or blocks in front of
+-- them.
 
 --[[
-  Reads the limits in ARGV from `first` on, four numbers or names each. Returns the list and the index after it. For a calendar window
-  (algorithm calendar-window), burst is the start of the window.
+  Reads the limits in ARGV from `first` on, four numbers or names each. Returns the list and the index after it. For a
+  calendar window (algorithm calendar-window), burst is the start of the window.
 ]]
 local function read_limits(first, count, now)
   local limits = {}
@@ -17,7 +18,8 @@ local function read_limits(first, count, now)
   return limits, first
 end
 
---[[ Reads what a decision spent under each limit from ARGV, from `first` on, four numbers each: charged at, cost, remaining, reset. ]]
+--[[ Reads what a decision spent under each limit from ARGV, from `first` on, four numbers each: charged at, cost,
+remaining, reset. ]]
 local function read_receipts(first, count)
   local receipts = {}
   for i = 1, count do
@@ -33,33 +35,39 @@ local function read_receipts(first, count)
 end
 
 --[[
-  The operations of an algorithm on the state of a key, as a table of functions. The table is created on first use, because each call of a script creates
-  its functions anew, which costs as much as their work.
+  The operations of an algorithm on the state of a key, as a table of functions. The table is created on first use,
+  because each call of a script creates its functions anew, which costs as much as their work.
 
   lua/limiter/algorithms has a file for each algorithm, named after it, of these pieces, which are inlined:
-    traits     sets what is not as usual: has_burst = true, if its limits have a third number; shaped = true, if admitted requests may have to wait;
-               has_log = true, if the state is a log and no row
-    measure    for a row: the code that decides. It reads quota, window, burst, now, cost, at (nil: never used), x and y, and
-               sets retry (0 allowed, -1 never), remaining, reset, delay and the next at, x and y. Not a function, because a call would double
-               its cost. The build makes a script of consume_row with it.
+    traits     sets what is not as usual: has_burst = true, if its limits have a third number; shaped = true, if
+               admitted requests may have to wait; has_log = true, if the state is a log and no row
+    measure    for a row: the code that decides. It reads quota, window, burst, now, cost, at (nil: never used), x and
+               y, and sets retry (0 allowed, -1 never), remaining, reset, delay and the next at, x and y. Not a
+               function, because a call would double its cost. The build makes a script of consume_row with it.
     functions  sets `functions`. Of a row, given limit, now, …, at, x, y:
-      notes_resets                        whether a reset must be recorded for settlements, because the state does not tell charges after it
-                                          from charges before it
-      scaled(level, from, to)             of a bucket: the level that is the same share of another capacity (see lua/limiter/lib/bucket.lua)
+      notes_resets                        whether a reset must be recorded for settlements, because the state does not
+                                          tell charges after it from charges before it
+      scaled(level, from, to) of a bucket: the level that is the same share of another capacity (see
+      lua/limiter/lib/bucket.lua)
       measure(limit, now, cost, …)        the piece as a function: `-- @inline rows.measure_function`
       charge(limit, now, cost, …)         at, x and y after a cost that may not fit (a debt)
-      refund(limit, now, cost, …, note)   at, x and y after at most `cost` units were given back, newest first. Records in `note` what a
+      refund(limit, now, cost, …, note) at, x and y after at most `cost` units were given back, newest first. Records in
+      `note` what a
                                           later settle must know.
-      settle(limit, now, units, receipt, …, note)   at, x and y without at most `units` of one decision's own units, and without
+      settle(limit, now, units, receipt, …, note) at, x and y without at most `units` of one decision's own units, and
+      without
                                           any whose owner is in doubt
-      ahead(limit, now, ahead, cost, …, waits)         when a cost fits behind `ahead` units, in ms: 0 now, -1 never. Units above what
-                                          fits at once take whole windows. Never later than the true moment. `waits`: the request waits in line
+      ahead(limit, now, ahead, cost, …, waits) when a cost fits behind `ahead` units, in ms: 0 now, -1 never. Units
+      above what
+                                          fits at once take whole windows. Never later than the true moment. `waits`:
+                                          the request waits in line
       room(limit, now, ttl, …)            how many units may be sold as a lease of ttl ms, and how many ms it lasts
       raised(limit, now, ttl, …)          at, x and y from which the units of a lease are charged
-      returnable(limit, units, age)       how many of the returned units of a lease that was sold `age` ms ago become free
+      returnable(limit, units, age) how many of the returned units of a lease that was sold `age` ms ago become free
       notes_leases                        whether the end of the newest lease must be recorded for settlements
-    An algorithm whose state is a log has open_state instead, which returns the same object as row_state; and for decisions open_log, insert, rebase,
-    measure and ahead, the functions of lua/lib with `log_` before these names (measure: sliding_window).
+    An algorithm whose state is a log has open_state instead, which returns the same object as row_state; and for
+    decisions open_log, insert, rebase, measure and ahead, the functions of lua/lib with `log_` before these names
+    (measure: sliding_window).
 ]]
 local known_functions = false
 local function functions_of(algorithm)
@@ -72,7 +80,8 @@ local function functions_of(algorithm)
   return functions
 end
 
---[[ Opens the state of a key under one limit, whatever its algorithm: returns what row_state returns. `read_only`: see row_state and log_open. ]]
+--[[ Opens the state of a key under one limit, whatever its algorithm: returns what row_state returns. `read_only`: see
+row_state and log_open. ]]
 local function open_state(limit, key, now, expires_at, read_only)
   local functions = functions_of(limit.algorithm)
   return (functions.open_state or row_state)(limit, key, now, expires_at, functions, read_only)
@@ -84,8 +93,8 @@ local function block_end(list, member)
 end
 
 --[[
-  floor(a / b), exact for whole 0 <= a <= 2^53, 0 < b: a float quotient may round up to a whole number that it does not reach, so
-  the result is checked by multiplication.
+  floor(a / b), exact for whole 0 <= a <= 2^53, 0 < b: a float quotient may round up to a whole number that it does not
+  reach, so the result is checked by multiplication.
 ]]
 local function floor_div(a, b)
   local quotient = math.floor(a / b)
@@ -100,7 +109,8 @@ local function ceil_div(a, b)
   return quotient
 end
 
---[[ For a cost behind `ahead` units that takes several windows: returns the units that fall into the last of them, and the ms until it begins; nil if it never fits. ]]
+--[[ For a cost behind `ahead` units that takes several windows: returns the units that fall into the last of them, and
+the ms until it begins; nil if it never fits. ]]
 local function whole_windows(limit, ahead, cost)
   if cost > limit.quota then return nil end
   local units = ahead + cost
@@ -109,11 +119,13 @@ local function whole_windows(limit, ahead, cost)
 end
 
 --[[
-  The capacity (see line_walk and line_ask) of several limits that grant together, all or none. A waiter's details are the quota, the window and the burst of each
-  limit as its process knows them: processes with an older configuration may wait in the same line. The facts of a grant are remaining and reset
-  of each limit. save() writes the changes. Returns { err } if a key holds a foreign value.
+  The capacity (see line_walk and line_ask) of several limits that grant together, all or none. A waiter's details are
+  the quota, the window and the burst of each limit as its process knows them: processes with an older configuration may
+  wait in the same line. The facts of a grant are remaining and reset of each limit. save() writes the changes. Returns
+  { err } if a key holds a foreign value.
 
-  keys, blocks, notes   for each limit: the key of its state, the ZSET of blocked keys, and the key of its refund note (see refund_note_open)
+  keys, blocks, notes   for each limit: the key of its state, the ZSET of blocked keys, and the key of its refund note
+                        (see refund_note_open)
 ]]
 local function limit_capacity(limits, keys, blocks, notes, now, clock)
   local expires_at = expiry(clock, now)
@@ -178,8 +190,9 @@ local function limit_capacity(limits, keys, blocks, notes, now, clock)
 end
 
 --[[
-  Tells the processes of those waiters of a line that fit now: after units came back, or a block ended. Only for a line that exists: most keys have none. `line_at`: the
-  place of its three keys in KEYS (see line_open). `waiting_units`: the key of line_note_units. `channel`: what the channel of every process begins with. Changes nothing of the limits.
+  Tells the processes of those waiters of a line that fit now: after units came back, or a block ended. Only for a line
+  that exists: most keys have none. `line_at`: the place of its three keys in KEYS (see line_open). `waiting_units`: the
+  key of line_note_units. `channel`: what the channel of every process begins with. Changes nothing of the limits.
 ]]
 local function wake_waiters(line_at, channel, waiting_units, limits, keys, blocks, now, clock)
   local line = line_open(KEYS[line_at], KEYS[line_at + 1], KEYS[line_at + 2], channel)
@@ -192,12 +205,14 @@ local function wake_waiters(line_at, channel, waiting_units, limits, keys, block
 end
 
 --[[
-  Counts denials of a key that is not blocked, and tells whether they block it: src/limiter/block-rule.ts is the same in the process.
+  Counts denials of a key that is not blocked, and tells whether they block it: src/limiter/block-rule.ts is the same in
+  the process.
 
   count        denials; age: of the oldest of them, ms
   rule         after, window, for_ms, factor, max_ms, forget_ms: see BlockRule
   denials_key  counts denials since the last block, within a window
-  blocks_key   counts blocks; its window begins anew with each, so that the age of the window is the age of the last block
+  blocks_key   counts blocks; its window begins anew with each, so that the age of the window is the age of the last
+               block
 
   Returns the text of an error, if a key holds something else; else nil, and
     the length of the block that begins, ms; 0 if none does

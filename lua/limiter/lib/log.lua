@@ -1,12 +1,12 @@
 --[[
-  Opens the log of a sliding window: a list of entries with rising times and totals. The first entry no longer counts, but contains the total
-  before the second. Fields of the result:
+  Opens the log of a sliding window: a list of entries with rising times and totals. The first entry no longer counts,
+  but contains the total before the second. Fields of the result:
     expired_total  total before the oldest entry that counts       total   total of all that was ever spent
     first          index of that oldest entry (nil: 1)             newest  time of the newest
-    oldest, oldest_total   of the entry at `first`                 stored_newest   time of the newest as stored (nil: nothing is)
+    oldest, oldest_total   of the entry at `first` stored_newest time of the newest as stored (nil: nothing is)
     all_expired    true if the key holds nothing else: whoever writes deletes it first
-  Times in the future, other than those of leases, are moved to now, in the list too if `writable`; expired entries are then dropped. While a
-  lease lasts, newest is in the future. Returns { err } for a key that holds something else.
+  Times in the future, other than those of leases, are moved to now, in the list too if `writable`; expired entries are
+  then dropped. While a lease lasts, newest is in the future. Returns { err } for a key that holds something else.
 ]]
 local function log_open(key, window, now, writable)
   local head = redis.pcall('LRANGE', key, '0', '1')
@@ -48,8 +48,9 @@ local function log_open(key, window, now, writable)
 end
 
 --[[
-  Packs an entry of a log: by `at` ms, `total` units had been spent. Six bytes of time, then as few bytes of the total as it needs. `ttl`: the units belong
-  to a lease of that many ms. They count as spent when the lease ends, so the entry may lie up to `ttl` in the future.
+  Packs an entry of a log: by `at` ms, `total` units had been spent. Six bytes of time, then as few bytes of the total
+  as it needs. `ttl`: the units belong to a lease of that many ms. They count as spent when the lease ends, so the entry
+  may lie up to `ttl` in the future.
 ]]
 local function log_pack(at, total, ttl)
   if ttl then return struct.pack('>I6I7I4', at, total, ttl) end
@@ -67,8 +68,8 @@ local function log_unpack(entry)
 end
 
 --[[
-  Returns the first index in [low, high) of the list whose entry passes test(at, total), or high if none does; and the entry's at
-  and total. All entries before that index must fail, and all from there on must pass.
+  Returns the first index in [low, high) of the list whose entry passes test(at, total), or high if none does; and the
+  entry's at and total. All entries before that index must fail, and all from there on must pass.
 ]]
 local function log_search(key, low, high, test)
   local found_at, found_total
@@ -85,8 +86,8 @@ local function log_search(key, low, high, test)
 end
 
 --[[
-  Returns the moment from which an entry of a log counts for a window. That is its own moment `at`. If `at` is in the future, the server's clock was
-  set back: then now, or for a lease (`ttl`) at most the end of a lease that is sold now.
+  Returns the moment from which an entry of a log counts for a window. That is its own moment `at`. If `at` is in the
+  future, the server's clock was set back: then now, or for a lease (`ttl`) at most the end of a lease that is sold now.
 ]]
 local function log_counts_from(at, ttl, now)
   if at <= now then return at end
@@ -94,8 +95,9 @@ local function log_counts_from(at, ttl, now)
 end
 
 --[[
-  Repairs a log after the server's clock was set back: moves the entries in the future. Entries of leases move to the end of a lease that is sold
-  now, unless they end earlier; all others move to now. What then stands at one moment becomes one entry.
+  Repairs a log after the server's clock was set back: moves the entries in the future. Entries of leases move to the
+  end of a lease that is sold now, unless they end earlier; all others move to now. What then stands at one moment
+  becomes one entry.
 ]]
 local function log_repair_clock(key, now, window)
   local from = log_search(key, 1, redis.call('LLEN', key), function(at) return at >= now end)
@@ -129,8 +131,9 @@ local function log_repair_clock(key, now, window)
 end
 
 --[[
-  Reduces the totals of a log to the units that still count, before they exceed the integers that a float holds exactly: once in 2^53 units. Units that
-  spend_log has spent but not written are kept. The key loses its lifetime, which the next write sets.
+  Reduces the totals of a log to the units that still count, before they exceed the integers that a float holds exactly:
+  once in 2^53 units. Units that spend_log has spent but not written are kept. The key loses its lifetime, which the
+  next write sets.
 ]]
 local function log_rebase(key, log)
   local expired_total = log.expired_total
@@ -148,8 +151,8 @@ local function log_rebase(key, log)
 end
 
 --[[
-  Exact sliding window over a log from log_open. Returns retry (0 allowed, -1 never), remaining, reset, delay. Spends nothing:
-  see spend_log.
+  Exact sliding window over a log from log_open. Returns retry (0 allowed, -1 never), remaining, reset, delay. Spends
+  nothing: see spend_log.
 ]]
 local function sliding_window(limit, now, cost, key, log)
   local spent = log.total - log.expired_total
@@ -176,8 +179,9 @@ local function log_ahead(limit, now, ahead, cost, key, log)
 end
 
 --[[
-  Writes the spent units of a log, and a lifetime if the key has none that suffices: see expiry. Nothing of it is in the future. `second`: the beginning of the
-  present second by the server's clock, whose entries have seen to the lifetime (see spend_row); false: the lifetime is asked for in any case.
+  Writes the spent units of a log, and a lifetime if the key has none that suffices: see expiry. Nothing of it is in the
+  future. `second`: the beginning of the present second by the server's clock, whose entries have seen to the lifetime
+  (see spend_row); false: the lifetime is asked for in any case.
 ]]
 local function log_save(key, log, window, expires_at, second)
   if log.all_expired then redis.call('DEL', key) end
@@ -197,8 +201,8 @@ local function log_save(key, log, window, expires_at, second)
 end
 
 --[[
-  Adds `units` to a log from log_open, and writes it. Their moment is now, or the end of a lease of `ttl` ms; it may lie before the newest entries.
-  `expire_at`: the moment at which the key may expire, ms.
+  Adds `units` to a log from log_open, and writes it. Their moment is now, or the end of a lease of `ttl` ms; it may lie
+  before the newest entries. `expire_at`: the moment at which the key may expire, ms.
 ]]
 local function log_insert(key, log, at, units, ttl, expire_at)
   if log.all_expired then redis.call('DEL', key) end
@@ -244,7 +248,8 @@ local function log_spend(key, log, now, window, cost, expires_at)
 end
 
 --[[
-  Removes at most `cost` units from a log that log_open opened for writing, oldest first. `expire_at`: the moment at which the key may expire, ms.
+  Removes at most `cost` units from a log that log_open opened for writing, oldest first. `expire_at`: the moment at
+  which the key may expire, ms.
 ]]
 local function log_refund_oldest(key, log, cost, expire_at)
   if not log.newest or cost == 0 then return end
@@ -260,9 +265,10 @@ local function log_refund_oldest(key, log, cost, expire_at)
 end
 
 --[[
-  Removes at most `units` of a decision's own units from the log of a sliding window: from the entry of the moment when the decision was charged. Rewrites
-  the running totals on the shorter side of that entry. If both sides have more than 1000 entries, that would take too long: then removes as many of
-  the oldest units instead, which is safe, but some units become free later than they could. `log` comes from log_open. Returns how many it has removed.
+  Removes at most `units` of a decision's own units from the log of a sliding window: from the entry of the moment when
+  the decision was charged. Rewrites the running totals on the shorter side of that entry. If both sides have more than
+  1000 entries, that would take too long: then removes as many of the oldest units instead, which is safe, but some
+  units become free later than they could. `log` comes from log_open. Returns how many it has removed.
 ]]
 local function settle_sliding_window(limit, now, units, receipt, key, log, expires_at)
   local charged_at = receipt.charged_at
@@ -314,7 +320,8 @@ local function settle_sliding_window(limit, now, units, receipt, key, log, expir
   return back
 end
 
---[[ Returns the same object as row_state, for a log. Changes are written at once, a refund gives back the oldest units, and `settle` returns how many it has given back. `read_only`: see log_open. ]]
+--[[ Returns the same object as row_state, for a log. Changes are written at once, a refund gives back the oldest units,
+and `settle` returns how many it has given back. `read_only`: see log_open. ]]
 local function log_state(limit, key, now, expires_at, _, read_only)
   local log = log_open(key, limit.window, now, not read_only)
   local function reset() return log.newest and log.newest - now + limit.window or 0 end

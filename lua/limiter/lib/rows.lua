@@ -14,17 +14,20 @@ end
   Opens the state of a key under one limit, if that is a row of numbers. Returns an object with
     err                          the text of an error, if the key holds something else
     reset()                      ms until the state of the key no longer matters
-    ahead(limit, ahead, cost, passes)   when a waiter fits: see functions_of. `passes`: for a request that does not wait in line
+    ahead(limit, ahead, cost, passes) when a waiter fits: see functions_of. `passes`: for a request that does not wait
+    in line
     grant(limit, cost)           spends what fits; returns remaining and reset
     charge(cost)                 spends even if it does not fit
     refund(limit, cost, note_key)   gives back the newest units
-    settle(units, receipt, note_key)  gives back own units of a decision or grant, dated at the moment when they were charged
+    settle(units, receipt, note_key) gives back own units of a decision or grant, dated at the moment when they were
+    charged
     look(cost)                   retry, remaining and reset of a request, which spends nothing
     room(ttl)                    how many units may be sold as a lease of `ttl` ms, and how long it may last
     buy(units, ttl, note_key)    sells that many units
     save()                       writes the changes
-  `limit` may be that of an older configuration, under which a waiter has asked or a decision was made: the key never lives shorter than it was to. A row from the
-  future is from before the server's clock was set back, or from a server whose clock is ahead: it is moved to now, and save() writes that, unless `read_only`.
+  `limit` may be that of an older configuration, under which a waiter has asked or a decision was made: the key never
+  lives shorter than it was to. A row from the future is from before the server's clock was set back, or from a server
+  whose clock is ahead: it is moved to now, and save() writes that, unless `read_only`.
 ]]
 local function row_state(limit, key, now, expires_at, functions, read_only)
   local call, read = redis.call, struct.unpack
@@ -94,9 +97,9 @@ local function row_state(limit, key, now, expires_at, functions, read_only)
 end
 
 --[[
-  Reads the refund note of a key: the data that settlements need in addition to its state: cut_at (the last refund or reset; nil: none), refunded
-  (units given back of those charged until then), left (buckets: the level just after it), gaps (token bucket: from, to and size of each), capacity (buckets: y of
-  the row as which left and gaps are counted).
+  Reads the refund note of a key: the data that settlements need in addition to its state: cut_at (the last refund or
+  reset; nil: none), refunded (units given back of those charged until then), left (buckets: the level just after it),
+  gaps (token bucket: from, to and size of each), capacity (buckets: y of the row as which left and gaps are counted).
 ]]
 local function refund_note_open(key)
   local packed = redis.call('GET', key)
@@ -113,8 +116,8 @@ local function refund_note_open(key)
 end
 
 --[[
-  Writes a refund note. Its lifetime ends when no decision that it concerns can be settled any more, be it one of the limit before a change, which took longer
-  to fill.
+  Writes a refund note. Its lifetime ends when no decision that it concerns can be settled any more, be it one of the
+  limit before a change, which took longer to fill.
 ]]
 local function refund_note_save(key, note, limit, expires_at)
   if not note.cut_at and #note.gaps == 0 and not note.leased_until then return end

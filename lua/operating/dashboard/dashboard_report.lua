@@ -1,6 +1,7 @@
 --[[
-  Adds what one process has decided to the sums of a step of ten seconds, and keeps the process's own record. About once a minute the same call
-  adds what the process had decided in a minute to the sums of that minute and of its ten minutes, for charts of hours.
+  Adds what one process has decided to the sums of a step of ten seconds, and keeps the process's own record. About once
+  a minute the same call adds what the process had decided in a minute to the sums of that minute and of its ten
+  minutes, for charts of hours.
 
   KEYS[1]  processes: ZSET process → its last report, ms
   KEYS[2]  records: HASH process → number and time of its last report, its record as JSON, with spaces between
@@ -16,8 +17,8 @@
   ARGV[…]  number of the minute; number of its rows, most often 0; then these rows
   ARGV[…]  for how long notes of the index hold, ms; most notes; id and facts of each object
 
-  Returns the server's time in ms; 1 if it was carried out, 0 if the step is not one of the last fifteen minutes, or in the future; the
-  version of the index, 0 where there is none.
+  Returns the server's time in ms; 1 if it was carried out, 0 if the step is not one of the last fifteen minutes, or in
+  the future; the version of the index, 0 where there is none.
 ]]
 local number = tonumber(ARGV[1])
 local step = tonumber(ARGV[2])

@@ -1,7 +1,8 @@
 --[[
-  Writes records of objects into the index: see index_note. Their ids and facts are in ARGV from `first` on. Records that were not
-  renewed for `life` ms are removed, a few at a time, so that no call takes long. `told`: the facts come from a reporter, which knows more ("per") than
-  the objects themselves: then records of the objects do not overwrite them.
+  Writes records of objects into the index: see index_note. Their ids and facts are in ARGV from `first` on. Records
+  that were not renewed for `life` ms are removed, a few at a time, so that no call takes long. `told`: the facts come
+  from a reporter, which knows more ("per") than the objects themselves: then records of the objects do not overwrite
+  them.
 ]]
 local function index_put(keys, first, now, life, most, told)
   local noted, facts, state = keys[1], keys[2], keys[3]
@@ -33,7 +34,8 @@ local function index_put(keys, first, now, life, most, told)
 end
 
 --[[
-  Records in the index which objects exist, so that the dashboard finds them without scanning keys; but only in a Redis whose dashboard somebody has opened.
+  Records in the index which objects exist, so that the dashboard finds them without scanning keys; but only in a Redis
+  whose dashboard somebody has opened.
 
   KEYS[1]  noted: ZSET id → last recorded, ms
   KEYS[2]  facts: HASH id → its description, as JSON

@@ -1,7 +1,8 @@
 --[[
-  Adds rows of counts to `sums`, the sums of one interval of the dashboard. The rows are in ARGV from `first` on: id, then counts. `sums` is a HASH:
-  a number from 0 to 15 → one text with all rows whose id begins with a letter of that number (its code modulo 16); each row is "id:", eight counts
-  with commas between them, and ";". A few long texts cost less to read than a field for each row.
+  Adds rows of counts to `sums`, the sums of one interval of the dashboard. The rows are in ARGV from `first` on: id,
+  then counts. `sums` is a HASH: a number from 0 to 15 → one text with all rows whose id begins with a letter of that
+  number (its code modulo 16); each row is "id:", eight counts with commas between them, and ";". A few long texts cost
+  less to read than a field for each row.
 ]]
 local function add_outcome_counts(sums, first, count)
   local parts, texts, order = {}, {}, {}
@@ -52,15 +53,17 @@ function dashboard_leave()
 end
 
 --[[
-  Returns what a refresh of the dashboard needs before it reads hashes: the server's time, whether the index of objects has changed, the secret by
-  which keys are hidden, and the newest change. Creates the secret for the first viewer; it lives for 90 days after the last one.
+  Returns what a refresh of the dashboard needs before it reads hashes: the server's time, whether the index of objects
+  has changed, the secret by which keys are hidden, and the newest change. Creates the secret for the first viewer; it
+  lives for 90 days after the last one.
 
   KEYS[1]  state of the index: see index_note
   KEYS[2]  the secret: STRING
   KEYS[3]  changes: see dashboard_note_change
   ARGV[1]  a new secret, if there is none
 
-  Returns the time in ms; the version of the index, 0 if there is none; the secret; the newest change, '' if there is none.
+  Returns the time in ms; the version of the index, 0 if there is none; the secret; the newest change, '' if there is
+  none.
 ]]
 function dashboard_read()
   local LIFE, RENEW = 7776000000, 7689600000

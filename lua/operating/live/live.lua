@@ -13,7 +13,8 @@ local function live_forget_ended(temporary, ends, now)
 end
 
 --[[
-  Records the names and defaults of a process, for viewers from outside. Names that no process has registered for 30 days are removed.
+  Records the names and defaults of a process, for viewers from outside. Names that no process has registered for 30
+  days are removed.
 
   KEYS[1]   state
   KEYS[2]   names
@@ -109,8 +110,8 @@ end
   ARGV[1]     epoch that the process knows; '' if it has seen Redis before the first change
   ARGV[2]     number of the newest change that it knows
 
-  Returns now, epoch, number of the newest change, 1 if all changes since follow and 0 if the process has to load everything anew; then
-  the changes, oldest first
+  Returns now, epoch, number of the newest change, 1 if all changes since follow and 0 if the process has to load
+  everything anew; then the changes, oldest first
 ]]
 function live_since()
   local state, log = KEYS[1], KEYS[2]
@@ -139,8 +140,8 @@ end
   KEYS[4..]   for each name: limits and temporary limits of its keys
   ARGV        the names
 
-  Returns now, epoch, number of the newest change; then for each name: its limit or '', its temporary limit or '', how many of
-  its keys have limits of their own
+  Returns now, epoch, number of the newest change; then for each name: its limit or '', its temporary limit or '', how
+  many of its keys have limits of their own
 ]]
 function live_load()
   local state, limits, temporary = KEYS[1], KEYS[2], KEYS[3]
@@ -192,8 +193,8 @@ end
   KEYS[1..5]  state, names, defaults, limits and temporary limits of names: see LiveKeys
   ARGV        none
 
-  Returns now, epoch, number of the newest change; then for each name, in the order of the alphabet: name, default, its limit or '', its
-  temporary limit or ''
+  Returns now, epoch, number of the newest change; then for each name, in the order of the alphabet: name, default, its
+  limit or '', its temporary limit or ''
 ]]
 function live_names()
   local state, names, defaults, limits, temporary = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]

@@ -7,14 +7,15 @@ local function now_ms(given)
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
---[[ Whether now is later than the last argument of the script, the last moment at which it may act, ms. The script then returns only now. ]]
+--[[ Whether now is later than the last argument of the script, the last moment at which it may act, ms. The script then
+returns only now. ]]
 local function is_late(now)
   return now > tonumber(ARGV[#ARGV])
 end
 
 --[[
-  As is_late, but exact only to the second: it compares texts of digits, which is faster, so the script may act until the end of the
-  second of that last moment. Ends the script, or gives time, the answer of TIME.
+  As is_late, but exact only to the second: it compares texts of digits, which is faster, so the script may act until
+  the end of the second of that last moment. Ends the script, or gives time, the answer of TIME.
 ]]
 function stop_if_late_in_seconds()
   local time = redis.call('TIME')
@@ -22,8 +23,8 @@ function stop_if_late_in_seconds()
 end
 
 --[[
-  Returns a function: given the ms until the state of a key no longer matters, and optionally the key's present lifetime in ms, it returns the moment at which
-  the key may expire, or false if its lifetime suffices.
+  Returns a function: given the ms until the state of a key no longer matters, and optionally the key's present lifetime
+  in ms, it returns the moment at which the key may expire, or false if its lifetime suffices.
 ]]
 local function expiry(clock, now)
   -- @inline decision.lifetimes
@@ -34,12 +35,14 @@ local function expiry(clock, now)
 end
 
 --[[
-  Carries out a request, unless that has happened already: then returns the same answer. (A client that lost its connection before the answer repeats
-  the request, and requests that are repeated may overtake each other.) The last of KEYS is a ZSET of one sender's requests that may be repeated: number → the
-  number and its answer. ARGV[1] is the number of this request; those below ARGV[2] were answered, and are not repeated.
+  Carries out a request, unless that has happened already: then returns the same answer. (A client that lost its
+  connection before the answer repeats the request, and requests that are repeated may overtake each other.) The last of
+  KEYS is a ZSET of one sender's requests that may be repeated: number → the number and its answer. ARGV[1] is the
+  number of this request; those below ARGV[2] were answered, and are not repeated.
 
-  act() returns the reply, a table, and true if it changed anything: a request without changes may run again. The answer is stored
-  for a minute, or for `keep` ms if the object must leave nothing behind for longer; act() may return the ms as its third value.
+  act() returns the reply, a table, and true if it changed anything: a request without changes may run again. The answer
+  is stored for a minute, or for `keep` ms if the object must leave nothing behind for longer; act() may return the ms
+  as its third value.
 ]]
 local function run_once(act, keep)
   local sent, number, lowest_open = KEYS[#KEYS], tonumber(ARGV[1]), tonumber(ARGV[2])

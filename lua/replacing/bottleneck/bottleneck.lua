@@ -1,14 +1,16 @@
 --[[
-  What happens to a limiter of Bottleneck in one turn of a process: places that come back, jobs that wait, new jobs, and one errand, in this order.
-  All of the process's numbers are absolute, so that a state that was lost or given up is right again with its next call. A call that arrives again, or after
-  later ones, changes nothing. Its arithmetic is that of src/replacing/bottleneck/local-store.ts; beyond it, clients with waiting jobs take turns: each launch sends its client
-  to the end of the line, and what the first ones in line need is kept for them, for a second after they were called.
+  What happens to a limiter of Bottleneck in one turn of a process: places that come back, jobs that wait, new jobs, and
+  one errand, in this order. All of the process's numbers are absolute, so that a state that was lost or given up is
+  right again with its next call. A call that arrives again, or after later ones, changes nothing. Its arithmetic is
+  that of src/replacing/bottleneck/local-store.ts; beyond it, clients with waiting jobs take turns: each launch sends
+  its client to the end of the line, and what the first ones in line need is kept for them, for a second after they were
+  called.
 
   KEYS[1]   the state: HASH of settings and counters
   KEYS[2]   clients that have places or waiting jobs, or had them: ZSET client → the end of its lease, ms
   KEYS[3]   the line: ZSET of clients with waiting jobs → their turn
-  KEYS[4]   HASH of client → { number of its last call, weight that it runs, length of its queue, weight of the first job there, until when it was called, its
-            last answer }; '!running', '!queued': the sums of them
+  KEYS[4]   HASH of client → { number of its last call, weight that it runs, length of its queue, weight of the first
+            job there, until when it was called, its last answer }; '!running', '!queued': the sums of them
   KEYS[5]   the channel of the limiter
   ARGV[1]   the client
   ARGV[2]   number of the call
@@ -26,9 +28,12 @@
   ARGV[14]  'name value ' of each setting, for a limiter without a state; '': it is expected to have one
   ARGV[15]  now, ms; '' for the server's clock
 
-  Returns   nothing if there is no state; else { ms until the launch of each waiting job that is launched, the verdict of each new job that was decided, weight
-            that runs, reservoir, maxConcurrent, strategy, ms until the client should ask again, ms until its lease ends, how often the limiter blocked (more than the client
-            knows: its queue is to be dropped, before the new jobs), result of the errand }. Verdicts: ms until the launch; -1: it waits; -2: the queue is full; -3: refused, and the queue is to be dropped; -4: too heavy. '-': null, and no result.
+  Returns   nothing if there is no state; else { ms until the launch of each waiting job that is launched, the verdict
+            of each new job that was decided, weight that runs, reservoir, maxConcurrent, strategy, ms until the client
+            should ask again, ms until its lease ends, how often the limiter blocked (more than the client knows: its
+            queue is to be dropped, before the new jobs), result of the errand }. Verdicts: ms until the launch; -1: it
+            waits; -2: the queue is full; -3: refused, and the queue is to be dropped; -4: too heavy. '-': null, and no
+            result.
 ]]
 function bottleneck_tick()
   local state, clients, line, facts, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -110,7 +115,8 @@ function bottleneck_tick()
   for _, client in ipairs(call('ZRANGE', line, '0', '99')) do
     if client == me then stands = true else table.insert(stands and behind or ahead, client) end
   end
-  -- Keeps what those before us in line need, and calls them. False if the first one needs more than there is: then nobody behind it is served.
+  -- Keeps what those before us in line need, and calls them. False if the first one needs more than there is: then
+  -- nobody behind it is served.
   local function serve_ahead()
     while #ahead > 0 do
       local client = ahead[1]

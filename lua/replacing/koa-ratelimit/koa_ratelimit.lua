@@ -6,8 +6,8 @@
   ARGV[1…]     the rule of each key, or one for all. Words: the length of a span (ms), the requests allowed in any span
   ARGV[#ARGV]  until when this may be carried out, ms
 
-  Returns now, and nothing else, if it came too late; else for each key the requests left (-1: refused) and when the oldest one ends to
-  count, ms, or why it failed and 0; and then now.
+  Returns now, and nothing else, if it came too late; else for each key the requests left (-1: refused) and when the
+  oldest one ends to count, ms, or why it failed and 0; and then now.
 ]]
 -- @inline timely.stop_if_late_in_seconds
 local call, pcall = redis.call, redis.pcall

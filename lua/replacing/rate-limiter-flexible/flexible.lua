@@ -1,13 +1,15 @@
 --[[
-  Adds points to plain counters with a lifetime, as rate-limiter-flexible keeps them, one after another. Blocks a key when its count comes into a range.
+  Adds points to plain counters with a lifetime, as rate-limiter-flexible keeps them, one after another. Blocks a key
+  when its count comes into a range.
 
   KEYS         the counters; one may be there several times
-  ARGV[1…]     the rule of each key, or one for all. Words: points to add, lifetime of a counter that has none (ms; 0: none); and, where
-               keys are blocked, for how long from now on (ms), if the count is at least this, and at most this
+  ARGV[1…]     the rule of each key, or one for all. Words: points to add, lifetime of a counter that has none (ms; 0:
+               none); and, where keys are blocked, for how long from now on (ms), if the count is at least this, and at
+               most this
   ARGV[#ARGV]  until when this may be carried out, ms
 
-  Returns now, and nothing else, if it came too late; else for each key the count and the ms it still lives (-1: without end), or why it
-  failed and 0.
+  Returns now, and nothing else, if it came too late; else for each key the count and the ms it still lives (-1: without
+  end), or why it failed and 0.
 ]]
 function flexible_count()
   -- @inline timely.stop_if_late_in_seconds

@@ -1,6 +1,6 @@
 --[[
-  An ask of a waiting line for several limits under one name and key: takes units where they are free, joins and leaves the line, collects
-  grants. All limits or none.
+  An ask of a waiting line for several limits under one name and key: takes units where they are free, joins and leaves
+  the line, collects grants. All limits or none.
 
   KEYS[1..3]  the line: see line_open
   KEYS[4]     record of the member; KEYS[5] of the member that it replaces, or the same
@@ -12,7 +12,8 @@
   ARGV[...]   the ask: see line_ask
   last ARGV   the last moment at which this may be carried out, ms: its process has given the ask up then
 
-  Returns what line_ask returns, or a list of now alone if it came too late; for each grant, remaining and reset of each limit.
+  Returns what line_ask returns, or a list of now alone if it came too late; for each grant, remaining and reset of each
+  limit.
 ]]
 local clock = ARGV[1]
 local channel = ARGV[2]

@@ -63,8 +63,8 @@ function queue_reschedule()
 end
 
 --[[
-  Puts dead letters back: ready at once, their attempts counted from 1, without their ttl. A letter whose id is in the queue again, or whose
-  record has another version, stays where it is.
+  Puts dead letters back: ready at once, their attempts counted from 1, without their ttl. A letter whose id is in the
+  queue again, or whose record has another version, stays where it is.
 
   KEYS[1..11]  the queue: see queue_keys
   KEYS[12], ARGV[1..2]  see run_once
@@ -73,7 +73,8 @@ end
   ARGV[5]      how many to bring back, when no ids are given
   ARGV[6…]     ids
 
-  Returns how many came back, how many were looked at (fewer than given if they are large), and 1 if processes were woken, else 0
+  Returns how many came back, how many were looked at (fewer than given if they are large), and 1 if processes were
+  woken, else 0
 ]]
 function queue_redrive()
   local keys = queue_keys()

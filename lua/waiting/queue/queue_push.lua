@@ -5,10 +5,11 @@
   KEYS[12], ARGV[1..2]  see run_once
   ARGV[3]      now, ms; '' for the server's clock
   ARGV[4]      most messages that the queue holds; -1 without limit
-  ARGV[5…]     for each message: id, delay in ms (-1: due at a moment), moment in ms, priority, ttl in ms (-1: none), most attempts
-               (7 digits), what only the process reads
+  ARGV[5…]     for each message: id, delay in ms (-1: due at a moment), moment in ms, priority, ttl in ms (-1: none),
+               most attempts (7 digits), what only the process reads
 
-  Returns for each message 1, or 0 if its id is in the queue already or the queue is full; then 1 if processes were woken, else 0
+  Returns for each message 1, or 0 if its id is in the queue already or the queue is full; then 1 if processes were
+  woken, else 0
 ]]
 local keys = queue_keys()
 local given = ARGV[3]

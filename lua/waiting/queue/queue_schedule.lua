@@ -1,19 +1,22 @@
 --[[
-  Reads or replaces the schedules of deferred messages, which are stored beside their queue. A schedule is a text that begins with a token of
-  12 characters; a schedule that was only opened consists of its token. The process that replaces it does the arithmetic.
+  Reads or replaces the schedules of deferred messages, which are stored beside their queue. A schedule is a text that
+  begins with a token of 12 characters; a schedule that was only opened consists of its token. The process that replaces
+  it does the arithmetic.
 
   KEYS[1]   the clock of the queue: see queue_clock
   KEYS[2]   the clock of the schedules
   KEYS[3..] one schedule for each limit
   ARGV[1]  now, ms; '' for the server's clock
-  ARGV[2]  'look': only read. 'open': give those that do not exist a token. 'write': replace all, if each still has the expected token
+  ARGV[2]  'look': only read. 'open': give those that do not exist a token. 'write': replace all, if each still has the
+           expected token
   ARGV[3…] open: a token. write: for each schedule the expected token, the new text, its lifetime in ms
 
-  Moments in schedules are by a clock that never falls, as those of the queue: when the server's clock is set back, waiting messages keep their moments, and a schedule must
-  not end later for it. The clock of the queue is forgotten with its last message, but a schedule may live longer: so this clock is stored apart, as long as the
-  schedules live.
+  Moments in schedules are by a clock that never falls, as those of the queue: when the server's clock is set back,
+  waiting messages keep their moments, and a schedule must not end later for it. The clock of the queue is forgotten
+  with its last message, but a schedule may live longer: so this clock is stored apart, as long as the schedules live.
 
-  Returns now, 1 if it has replaced them, else 0, the ms by which now is ahead of the server's clock, and the texts as they then stand ('': none)
+  Returns now, 1 if it has replaced them, else 0, the ms by which now is ahead of the server's clock, and the texts as
+  they then stand ('': none)
 ]]
 local what = ARGV[2]
 local schedules = { unpack(KEYS, 3) }

@@ -4,27 +4,26 @@
   KEYS[1..11]  the queue: see queue_keys
   KEYS[12]     the last fetch of this process: see queue_fetch
   ARGV[1]      now, ms; '' for the server's clock
-  ARGV[2]      'look' for messages whose visibility has ended; 'watch' to look, if the process then asks again when the next message is due, so
-               that no other process need be woken; 'sweep' if these may be the last messages; else ''
-  ARGV[3]      number of this fetch; 0 if the call only settles. A number that was carried out before is answered with the same messages,
-               a lower one with none
-  ARGV[4]      number of settlements; then for each: what ('ack', 'nack', 'return', 'unbegun', 'reject', 'extend', 'begin'), receipt, end of
-               its visibility as the process knows it (ms), and, by kind: 1 if it has a ttl; delay in ms; due moment in ms (twice);
-               reason; visibility in ms (twice)
-  then         for each message that is wanted, its visibility: for how long no other process receives it, ms. Negative: its
-               attempt counts from 'begin' on, and is put back by 'unbegun' before
+  ARGV[2]      'look' for messages whose visibility has ended; 'watch' to look, if the process then asks again when the
+               next message is due, so that no other process need be woken; 'sweep' if these may be the last messages;
+               else ''
+  ARGV[3]      number of this fetch; 0 if the call only settles. A number that was carried out before is answered with
+               the same messages, a lower one with none
+  ARGV[4]      number of settlements; then for each: what ('ack', 'nack', 'return', 'unbegun', 'reject', 'extend',
+               'begin'), receipt, end of its visibility as the process knows it (ms), and, by kind: 1 if it has a ttl;
+               delay in ms; due moment in ms (twice); reason; visibility in ms (twice)
+  then         for each message that is wanted, its visibility: for how long no other process receives it, ms. Negative:
+               its attempt counts from 'begin' on, and is put back by 'unbegun' before
 
   The messages of one call exceed a megabyte together only if there is one.
 
-  Returns  for each settlement 0 if the delivery is stale, else 1; for extend and begin the new end of its visibility; -1 for begin if the
-           queue is paused: then nothing begins
-           now, ms
-           moment of the next message: when it is due, together with those within 3 ms after it; -1 if there is none
-           moment of the next end of a visibility; -1 if there is none, or if not asked to look
-           for each message: receipt, due moment, end of its visibility (negative if its attempt does not count yet), record
-           1 if processes were woken, else 0
-           how many messages became dead letters because their last visibility has ended
-           how far the queue's clock, which gave these moments, is ahead of the server's, ms
+  Returns  for each settlement 0 if the delivery is stale, else 1; for extend and begin the new end of its visibility;
+           -1 for begin if the queue is paused: then nothing begins now, ms moment of the next message: when it is due,
+           together with those within 3 ms after it; -1 if there is none moment of the next end of a visibility; -1 if
+           there is none, or if not asked to look for each message: receipt, due moment, end of its visibility (negative
+           if its attempt does not count yet), record 1 if processes were woken, else 0 how many messages became dead
+           letters because their last visibility has ended how far the queue's clock, which gave these moments, is ahead
+           of the server's, ms
 ]]
 local keys = queue_keys()
 local last_fetch = KEYS[12]
@@ -50,8 +49,8 @@ local function wake()
   woken = 1
 end
 
--- Before the end of its visibility only the holder can settle a delivery, unless the queue is cleared. So a receipt that is
--- missing was settled by an earlier copy of this request.
+-- Before the end of its visibility only the holder can settle a delivery, unless the queue is cleared. So a receipt
+-- that is missing was settled by an earlier copy of this request.
 local function settled_before()
   return redis.call('EXISTS', keys.cleared) == 0 and 1 or 0
 end

@@ -4,9 +4,10 @@
   KEYS[1..11]  the queue: see queue_keys
   ARGV[1]      now, ms; '' for the server's clock
 
-  Returns ready, delayed, unacked, dead, due moment of the next that is delayed, by the server's clock (-1: none), 1 if more had to be swept
-  out than one call may (then ask again), how many became dead letters, for how long the oldest ready message has been due, ms, and
-  in how many ms the next is due (-1: none): a process must not measure that by its own clock
+  Returns ready, delayed, unacked, dead, due moment of the next that is delayed, by the server's clock (-1: none), 1 if
+  more had to be swept out than one call may (then ask again), how many became dead letters, for how long the oldest
+  ready message has been due, ms, and in how many ms the next is due (-1: none): a process must not measure that by its
+  own clock
 ]]
 function queue_stats()
   local keys = queue_keys()
@@ -42,7 +43,8 @@ function queue_stats()
 end
 
 --[[
-  Pauses or resumes the deliveries of a delay queue. A pause is a member before all others, so that checking it costs nothing.
+  Pauses or resumes the deliveries of a delay queue. A pause is a member before all others, so that checking it costs
+  nothing.
 
   KEYS[1..11]  the queue: see queue_keys
   KEYS[12], ARGV[1..2]  see run_once
@@ -100,12 +102,14 @@ function queue_clear()
 end
 
 --[[
-  Wakes processes for messages that the caller cannot take; or checks that one came after the last wake-up, and wakes more if not.
+  Wakes processes for messages that the caller cannot take; or checks that one came after the last wake-up, and wakes
+  more if not.
 
   KEYS[1..11]  the queue: see queue_keys
   ARGV[1]      0 to wake; else how many to wake at once if none came, at most 64
 
-  Returns 1 if processes were woken. 0 if one came, or none is idle: then the messages wake the next process that becomes idle
+  Returns 1 if processes were woken. 0 if one came, or none is idle: then the messages wake the next process that
+  becomes idle
 ]]
 function queue_wake_more()
   local keys = queue_keys()

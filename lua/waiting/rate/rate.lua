@@ -1,7 +1,7 @@
 --[[
-  Opens a shared rate. The KEYS of each of its scripts begin with: 1 config (HASH), 2 clients (ZSET of client → the moment from which its
-  state no longer matters), 3 log and 4 to 6 line of all clients together, 7 log and 8 to 10 line of this client; the three keys of a line are those
-  of line_open. Returns nil if no rate is set, else an object with
+  Opens a shared rate. The KEYS of each of its scripts begin with: 1 config (HASH), 2 clients (ZSET of client → the
+  moment from which its state no longer matters), 3 log and 4 to 6 line of all clients together, 7 log and 8 to 10 line
+  of this client; the three keys of a line are those of line_open. Returns nil if no rate is set, else an object with
     limit       a sliding window: rate permits in any interval
     log         the key of the log of grants
     group       the keys that count for this client: log, line, asks, meta
@@ -64,15 +64,17 @@ local function rate_open(clock, now)
   }
 end
 
---[[ The four keys of a group of clients whose calls are counted together under a shared rate, from KEYS[i] on: a log, and the line of their waiters. ]]
+--[[ The four keys of a group of clients whose calls are counted together under a shared rate, from KEYS[i] on: a log,
+and the line of their waiters. ]]
 local function rate_group(i, client)
   return { log = KEYS[i], line = KEYS[i + 1], asks = KEYS[i + 2], meta = KEYS[i + 3], client = client }
 end
 
 --[[
-  Returns the groups of a shared rate that are counted separately, as a list of rate_group: first the group of all clients together, then a
-  group for each client. The clients are named in ARGV from `first` on, and their keys begin at KEYS[7]. If keys of clients are missing, returns
-  nil and these clients: the caller must repeat the call with their keys, too.
+  Returns the groups of a shared rate that are counted separately, as a list of rate_group: first the group of all
+  clients together, then a group for each client. The clients are named in ARGV from `first` on, and their keys begin at
+  KEYS[7]. If keys of clients are missing, returns nil and these clients: the caller must repeat the call with their
+  keys, too.
 ]]
 local function rate_groups(first)
   local groups, known = { rate_group(3) }, {}
@@ -88,7 +90,8 @@ local function rate_groups(first)
   return groups
 end
 
---[[ Opens the line of the waiters of a rate_group, and deletes foreign values in its keys. Returns nil if no request waits. ]]
+--[[ Opens the line of the waiters of a rate_group, and deletes foreign values in its keys. Returns nil if no request
+waits. ]]
 local function rate_line(group, channel)
   if redis.call('EXISTS', group.line, group.asks, group.meta) == 0 then return nil end
   local kinds = { [group.line] = 'zset', [group.asks] = 'zset', [group.meta] = 'hash' }
@@ -134,7 +137,8 @@ local function rate_capacity(rate, now)
 end
 
 --[[
-  An ask of the waiting line of a shared rate: takes permits at once where they are free, joins and leaves the line, collects grants.
+  An ask of the waiting line of a shared rate: takes permits at once where they are free, joins and leaves the line,
+  collects grants.
 
   KEYS[1..10]  see rate_open
   KEYS[11]     record of the member; KEYS[12] of the member that it replaces, or the same
@@ -144,7 +148,8 @@ end
   ARGV[4..]    the ask: see line_ask
   ARGV[10]     the last moment at which this may be carried out, ms: its process has given the ask up then
 
-  Returns what line_ask returns, or '-2' where no rate is set; a list of now alone if it came too late. Refused with -1: more than the rate; with -2: the rate ends before.
+  Returns what line_ask returns, or '-2' where no rate is set; a list of now alone if it came too late. Refused with -1:
+  more than the rate; with -2: the rate ends before.
 ]]
 function rate_ask()
   local clock = ARGV[1]
@@ -174,7 +179,8 @@ end
   KEYS[1..10]  see rate_open
   ARGV[1]      now, ms; '' for the server's clock
 
-  Returns nothing where no rate is set, else a list: rate, interval in ms, mode, keepAlive in ms or -1, permits available.
+  Returns nothing where no rate is set, else a list: rate, interval in ms, mode, keepAlive in ms or -1, permits
+  available.
 ]]
 function rate_look()
   local clock = ARGV[1]
@@ -291,7 +297,8 @@ function rate_set()
         if reset > 0 then redis.call('PEXPIREAT', group.log, rate.expires_at(reset)) end
         if line then
           line_notify_all(line)
-          -- Separate counts become one, or one becomes several: every waiter must join another line. Without a rate nobody waits.
+          -- Separate counts become one, or one becomes several: every waiter must join another line. Without a rate
+          -- nobody waits.
           if not before or before.per_client ~= rate.per_client then line.units = 0 end
           if line.units > 0 then line_walk(line, nil, capacity, { next = 0 }) end
           line_save(line)

@@ -4,10 +4,12 @@
   KEYS       for each semaphore seven: see semaphore_read
   ARGV[1]    the beginning of the channel names of all processes
   ARGV[2]    how many semaphores; then for each of them:
-             now, ms ('' for the server's clock); lifetime in ms while nothing is held (-1: as stored); the holder, "process/number"; how many
-             leases; then for each lease: id, fencing token, its length in ms from now (0: only look)
+             now, ms ('' for the server's clock); lifetime in ms while nothing is held (-1: as stored); the holder,
+             "process/number"; how many leases; then for each lease: id, fencing token, its length in ms from now (0:
+             only look)
 
-  Returns for each lease its deadline; -1 if it is lost; for the leases of a semaphore that cannot be read, the error of Redis.
+  Returns for each lease its deadline; -1 if it is lost; for the leases of a semaphore that cannot be read, the error of
+  Redis.
 ]]
 function semaphore_renew()
   local channel = ARGV[1]
@@ -64,8 +66,8 @@ end
   ARGV[4]     the beginning of the channel names of all processes
   ARGV[5]     1 to list the leases
 
-  Returns { permits, used, the number of waiters }, then id, deadline and permits of each lease that was asked for; { -2 } without a semaphore. If
-  all processes that wait seem to be dead, no waiters are counted.
+  Returns { permits, used, the number of waiters }, then id, deadline and permits of each lease that was asked for; { -2
+  } without a semaphore. If all processes that wait seem to be dead, no waiters are counted.
 ]]
 function semaphore_look()
   local clock = ARGV[1]

@@ -1,6 +1,6 @@
 --[[
-  An ask of the waiting line of a semaphore: takes permits at once if they are free, ends leases, joins and leaves the line, collects
-  grants.
+  An ask of the waiting line of a semaphore: takes permits at once if they are free, ends leases, joins and leaves the
+  line, collects grants.
 
   KEYS[1..7]  the semaphore: see semaphore_read
   KEYS[8]     record of the member; KEYS[9] of the member that it replaces, or the same
@@ -9,12 +9,12 @@
   ARGV[3]     lifetime in ms while nothing is held; -1: as stored
   ARGV[4]     the beginning of the channel names of all processes
   ARGV[5]     the newest token that the caller has seen
-  ARGV[6..]   the ask: see line_ask. The change 'e' ends a lease, named by its id and token, or by '~', its id and '', and returns 1
-              or 0. For the other changes see semaphore_capacity
+  ARGV[6..]   the ask: see line_ask. The change 'e' ends a lease, named by its id and token, or by '~', its id and '',
+              and returns 1 or 0. For the other changes see semaphore_capacity
   ARGV[12]    the last moment at which this may be carried out, ms: its process has given the ask up then
 
-  Returns what line_ask returns, or '-2' without a semaphore; a list of now alone if it came too late. The facts of a grant are its token
-  and its deadline in ms.
+  Returns what line_ask returns, or '-2' without a semaphore; a list of now alone if it came too late. The facts of a
+  grant are its token and its deadline in ms.
 ]]
 -- @inline timely.stop_if_late_in_seconds
 local clock = ARGV[1]
@@ -26,7 +26,8 @@ local member = ARGV[6]
 local number = tonumber(ARGV[7])
 local stamp = ARGV[8]
 
--- A waiter at the head of the line usually hands its permit to the next one of its process. That case is decided before the functions for the others are created.
+-- A waiter at the head of the line usually hands its permit to the next one of its process. That case is decided before
+-- the functions for the others are created.
 local record = redis.call('HMGET', KEYS[8], 'n', 'stamp', 'c', 'fresh')
 local stored = redis.call('HMGET', KEYS[1], 'permits', 'idle', 'v')
 if

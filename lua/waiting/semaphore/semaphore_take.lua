@@ -1,6 +1,6 @@
 --[[
-  Takes one permit for each of some leases, all or none, of a semaphore that is open for direct takes: see semaphore_sweep. A call that arrives again
-  gets the same answer, and takes nothing.
+  Takes one permit for each of some leases, all or none, of a semaphore that is open for direct takes: see
+  semaphore_sweep. A call that arrives again gets the same answer, and takes nothing.
 
   KEYS[1]   the table of the leases, as it is called while permits are taken directly
   KEYS[2]   the facts of leases
@@ -11,8 +11,9 @@
   ARGV[4]   the number of permits that the semaphore must have; -1: any
   ARGV[5..] '~' and the id of each lease
 
-  Returns { token of the first, deadline in ms }: each lease has the token after that of the one before. For one lease only the token, if the
-  token is the moment in µs from which the deadline counts. -1: there are not enough permits for all; 0: the sender must go through the line.
+  Returns { token of the first, deadline in ms }: each lease has the token after that of the one before. For one lease
+  only the token, if the token is the moment in µs from which the deadline counts. -1: there are not enough permits for
+  all; 0: the sender must go through the line.
 ]]
 local direct, sender, stamp, ms, fixed = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local call = redis.call

@@ -33,7 +33,10 @@ function evenly(count, from, to) {
   return Array.from({ length: count }, (_, i) => from + ((to - from) * i) / count)
 }
 
-/** The policy as it is written, and, if it is one limit, under each algorithm. Throws `PolicyError`. @param {string} text */
+/**
+ * The policy as it is written, and, if it is one limit, under each algorithm. Throws `PolicyError`.
+ * @param {string} text
+ */
 export function variantsOf(text) {
   const limits = parsePolicy(text)
   const [{ quota, windowMs, burst, algorithm, calendar }] = limits
@@ -44,7 +47,11 @@ export function variantsOf(text) {
   })
 }
 
-/** What happens to each request of a client. @param {import('spillway').PolicyInput} policy @param {keyof typeof TRAFFIC} traffic */
+/**
+ * What happens to each request of a client.
+ * @param {import('spillway').PolicyInput} policy
+ * @param {keyof typeof TRAFFIC} traffic
+ */
 export async function simulate(policy, traffic) {
   const limits = parsePolicy(policy)
   const windowMs = Math.max(...limits.map(limit => limit.windowMs))

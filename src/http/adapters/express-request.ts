@@ -8,7 +8,9 @@ const NAME = 'rateLimit'
 /** The prototypes of requests on which `rateLimit` is our accessor, their own or inherited. */
 const EXTENDED = new WeakSet<object>()
 
-/** Stores a decision on a request, as `req.rateLimit`; the drop-in for express-rate-limit stores its own object there. */
+/**
+ * Stores a decision on a request, as `req.rateLimit`; the drop-in for express-rate-limit stores its own object there.
+ */
 export function leaveDecision(req: Request, decision: object): void {
   if (isExtended(req) && req.rawHeaders) RequestValues.setValue(req.rawHeaders, NAME, decision)
   else leaveOnRequest(req, NAME, decision)
@@ -28,11 +30,11 @@ export function leaveOnRequest(req: Request, name: string, value: unknown): void
 }
 
 /**
- * Values of a request are stored in private fields of `req.rawHeaders`, an array that each request has and that services do not
- * replace, as they do with `res.locals`.
+ * Values of a request are stored in private fields of `req.rawHeaders`, an array that each request has and that
+ * services do not replace, as they do with `res.locals`.
  *
- * It is also the cheapest place. Express changes the prototype of each request and response; V8 adds a property to such an object
- * so slowly that it would be the most expensive part of the whole decision.
+ * It is also the cheapest place. Express changes the prototype of each request and response; V8 adds a property to such
+ * an object so slowly that it would be the most expensive part of the whole decision.
  */
 class RequestValues extends ExistingObject {
   #decision: unknown

@@ -48,20 +48,26 @@ export interface ConcurrencyLimit extends ConcurrencyControls {
   (req: Request, res: Response, next: NextFunction): void
 }
 
-/** Middleware for Express 4 and 5 that limits how many requests are inside at once. Checks its options: `PolicyError`. */
+/**
+ * Middleware for Express 4 and 5 that limits how many requests are inside at once. Checks its options: `PolicyError`.
+ */
 export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
   const gate = new ConcurrencyGate(options, express)
   return Object.assign(middlewareOf(gate, 'concurrencyLimit'), { close: () => gate.close() })
 }
 
-/** Middleware for Express 4 and 5 that refuses the least important requests first under overload. Checks its options: `PolicyError`. */
+/**
+ * Middleware for Express 4 and 5 that refuses the least important requests first under overload. Checks its options:
+ * `PolicyError`.
+ */
 export function shed(options: ShedOptions<Request>): (req: Request, res: Response, next: NextFunction) => void {
   return middlewareOf(new ShedGate(options, express), 'shed')
 }
 
 /**
- * The client's address as a key, as the limiters count by default, for keys of a service: `key: req => req.user?.id ?? byAddress(req)`. An IPv6 address is
- * masked to `ipv6Subnet` bits. undefined only over a Unix socket, where requests have no address. Checks its options: `PolicyError`.
+ * The client's address as a key, as the limiters count by default, for keys of a service:
+ * `key: req => req.user?.id ?? byAddress(req)`. An IPv6 address is masked to `ipv6Subnet` bits. undefined only over a
+ * Unix socket, where requests have no address. Checks its options: `PolicyError`.
  */
 export function addressKey(options?: AddressKeyOptions): (req: Request) => string | undefined {
   return addressKeyOf(express, options)
@@ -100,8 +106,8 @@ function middlewareOf(gate: Gate<Request, Response>, user: string) {
 }
 
 /**
- * Calls `next`. When a user calls the limiter by hand, the callback may throw. Express catches errors only in the turn in which it calls a
- * middleware, so a later error goes to the `next` that Express stores on each request.
+ * Calls `next`. When a user calls the limiter by hand, the callback may throw. Express catches errors only in the turn
+ * in which it calls a middleware, so a later error goes to the `next` that Express stores on each request.
  */
 function pass(req: Request, next: NextFunction, error?: unknown): void {
   try {

@@ -42,7 +42,10 @@ const LEFTMOST: Trust = {
   anybody: 'Fastify takes the leftmost address of X-Forwarded-For (trustProxy: true)',
 }
 
-/** Fastify does not expose its option `trustProxy`. A function that trusts all of a long chain of proxies trusts anybody. */
+/**
+ * Fastify does not expose its option `trustProxy`. A function that trusts all of a long chain of proxies trusts
+ * anybody.
+ */
 export function trustOf(request: { readonly ips?: readonly string[] }): Trust {
   if (request.ips === undefined) return 'nobody'
   const raw = { socket: { remoteAddress: '198.51.100.1' }, headers: { 'x-forwarded-for': CHAIN.join() } }
@@ -50,7 +53,10 @@ export function trustOf(request: { readonly ips?: readonly string[] }): Trust {
   return (probe.ips ?? []).length > CHAIN.length ? LEFTMOST : 'some'
 }
 
-/** The name of a route, from the `config` that Fastify keeps of it, like 'POST /login'. HEAD belongs to GET: Fastify adds it by itself. */
+/**
+ * The name of a route, from the `config` that Fastify keeps of it, like 'POST /login'. HEAD belongs to GET: Fastify
+ * adds it by itself.
+ */
 export function routeName({ method, url }: { method?: string | readonly string[]; url?: string }): string {
   const methods = new Set([method ?? []].flat().map(name => (name === 'HEAD' ? 'GET' : name)))
   return `${[...methods].join(',')} ${url}`

@@ -24,7 +24,10 @@ declare module 'fastify' {
     rateLimit?: Decision
   }
   interface FastifyContextConfig {
-    /** The route's own limit, instead of the nearest plugin's, with a separate count unless it sets `name`. false: no limit of any plugin. */
+    /**
+     * The route's own limit, instead of the nearest plugin's, with a separate count unless it sets `name`. false: no
+     * limit of any plugin.
+     */
     rateLimit?: RouteOptions | false
   }
 }
@@ -32,10 +35,16 @@ declare module 'fastify' {
 /** When a request is decided. `request.body` is available from 'preValidation' on. */
 export type Hook = 'onRequest' | 'preParsing' | 'preValidation' | 'preHandler'
 
-/** The options of a route's own limit, in its `config`. Options that it does not set come from the nearest plugin: the first of the innermost context. Their functions receive `(request, reply)`. */
+/**
+ * The options of a route's own limit, in its `config`. Options that it does not set come from the nearest plugin: the
+ * first of the innermost context. Their functions receive `(request, reply)`.
+ */
 export interface RouteOptions extends HttpOptions<FastifyRequest, FastifyReply> {}
 
-/** The options of the plugin `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions receive `(request, reply)`. */
+/**
+ * The options of the plugin `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their
+ * functions receive `(request, reply)`.
+ */
 export interface RateLimitOptions extends RouteOptions {
   /** Default true. false: only routes with their own options are limited. */
   global?: boolean
@@ -43,7 +52,10 @@ export interface RateLimitOptions extends RouteOptions {
   hook?: Hook
 }
 
-/** The options of the plugin `concurrencyLimit`: those of `spillway/express`. Their functions receive `(request, reply)`. */
+/**
+ * The options of the plugin `concurrencyLimit`: those of `spillway/express`. Their functions receive
+ * `(request, reply)`.
+ */
 export interface ConcurrencyLimitOptions extends ConcurrencyOptions<FastifyRequest, FastifyReply> {
   /** Default 'onRequest'. */
   hook?: Hook
@@ -58,9 +70,11 @@ export interface ShedOptions extends ShedGateOptions<FastifyRequest> {
 const HOOKS: readonly Hook[] = ['onRequest', 'preParsing', 'preValidation', 'preHandler']
 
 /**
- * A plugin for Fastify 4 and 5. It limits the routes of the context in which it is registered and of child contexts, regardless of the order of declarations, and requests without a route.
- * If several plugins apply to a route with its own options, these replace the limit of the nearest plugin, and the limits of the others still hold.
- * `register` rejects if an option is wrong: `PolicyError`, or `CostError` for a constant cost; so does a route declared later whose own options are wrong.
+ * A plugin for Fastify 4 and 5. It limits the routes of the context in which it is registered and of child contexts,
+ * regardless of the order of declarations, and requests without a route. If several plugins apply to a route with its
+ * own options, these replace the limit of the nearest plugin, and the limits of the others still hold. `register`
+ * rejects if an option is wrong: `PolicyError`, or `CostError` for a constant cost; so does a route declared later
+ * whose own options are wrong.
  */
 export const rateLimit: FastifyPluginCallback<RateLimitOptions> = plugin('rateLimit', (instance, options) => {
   const { global = true, hook, ...all } = options
@@ -110,7 +124,10 @@ function nearestTo(instance: FastifyInstance): Limit | undefined {
   return undefined
 }
 
-/** A plugin for Fastify 4 and 5 that limits how many requests are inside at once, in the context in which it is registered and its children. `register` rejects if an option is wrong: `PolicyError`. */
+/**
+ * A plugin for Fastify 4 and 5 that limits how many requests are inside at once, in the context in which it is
+ * registered and its children. `register` rejects if an option is wrong: `PolicyError`.
+ */
 export const concurrencyLimit: FastifyPluginCallback<ConcurrencyLimitOptions> = plugin(
   'concurrencyLimit',
   (instance, { hook, ...options }) => {
@@ -120,13 +137,19 @@ export const concurrencyLimit: FastifyPluginCallback<ConcurrencyLimitOptions> = 
   },
 )
 
-/** A plugin for Fastify 4 and 5 that refuses the least important requests first under overload. `register` rejects if an option is wrong: `PolicyError`. */
+/**
+ * A plugin for Fastify 4 and 5 that refuses the least important requests first under overload. `register` rejects if an
+ * option is wrong: `PolicyError`.
+ */
 export const shed: FastifyPluginCallback<ShedOptions> = plugin('shed', (_, { hook, ...options }) => {
   const gate = new ShedGate(options, frameworkOf())
   return { hook, answer: (request, reply) => gate.answer(request, reply) }
 })
 
-/** The client's address as a key, for keys of a service: as `addressKey` of `spillway/express`. Checks its options: `PolicyError`. */
+/**
+ * The client's address as a key, for keys of a service: as `addressKey` of `spillway/express`. Checks its options:
+ * `PolicyError`.
+ */
 export function addressKey(options?: AddressKeyOptions): (request: FastifyRequest) => string | undefined {
   return addressKeyOf(frameworkOf(), options)
 }
@@ -159,7 +182,8 @@ function plugin<Options extends object>(
       done(error as Error)
     }
   }
-  // As fastify-plugin does: the hooks apply in the context in which the plugin is registered, not in a context of its own.
+  // As fastify-plugin does: the hooks apply in the context in which the plugin is registered, not in a context of its
+  // own.
   return Object.assign(register, {
     [Symbol.for('skip-override')]: true,
     [Symbol.for('fastify.display-name')]: `spillway ${name}`,

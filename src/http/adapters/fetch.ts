@@ -12,13 +12,16 @@ import type { Body } from '../refusal.js'
 import type { ResponseEnd } from '../response-watch.js'
 import { followResponse, forgetRequest, knownWatch, watchRequest } from '../web-response.js'
 
-/** The sender of a request, as the runtime reports it: `server.requestIP(request)` in Bun, `info.remoteAddr.hostname` in Deno. */
+/**
+ * The sender of a request, as the runtime reports it: `server.requestIP(request)` in Bun, `info.remoteAddr.hostname` in
+ * Deno.
+ */
 export interface Peer {
   /** The client's address; undefined or '' if there is none. */
   readonly address?: string
   /**
-   * On Node, the client's connection: `incoming.socket`. Its address is the client's, unless `address` is given. Without it, a client that has gone is noticed only if the runtime aborts
-   * the request's signal.
+   * On Node, the client's connection: `incoming.socket`. Its address is the client's, unless `address` is given.
+   * Without it, a client that has gone is noticed only if the runtime aborts the request's signal.
    */
   readonly socket?: PeerSocket
   /** In Bun, the server: it is asked for the address, and knows that a client has reset its connection. */
@@ -78,7 +81,10 @@ class Exchange {
   /** The strictest decision so far. */
   decision: Decision | undefined
   readonly #request: Request
-  /** The header fields of the limiters: if a field has two values, the later one counts. All limiters spell field names alike. */
+  /**
+   * The header fields of the limiters: if a field has two values, the later one counts. All limiters spell field names
+   * alike.
+   */
   readonly fields = new Map<string, string>()
   #status = 200
   #answered = false
@@ -182,18 +188,21 @@ function withStatus(response: Response, status: number): Response {
 export type * from '../adapter-exports.js'
 
 /**
- * The options of `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions receive the request and the peer, except
- * `settle` and `handler`.
+ * The options of `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions
+ * receive the request and the peer, except `settle` and `handler`.
  */
 export interface RateLimitOptions<P extends Peer = Peer> extends Omit<HttpOptions<Request, P>, 'settle' | 'handler'> {
   /**
-   * Default: none. The real cost of the request; integer ≥ 0. Called once, when the body of the response has been read to its end or cancelled. If nothing is read for 30 s, it is called
-   * then, with `end.ended` false; if `apply` is not called, 30 s after the decision, with `Response.error()`. In both cases at least 1 is charged regardless of its result.
+   * Default: none. The real cost of the request; integer ≥ 0. Called once, when the body of the response has been read
+   * to its end or cancelled. If nothing is read for 30 s, it is called then, with `end.ended` false; if `apply` is not
+   * called, 30 s after the decision, with `Response.error()`. In both cases at least 1 is charged regardless of its
+   * result.
    */
   settle?: (request: Request, response: Response, end: ResponseEnd) => number | Promise<number>
   /**
-   * Returns the refusal instead of the default one. All header fields are added to it; a status of 200 is replaced by the status of the refusal. The limiter throws what it
-   * throws. Not called for an address on the deny list. With it, `message` is not used.
+   * Returns the refusal instead of the default one. All header fields are added to it; a status of 200 is replaced by
+   * the status of the refusal. The limiter throws what it throws. Not called for an address on the deny list. With it,
+   * `message` is not used.
    */
   handler?: (request: Request, peer: P, decision: Decision) => Response | Promise<Response>
 }
@@ -210,11 +219,17 @@ export interface RateLimited {
 
 /** The function that `rateLimit` returns, with its limiter. */
 export interface RateLimit<P extends Peer = Peer> extends LimiterAccess {
-  /** Decides the request; a request that must wait is answered when its turn has come. Rejects if a function of the options fails. */
+  /**
+   * Decides the request; a request that must wait is answered when its turn has come. Rejects if a function of the
+   * options fails.
+   */
   (request: Request, peer: P): Promise<RateLimited>
 }
 
-/** A limiter for services that answer a `Request` with a `Response`. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
+/**
+ * A limiter for services that answer a `Request` with a `Response`. Checks its options: `PolicyError`, or `CostError`
+ * for a constant cost.
+ */
 export function rateLimit<P extends Peer = Peer>(options: RateLimitOptions<P> = {}): RateLimit<P> {
   const gate = new RateLimitGate<Request, P>(ofExchanges(options), web)
   const limited = async (request: Request, peer: P): Promise<RateLimited> => {
@@ -239,7 +254,10 @@ export function rateLimit<P extends Peer = Peer>(options: RateLimitOptions<P> = 
   })
 }
 
-/** The options in the format of the gate: a response is known later than its request, and is returned instead of written to. */
+/**
+ * The options in the format of the gate: a response is known later than its request, and is returned instead of written
+ * to.
+ */
 function ofExchanges<P extends Peer>(options: RateLimitOptions<P>): HttpOptions<Request, P> {
   const { settle, handler } = options ?? {}
   const own: Pick<HttpOptions<Request, P>, 'settle' | 'handler'> = {}
@@ -256,8 +274,8 @@ function ofExchanges<P extends Peer>(options: RateLimitOptions<P>): HttpOptions<
 }
 
 /**
- * The client's address as a key, for keys of a service: as `addressKey` of `spillway/express`. The function is given the request and the peer, as a `key` is.
- * undefined if the peer has no address. Checks its options: `PolicyError`.
+ * The client's address as a key, for keys of a service: as `addressKey` of `spillway/express`. The function is given
+ * the request and the peer, as a `key` is. undefined if the peer has no address. Checks its options: `PolicyError`.
  */
 export function addressKey(options?: AddressKeyOptions): (request: Request, peer?: Peer) => string | undefined {
   const keyOf = addressKeyOf(web, options)

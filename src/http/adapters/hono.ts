@@ -33,7 +33,10 @@ interface Bindings extends Partial<BunServer> {
   readonly server?: Bindings
 }
 
-/** The responses that requests get from others than their handlers: refusals, and the answers to errors that nobody has handled yet. */
+/**
+ * The responses that requests get from others than their handlers: refusals, and the answers to errors that nobody has
+ * handled yet.
+ */
 const STAND_INS = new WeakMap<Context, Response>()
 
 /** Stores the response that the middleware returns for a refusal. */
@@ -41,7 +44,10 @@ function keepRefusal(c: Context, response: Response): void {
   STAND_INS.set(c, response)
 }
 
-/** The response of a refusal; an empty one if nothing was written. No handler runs; whether it is sent matters only to runtimes that tell. */
+/**
+ * The response of a refusal; an empty one if nothing was written. No handler runs; whether it is sent matters only to
+ * runtimes that tell.
+ */
 function refused(c: Context): Response {
   const outgoing = outgoingOf(c)
   if (outgoing === undefined) knownWatch(c.req.raw)?.end()
@@ -55,7 +61,10 @@ function gone(c: Context): Response {
   return c.body(null)
 }
 
-/** The handlers have failed, and nobody within the limiter has answered for them. Node tells what is sent instead; other runtimes do not. */
+/**
+ * The handlers have failed, and nobody within the limiter has answered for them. Node tells what is sent instead; other
+ * runtimes do not.
+ */
 function failed(c: Context): void {
   STAND_INS.set(c, new Response(null, { status: 500 }))
   const outgoing = outgoingOf(c)
@@ -63,7 +72,10 @@ function failed(c: Context): void {
   else knownResponseWatch(outgoing)?.handOver()
 }
 
-/** The handlers have returned a response. Node tells what becomes of it; for other runtimes its body is followed. `asked`: the request as the limiter saw it. */
+/**
+ * The handlers have returned a response. Node tells what becomes of it; for other runtimes its body is followed.
+ * `asked`: the request as the limiter saw it.
+ */
 function returned(asked: Request, c: Context): void {
   const outgoing = outgoingOf(c)
   if (outgoing !== undefined) {
@@ -78,7 +90,10 @@ function returned(asked: Request, c: Context): void {
   if (followed !== c.res) replace(followed, c)
 }
 
-/** Calls a function that looks at the response of a request that has ended. A context that was given none shows the one that was sent for it. */
+/**
+ * Calls a function that looks at the response of a request that has ended. A context that was given none shows the one
+ * that was sent for it.
+ */
 function lookAt<Result>(c: Context, { ended }: ResponseEnd, look: () => Result): Result {
   if (!ended || c.finalized) return look()
   const outgoing = outgoingOf(c)
@@ -172,11 +187,15 @@ declare module 'hono' {
 }
 
 /**
- * The options of `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions receive the context twice, in place of request and response.
- * `handler` returns the response. `settle` is called when the response has been passed to Node, or, on other runtimes, when its body has been read to its end or cancelled.
+ * The options of `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions
+ * receive the context twice, in place of request and response. `handler` returns the response. `settle` is called when
+ * the response has been passed to Node, or, on other runtimes, when its body has been read to its end or cancelled.
  */
 export interface RateLimitOptions extends HttpOptions<Context, Context> {
-  /** Returns the refusal instead of the default one: a response, like `c => c.text('busy')`. Status and header fields are set on the context before, and the decision is stored there. */
+  /**
+   * Returns the refusal instead of the default one: a response, like `c => c.text('busy')`. Status and header fields
+   * are set on the context before, and the decision is stored there.
+   */
   handler?: (c: Context, same: Context, decision: Decision) => Response | Promise<Response>
 }
 
@@ -191,25 +210,38 @@ export function rateLimit(options: RateLimitOptions = {}): RateLimit {
 
 /** The options of `concurrencyLimit`: those of `spillway/express`. Their functions receive the context twice. */
 export interface ConcurrencyLimitOptions extends ConcurrencyOptions<Context, Context> {
-  /** Returns the refusal instead of the default one: a response, like `c => c.text('busy')`. Status and Retry-After are set on the context before. */
+  /**
+   * Returns the refusal instead of the default one: a response, like `c => c.text('busy')`. Status and Retry-After are
+   * set on the context before.
+   */
   handler?: (c: Context, same: Context) => Response | Promise<Response>
 }
 
 /** The middleware that `concurrencyLimit` returns. */
 export interface ConcurrencyLimit extends MiddlewareHandler, ConcurrencyControls {}
 
-/** Middleware for Hono 3.12 and 4 that limits how many requests are inside at once; a request is inside until its response has been passed to Node, or, on other runtimes, until its body has been read. Checks its options: `PolicyError`. */
+/**
+ * Middleware for Hono 3.12 and 4 that limits how many requests are inside at once; a request is inside until its
+ * response has been passed to Node, or, on other runtimes, until its body has been read. Checks its options:
+ * `PolicyError`.
+ */
 export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
   const gate = new ConcurrencyGate(returning('concurrencyLimit', options), hono)
   return Object.assign(middlewareOf(gate, 'concurrencyLimit'), { close: () => gate.close() })
 }
 
-/** Middleware for Hono 3.12 and 4 that refuses the least important requests first under overload. Checks its options: `PolicyError`. */
+/**
+ * Middleware for Hono 3.12 and 4 that refuses the least important requests first under overload. Checks its options:
+ * `PolicyError`.
+ */
 export function shed(options: ShedOptions<Context>): MiddlewareHandler {
   return middlewareOf(new ShedGate(options, hono), 'shed')
 }
 
-/** The client's address as a key, for keys of a service: as `addressKey` of `spillway/express`. Checks its options: `PolicyError`. */
+/**
+ * The client's address as a key, for keys of a service: as `addressKey` of `spillway/express`. Checks its options:
+ * `PolicyError`.
+ */
 export function addressKey(options?: AddressKeyOptions): (c: Context) => string | undefined {
   return addressKeyOf(hono, options)
 }
@@ -277,7 +309,10 @@ async function limited(
   return undefined
 }
 
-/** A response that the context did not create (from `fetch`, or `new Response`) lacks the fields that were set on the context. */
+/**
+ * A response that the context did not create (from `fetch`, or `new Response`) lacks the fields that were set on the
+ * context.
+ */
 function keepFields(fields: Fields, c: Context): void {
   const { headers } = c.res
   let last = ''

@@ -17,8 +17,9 @@ import { ShedGate, type ShedOptions } from '../shed.js'
 const AT_WORK = new WeakSet<Context>()
 
 /**
- * The watch of a context's response. Once the client has gone, Koa 2 does not end a response, and neither Koa 2 nor Koa 3 answers an
- * error: without this, `settle` would not learn the outcome of an aborted request, and its place would stay taken.
+ * The watch of a context's response. Once the client has gone, Koa 2 does not end a response, and neither Koa 2 nor Koa
+ * 3 answers an error: without this, `settle` would not learn the outcome of an aborted request, and its place would
+ * stay taken.
  */
 function watchContext(ctx: Context): ResponseWatch {
   return watchResponse(ctx.res, watch => {
@@ -27,7 +28,9 @@ function watchContext(ctx: Context): ResponseWatch {
   })
 }
 
-/** Koa reads `ctx.respond` when all middleware has returned. Ends a response without a client, as Koa 3 does by itself. */
+/**
+ * Koa reads `ctx.respond` when all middleware has returned. Ends a response without a client, as Koa 3 does by itself.
+ */
 function endOnReturn(ctx: Context): void {
   let { respond } = ctx
   Object.defineProperty(ctx, 'respond', {
@@ -43,7 +46,10 @@ function endOnReturn(ctx: Context): void {
   })
 }
 
-/** Koa calls `ctx.onerror` when the middleware has failed; also when the connection fails while a handler is still running. */
+/**
+ * Koa calls `ctx.onerror` when the middleware has failed; also when the connection fails while a handler is still
+ * running.
+ */
 function answerErrors(ctx: Context, watch: ResponseWatch): void {
   const { onerror } = ctx
   AT_WORK.add(ctx)
@@ -81,8 +87,8 @@ export interface RateLimitState {
 }
 
 /**
- * The options of `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions receive the context twice,
- * in place of request and response.
+ * The options of `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions
+ * receive the context twice, in place of request and response.
  */
 export type RateLimitOptions = HttpOptions<Context, Context>
 
@@ -116,7 +122,10 @@ export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyL
   return Object.assign(middlewareOf(gate, 'concurrencyLimit'), { close: () => gate.close() })
 }
 
-/** Middleware for Koa 2 and 3 that refuses the least important requests first under overload. Checks its options: `PolicyError`. */
+/**
+ * Middleware for Koa 2 and 3 that refuses the least important requests first under overload. Checks its options:
+ * `PolicyError`.
+ */
 export function shed(options: ShedOptions<Context>): (ctx: Context, next: Next) => Promise<void> {
   return middlewareOf(new ShedGate(options, koa), 'shed')
 }
@@ -137,7 +146,10 @@ function middlewareOf(gate: Gate<Context, Context>, user: string) {
   }
 }
 
-/** The client's address as a key, for keys of a service: as `addressKey` of `spillway/express`. Checks its options: `PolicyError`. */
+/**
+ * The client's address as a key, for keys of a service: as `addressKey` of `spillway/express`. Checks its options:
+ * `PolicyError`.
+ */
 export function addressKey(options?: AddressKeyOptions): (ctx: Context) => string | undefined {
   return addressKeyOf(koa, options)
 }

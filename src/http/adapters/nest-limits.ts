@@ -10,7 +10,10 @@ import { type LimiterAccess, RateLimitGate } from '../rate-limit/rate-limit.js'
 import { checkRouteOptions, combinedOptions, routeOptions } from '../rate-limit/settings.js'
 import { keepWorded, type NestRequest, type NestResponse, nest } from './nest-request.js'
 
-/** The options of the module and of routes. Their functions receive request and response of the platform, Express or Fastify. */
+/**
+ * The options of the module and of routes. Their functions receive request and response of the platform, Express or
+ * Fastify.
+ */
 export interface NestOptions<Request = NestRequest, Response = NestResponse> extends HttpOptions<Request, Response> {}
 
 /** A route handler, or a controller. */
@@ -24,8 +27,8 @@ const OWN = new WeakMap<Target, NestOptions | false>()
 const DECLARED = new Map<string, Array<WeakRef<Target>>>()
 
 /**
- * Records a decorator's options for a handler or a controller; several on one target are combined. Checks them: `PolicyError`, or `CostError` for
- * a constant cost. `handler` is undefined for the options of a controller.
+ * Records a decorator's options for a handler or a controller; several on one target are combined. Checks them:
+ * `PolicyError`, or `CostError` for a constant cost. `handler` is undefined for the options of a controller.
  */
 export function decorate(controller: Target, handler: Target | undefined, own: NestOptions | false): void {
   const target = handler ?? controller
@@ -57,7 +60,10 @@ function declare(controller: Target): Target[] {
   return alive
 }
 
-/** The limits of an application: one for all routes, and those of routes with their own options. Inject it to `peek`, `refund` or `reset`. */
+/**
+ * The limits of an application: one for all routes, and those of routes with their own options. Inject it to `peek`,
+ * `refund` or `reset`.
+ */
 export class RateLimits implements LimiterAccess {
   readonly #options: NestOptions
   readonly #everywhere: NestGate
@@ -105,8 +111,9 @@ function ofController(controller: Target | null): NestOptions | false | undefine
 }
 
 /**
- * The name of a route's own count, like 'Users.list /users v2': the same in every process. Classes of one name are told apart by the path, host and version that
- * Nest's decorators record. If these are equal too (modules mounted by `RouterModule`), by the order of their declaration.
+ * The name of a route's own count, like 'Users.list /users v2': the same in every process. Classes of one name are told
+ * apart by the path, host and version that Nest's decorators record. If these are equal too (modules mounted by
+ * `RouterModule`), by the order of their declaration.
  */
 function routeName(controller: Target, handler: Target): string {
   const version = recorded('__version__', handler) ?? recorded('__version__', controller)

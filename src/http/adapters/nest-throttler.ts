@@ -15,7 +15,10 @@ export interface ThrottlerStorageOptions {
 export interface ThrottlerStorageRecord {
   /** The counted requests. */
   totalHits: number
-  /** Seconds until the counted hits have expired. While a block lasts: those that led to it, as in `@nestjs/throttler`, although the count is new when the block ends. */
+  /**
+   * Seconds until the counted hits have expired. While a block lasts: those that led to it, as in `@nestjs/throttler`,
+   * although the count is new when the block ends.
+   */
   timeToExpire: number
   /** Whether the key is blocked. */
   isBlocked: boolean
@@ -24,8 +27,8 @@ export interface ThrottlerStorageRecord {
 }
 
 /**
- * A storage for `@nestjs/throttler` 6: `ThrottlerModule.forRoot({ throttlers, storage: new ThrottlerStorage({ store }) })`. Each hit counts for exactly `ttl` from its own time; refused
- * hits do not count.
+ * A storage for `@nestjs/throttler` 6: `ThrottlerModule.forRoot({ throttlers, storage: new ThrottlerStorage({ store })
+ * })`. Each hit counts for exactly `ttl` from its own time; refused hits do not count.
  */
 export class ThrottlerStorage {
   readonly #store: Store
@@ -42,7 +45,8 @@ export class ThrottlerStorage {
   }
 
   /**
-   * Counts a hit of `key`; `limit` hits are allowed in any `ttl` ms. A key with more is blocked for `blockDuration` ms and then starts anew; 0: it is refused until a hit expires.
+   * Counts a hit of `key`; `limit` hits are allowed in any `ttl` ms. A key with more is blocked for `blockDuration` ms
+   * and then starts anew; 0: it is refused until a hit expires.
    */
   async increment(
     key: string,

@@ -32,8 +32,9 @@ declare global {
 }
 
 /**
- * The options of `RateLimitModule.forRoot` and of `@RateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions receive request and response
- * of the platform, Express or Fastify. `handler` returns the body of the HttpException: an object, or a text, which becomes the `detail` of problem details.
+ * The options of `RateLimitModule.forRoot` and of `@RateLimit`: those of `rateLimit` in `spillway/express`, with the
+ * same defaults. Their functions receive request and response of the platform, Express or Fastify. `handler` returns
+ * the body of the HttpException: an object, or a text, which becomes the `detail` of problem details.
  */
 export interface RateLimitOptions<Request = NestRequest, Response = NestResponse>
   extends NestOptions<Request, Response> {}
@@ -53,7 +54,9 @@ const FACTORY_EXAMPLE = '{ inject: [REDIS], useFactory: redis => ({ policy: "100
 
 /** The module that holds the limits of an application. It limits nothing by itself: `RateLimitGuard` does. */
 export class RateLimitModule {
-  /** The limit for all routes without their own. Checks the options: `PolicyError`, or `CostError` for a constant cost. */
+  /**
+   * The limit for all routes without their own. Checks the options: `PolicyError`, or `CostError` for a constant cost.
+   */
   static forRoot<Request = NestRequest, Response = NestResponse>(
     options: RateLimitOptions<Request, Response> = {},
   ): DynamicModule {
@@ -63,8 +66,9 @@ export class RateLimitModule {
   }
 
   /**
-   * As `forRoot`, with options from a function that receives other providers, like a Redis client: `{ imports: [RedisModule], inject: [REDIS], useFactory: redis => ({ store: new RedisStore(redis) }) }`.
-   * The application fails to start if the function fails or an option is wrong.
+   * As `forRoot`, with options from a function that receives other providers, like a Redis client: `{ imports:
+   * [RedisModule], inject: [REDIS], useFactory: redis => ({ store: new RedisStore(redis) }) }`. The application fails
+   * to start if the function fails or an option is wrong.
    */
   static forRootAsync<Request = NestRequest, Response = NestResponse>(
     from: RateLimitFactory<Request, Response>,
@@ -80,9 +84,10 @@ export class RateLimitModule {
 Module({})(RateLimitModule)
 
 /**
- * A separate limit for a route, or for each route of a controller, instead of the module's: a policy, like '5/1m', or options. Options that it does not set come from the module; the
- * route counts separately unless the options set `name`. Several on one target are combined: a request is charged to all their limits or to none.
- * Checks its options where it stands: `PolicyError`, or `CostError` for a constant cost; `PolicyError` also if several cannot be combined.
+ * A separate limit for a route, or for each route of a controller, instead of the module's: a policy, like '5/1m', or
+ * options. Options that it does not set come from the module; the route counts separately unless the options set
+ * `name`. Several on one target are combined: a request is charged to all their limits or to none. Checks its options
+ * where it stands: `PolicyError`, or `CostError` for a constant cost; `PolicyError` also if several cannot be combined.
  */
 export function RateLimit<Request = NestRequest, Response = NestResponse>(
   limit: string | RateLimitOptions<Request, Response>,
@@ -106,12 +111,18 @@ function mark(own: NestOptions | false): MethodDecorator & ClassDecorator {
   }
 }
 
-/** The client's address as a key, for keys of a service: as `addressKey` of `spillway/express`. Checks its options: `PolicyError`. */
+/**
+ * The client's address as a key, for keys of a service: as `addressKey` of `spillway/express`. Checks its options:
+ * `PolicyError`.
+ */
 export function addressKey(options?: AddressKeyOptions): (req: NestRequest) => string | undefined {
   return addressKeyOf(nest, options)
 }
 
-/** Limits the routes that it guards: with `@UseGuards(RateLimitGuard)`, or all of them as `APP_GUARD`. Ignores anything but HTTP requests. */
+/**
+ * Limits the routes that it guards: with `@UseGuards(RateLimitGuard)`, or all of them as `APP_GUARD`. Ignores anything
+ * but HTTP requests.
+ */
 export class RateLimitGuard implements CanActivate {
   readonly #limits: RateLimits
 

@@ -34,19 +34,25 @@ declare module 'node:http2' {
   }
 }
 
-/** The options of `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions receive `(req, res)`. */
+/**
+ * The options of `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions
+ * receive `(req, res)`.
+ */
 export interface RateLimitOptions extends HttpOptions<NodeRequest, NodeResponse> {}
 
 /** The function that `rateLimit` returns, with its limiter. */
 export interface RateLimit extends LimiterAccess {
   /**
-   * Decides the request. true: continue; false: the request is refused and answered, or deferred, or its client has gone. Rejects with errors of the functions in the options;
-   * then nothing is spent and nothing is answered.
+   * Decides the request. true: continue; false: the request is refused and answered, or deferred, or its client has
+   * gone. Rejects with errors of the functions in the options; then nothing is spent and nothing is answered.
    */
   (req: NodeRequest, res: NodeResponse): Promise<boolean>
 }
 
-/** A rate limit for services over `node:http` and `node:http2`. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
+/**
+ * A rate limit for services over `node:http` and `node:http2`. Checks its options: `PolicyError`, or `CostError` for a
+ * constant cost.
+ */
 export function rateLimit(options: RateLimitOptions = {}): RateLimit {
   const gate = new RateLimitGate(options, node)
   return gate.equip(limiterOf(gate, 'rateLimit'))
@@ -57,11 +63,17 @@ export interface ConcurrencyLimitOptions extends ConcurrencyOptions<NodeRequest,
 
 /** The function that `concurrencyLimit` returns. */
 export interface ConcurrencyLimit extends ConcurrencyControls {
-  /** Gives the request a place, lets it wait for one, or refuses it. true: continue; false: it is answered already, or its client has gone. */
+  /**
+   * Gives the request a place, lets it wait for one, or refuses it. true: continue; false: it is answered already, or
+   * its client has gone.
+   */
   (req: NodeRequest, res: NodeResponse): Promise<boolean>
 }
 
-/** Limits how many requests are inside at once, for services over `node:http` and `node:http2`. Checks its options: `PolicyError`. */
+/**
+ * Limits how many requests are inside at once, for services over `node:http` and `node:http2`. Checks its options:
+ * `PolicyError`.
+ */
 export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
   const gate = new ConcurrencyGate(options, node)
   return Object.assign(limiterOf(gate, 'concurrencyLimit'), {
@@ -70,14 +82,17 @@ export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyL
 }
 
 /**
- * Refuses the least important requests first under overload, for services over `node:http` and `node:http2`. The function resolves to true: continue; or to false: the request is
- * answered already. Checks its options: `PolicyError`.
+ * Refuses the least important requests first under overload, for services over `node:http` and `node:http2`. The
+ * function resolves to true: continue; or to false: the request is answered already. Checks its options: `PolicyError`.
  */
 export function shed(options: ShedOptions<NodeRequest>): (req: NodeRequest, res: NodeResponse) => Promise<boolean> {
   return limiterOf(new ShedGate(options, node), 'shed')
 }
 
-/** The client's address as a key, for keys of a service: as `addressKey` of `spillway/express`. Checks its options: `PolicyError`. */
+/**
+ * The client's address as a key, for keys of a service: as `addressKey` of `spillway/express`. Checks its options:
+ * `PolicyError`.
+ */
 export function addressKey(options?: AddressKeyOptions): (req: NodeRequest) => string | undefined {
   return addressKeyOf(node, options)
 }

@@ -25,13 +25,17 @@ export interface MessageSocket extends Pick<EventEmitter, 'emit'> {
 export interface MessageLimitOptions<Data = unknown> extends Partial<RateLimiterOptions> {
   /** Instead of the options of `RateLimiter`. */
   limiter?: RateLimiter
-  /** The key by which messages are counted together, like `user.id`, or a function of the message; if it returns undefined, the message is not limited. Default: each socket separately. */
+  /**
+   * The key by which messages are counted together, like `user.id`, or a function of the message; if it returns
+   * undefined, the message is not limited. Default: each socket separately.
+   */
   key?: string | number | ((data: Data) => GivenKey)
   /** The cost of a message; integer ≥ 0, default 1. */
   cost?: number | ((data: Data) => number)
   /**
-   * What happens to a message over the limit. It reaches no listener. 'drop' (default): nothing more. 'close': the socket is closed with code 1008, and its later messages are
-   * dropped. A function receives the decision and the message; what it throws, or rejects with, is emitted as 'error'.
+   * What happens to a message over the limit. It reaches no listener. 'drop' (default): nothing more. 'close': the
+   * socket is closed with code 1008, and its later messages are dropped. A function receives the decision and the
+   * message; what it throws, or rejects with, is emitted as 'error'.
    */
   onLimit?: 'drop' | 'close' | ((decision: Decision, data: Data) => void)
 }
@@ -52,8 +56,9 @@ const MOST_WAITING = 64
 let shared: MemoryStore | undefined
 
 /**
- * Limits the messages of a socket: messages over the limit do not reach its 'message' listeners. Messages keep their order while a store is asked. The returned function ends the
- * limit. Checks its options: `PolicyError`. Errors of the functions in the options, and a wrong cost, are emitted as 'error'.
+ * Limits the messages of a socket: messages over the limit do not reach its 'message' listeners. Messages keep their
+ * order while a store is asked. The returned function ends the limit. Checks its options: `PolicyError`. Errors of the
+ * functions in the options, and a wrong cost, are emitted as 'error'.
  */
 export function limitMessages<Data = unknown>(socket: MessageSocket, options: MessageLimitOptions<Data>): () => void {
   const limit = new MessageLimit(socket, options)
@@ -202,7 +207,10 @@ class MessageLimit<Data> {
   }
 }
 
-/** The limiter that was given, or a use of the one that sockets with equal options share. Checks the options of the limiter. */
+/**
+ * The limiter that was given, or a use of the one that sockets with equal options share. Checks the options of the
+ * limiter.
+ */
 function limiterOf<Data>(options: MessageLimitOptions<Data>): RateLimiter | LimiterUse {
   const { limiter, key: _key, cost: _cost, onLimit: _onLimit, ...own } = options
   if (limiter === undefined) {
@@ -227,8 +235,8 @@ interface SharedLimiter {
 const SHARED = new WeakMap<object, Map<string, SharedLimiter>>()
 
 /**
- * One socket's use of the limiter for its options. Sockets with equal options share a limiter, so that their messages share script calls and
- * remembered denials.
+ * One socket's use of the limiter for its options. Sockets with equal options share a limiter, so that their messages
+ * share script calls and remembered denials.
  */
 class LimiterUse {
   readonly #store: object

@@ -1,7 +1,9 @@
 const DOT = 46
 const DIGIT_0 = 48
 
-/** True for four decimal bytes in `text` from `start` to `end`, without leading zeros, which some parsers read as octal. */
+/**
+ * True for four decimal bytes in `text` from `start` to `end`, without leading zeros, which some parsers read as octal.
+ */
 export function isIPv4(text: string, start = 0, end = text.length): boolean {
   if (end - start < 7 || end - start > 15) return false
   let dots = 0
@@ -145,12 +147,12 @@ export interface Address {
 }
 
 /**
- * Reads an address as sockets, proxies and people write it: IPv4, IPv6 in any notation of RFC 4291, in brackets or not, with a
- * zone (`%eth0`) or not, with a port (`:4711`, or `:_name` as RFC 7239 allows) or not, with space around it. undefined for any
- * other text.
+ * Reads an address as sockets, proxies and people write it: IPv4, IPv6 in any notation of RFC 4291, in brackets or not,
+ * with a zone (`%eth0`) or not, with a port (`:4711`, or `:_name` as RFC 7239 allows) or not, with space around it.
+ * undefined for any other text.
  *
- * Every key, list and proxy setting reads addresses with this function, so that a notation has the same meaning for a list and
- * for a count.
+ * Every key, list and proxy setting reads addresses with this function, so that a notation has the same meaning for a
+ * list and for a count.
  */
 export function readAddress(text: string): Address | undefined {
   const host = hostOf(text.trim())
@@ -211,10 +213,11 @@ const MAPPED = '::ffff:'
  * A client’s address as a key. Neither the notation of an address nor the size of a client's network gives one client
  * several counts.
  *
- * An IPv4 address is its own key. An IPv6 address is masked to its first `ipv6Subnet` bits (1 to 128; default 56, because
- * a customer has a whole network and could use a new address for each request) and returned in lower case, as
+ * An IPv4 address is its own key. An IPv6 address is masked to its first `ipv6Subnet` bits (1 to 128; default 56,
+ * because a customer has a whole network and could use a new address for each request) and returned in lower case, as
  * `2001:db8:0:ff00::/56`; `false` keeps the whole address. An IPv6 address that contains an IPv4 one (mapped
- * `::ffff:1.2.3.4`, compatible `::1.2.3.4`, NAT64 `64:ff9b::1.2.3.4`) is that IPv4 address. Zone, brackets and port are left out.
+ * `::ffff:1.2.3.4`, compatible `::1.2.3.4`, NAT64 `64:ff9b::1.2.3.4`) is that IPv4 address. Zone, brackets and port are
+ * left out.
  *
  * Any other text (a host name, a forged header) is its own key, in lower case.
  */

@@ -25,11 +25,11 @@ export interface FromNode {
 }
 
 /**
- * The address of the connection of a request that Node has received: '' if it has none, as over a Unix socket; undefined if its client
- * has gone.
+ * The address of the connection of a request that Node has received: '' if it has none, as over a Unix socket;
+ * undefined if its client has gone.
  *
- * A client that resets its connection right after its request leaves the request behind, but the system forgets its address. So a
- * missing address says nothing about the kind of the connection.
+ * A client that resets its connection right after its request leaves the request behind, but the system forgets its
+ * address. So a missing address says nothing about the kind of the connection.
  */
 export function nodePeer({ socket }: FromNode): string | undefined {
   const connection = socket as NodeSocket | undefined | null
@@ -61,8 +61,8 @@ export interface BunServer {
 }
 
 /**
- * The same for a web platform request, from the address as the runtime reports it, or from the server of Bun, which like Node forgets the addresses of connections that were reset.
- * Some runtimes never report an address.
+ * The same for a web platform request, from the address as the runtime reports it, or from the server of Bun, which
+ * like Node forgets the addresses of connections that were reset. Some runtimes never report an address.
  */
 export function webPeer(
   request: Request,
@@ -78,17 +78,24 @@ export function webPeer(
 
 /** Options of `addressKey`: how the address of a client is found, and how much of it is the key. */
 export interface AddressKeyOptions extends ProxyOptions {
-  /** The bits of an IPv6 address that identify a client: 1 to 128, default 56; false: all, so that each address is a client. */
+  /**
+   * The bits of an IPv6 address that identify a client: 1 to 128, default 56; false: all, so that each address is a
+   * client.
+   */
   ipv6Subnet?: number | false
 }
 
 /** Options of every middleware that tells clients apart by their address. */
 export interface ClientOptions extends AddressKeyOptions {
-  /** Default: none. Addresses and CIDR ranges that are not limited, like `['10.0.0.0/8', '::1']`. If both lists contain an address, the narrower range decides. */
+  /**
+   * Default: none. Addresses and CIDR ranges that are not limited, like `['10.0.0.0/8', '::1']`. If both lists contain
+   * an address, the narrower range decides.
+   */
   allow?: readonly string[]
   /**
-   * Default: none. Addresses and CIDR ranges that are always refused, with 403. A client address that is not an address passes the list, with one process warning
-   * (SPILLWAY_ADDRESS); so does a request over a Unix socket that has none (SPILLWAY_NO_ADDRESS).
+   * Default: none. Addresses and CIDR ranges that are always refused, with 403. A client address that is not an address
+   * passes the list, with one process warning (SPILLWAY_ADDRESS); so does a request over a Unix socket that has none
+   * (SPILLWAY_NO_ADDRESS).
    */
   deny?: readonly string[]
 }
@@ -124,12 +131,13 @@ function parseKeyOptions(options: AddressKeyOptions): ClientSettings {
 const NO_ADDRESS = 'unknown'
 
 /**
- * The sender of a request: whether it is still there, whether an address list judges it, and its address as a key. The address comes
- * from the trusted `proxies` if they are given, else from the framework.
+ * The sender of a request: whether it is still there, whether an address list judges it, and its address as a key. The
+ * address comes from the trusted `proxies` if they are given, else from the framework.
  *
- * A request whose client has gone is over: nothing of it is judged, counted or handled. Only requests over a Unix socket, and those of runtimes that
- * report no address, have none; they share one count: without a limit they would bypass it. Settings that make strangers share a count, or let a
- * client choose its own, cause one warning each. Warnings only suggest settings that clients cannot bypass.
+ * A request whose client has gone is over: nothing of it is judged, counted or handled. Only requests over a Unix
+ * socket, and those of runtimes that report no address, have none; they share one count: without a limit they would
+ * bypass it. Settings that make strangers share a count, or let a client choose its own, cause one warning each.
+ * Warnings only suggest settings that clients cannot bypass.
  */
 export class Client<Request, Response> {
   readonly #framework: Framework<Request, Response>
@@ -143,8 +151,8 @@ export class Client<Request, Response> {
   }
 
   /**
-   * What is known before any option is asked. An answer: the client has gone, or is on a list. A text: for `key`. The connection is looked at once, because Bun forgets its
-   * address from one look to the next.
+   * What is known before any option is asked. An answer: the client has gone, or is on a list. A text: for `key`. The
+   * connection is looked at once, because Bun forgets its address from one look to the next.
    */
   meet(req: Request, res: Response): Answer | string {
     const peer = this.#framework.peer(req)
@@ -162,7 +170,9 @@ export class Client<Request, Response> {
     return address
   }
 
-  /** Continues with the answer to a question about the request; if that took time, only if its client is still there. */
+  /**
+   * Continues with the answer to a question about the request; if that took time, only if its client is still there.
+   */
   whileThere<Value>(
     value: SyncOrAsync<Value>,
     req: Request,
@@ -173,7 +183,9 @@ export class Client<Request, Response> {
     return value.then(value => (this.#framework.peer(req) === undefined ? this.#leave(req, res) : next(value)))
   }
 
-  /** The address as a key. `met`: what `meet` has given: the address, if there are lists, else that of the connection. */
+  /**
+   * The address as a key. `met`: what `meet` has given: the address, if there are lists, else that of the connection.
+   */
   key(req: Request, met: string): string {
     const address = this.#settings.lists === undefined ? this.#address(req, met) : met
     if (address) return maskedAddress(address, this.#settings.ipv6Subnet)
@@ -181,7 +193,10 @@ export class Client<Request, Response> {
     return NO_ADDRESS
   }
 
-  /** The address as a key; undefined if requests have none. A client that has gone has some key: without one it would not be limited. */
+  /**
+   * The address as a key; undefined if requests have none. A client that has gone has some key: without one it would
+   * not be limited.
+   */
   ownKey(req: Request): string | undefined {
     const peer = this.#framework.peer(req)
     if (peer === undefined) return NO_ADDRESS

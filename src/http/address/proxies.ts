@@ -2,7 +2,10 @@ import { PolicyError, shown } from '../../limiter/core/errors.js'
 import { readAddress } from './address.js'
 import { AddressSet } from './ranges.js'
 
-/** Yields the entries of a header field from the right, where the nearest proxy writes. '' for an entry without an address. */
+/**
+ * Yields the entries of a header field from the right, where the nearest proxy writes. '' for an entry without an
+ * address.
+ */
 type Entries = (field: string) => Iterable<string>
 
 /** The parser for a header field. Fields other than these two contain one address. */
@@ -50,8 +53,8 @@ function nodeOf(element: string): string {
 }
 
 /**
- * The last position of `character` before `end`, outside of quotes; -1 if there is none. Read from the right, because the client
- * controls the left: an unclosed quote there must not hide what the proxies have written.
+ * The last position of `character` before `end`, outside of quotes; -1 if there is none. Read from the right, because
+ * the client controls the left: an unclosed quote there must not hide what the proxies have written.
  */
 function lastUnquoted(text: string, character: string, end: number): number {
   let quoted = false
@@ -72,13 +75,13 @@ function isEscaped(text: string, at: number): boolean {
 export interface ProxyOptions {
   /**
    * The proxies in front of the service: their number (0: none, clients connect directly), or their addresses and CIDR
-   * ranges, like ['10.0.0.0/8']. The client's address is then read from `addressHeader`, from the right, where the proxies write;
-   * the framework's own setting is ignored. Default: the framework provides the client's address.
+   * ranges, like ['10.0.0.0/8']. The client's address is then read from `addressHeader`, from the right, where the
+   * proxies write; the framework's own setting is ignored. Default: the framework provides the client's address.
    */
   proxies?: number | readonly string[]
   /**
-   * The header field with the client's address, in any case. Default 'x-forwarded-for', which like 'forwarded' is a list to
-   * which each proxy appends. Any other field ('cf-connecting-ip') contains one address. Only with `proxies`.
+   * The header field with the client's address, in any case. Default 'x-forwarded-for', which like 'forwarded' is a
+   * list to which each proxy appends. Any other field ('cf-connecting-ip') contains one address. Only with `proxies`.
    */
   addressHeader?: string
 }
@@ -131,8 +134,9 @@ export class Proxies {
    * The client's address as written, from the peer's address and the field `header`; undefined if there is none.
    * `report` is called once if the field does not contain what it should.
    *
-   * With a number: the address that the outermost proxy has seen, or the peer's if the field has fewer entries. With a list, if the
-   * peer is on it: the first from the right that is not on it; the leftmost if all are. Reading stops at an entry that is not an address.
+   * With a number: the address that the outermost proxy has seen, or the peer's if the field has fewer entries. With a
+   * list, if the peer is on it: the first from the right that is not on it; the leftmost if all are. Reading stops at
+   * an entry that is not an address.
    */
   clientOf(
     peer: string | undefined,

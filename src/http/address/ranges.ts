@@ -22,9 +22,9 @@ type AddressRange =
 /**
  * Reads an address or a CIDR range. `option` names the list in the `PolicyError`, like 'rateLimit: deny'.
  *
- * A range within a notation that contains IPv4 (`::ffff:10.0.0.0/104`, `64:ff9b::10.0.0.0/104`) is that IPv4 range, in every
- * notation. The notation as a whole (`64:ff9b::/96`, `::ffff:0:0/96`, or shorter) is a range of IPv6: it contains only addresses
- * in that notation.
+ * A range within a notation that contains IPv4 (`::ffff:10.0.0.0/104`, `64:ff9b::10.0.0.0/104`) is that IPv4 range, in
+ * every notation. The notation as a whole (`64:ff9b::/96`, `::ffff:0:0/96`, or shorter) is a range of IPv6: it contains
+ * only addresses in that notation.
  */
 function readRange(entry: unknown, option: string): AddressRange {
   if (typeof entry !== 'string') throw notARange(entry, option)
@@ -141,8 +141,8 @@ export class AddressLists {
   }
 
   /**
-   * If both lists contain the address, the narrower range decides; of two equal ranges, the denial. 'unreadable': the text is not an
-   * address, and there is a deny list that it might have been on.
+   * If both lists contain the address, the narrower range decides; of two equal ranges, the denial. 'unreadable': the
+   * text is not an address, and there is a deny list that it might have been on.
    */
   judge(text: string): 'allow' | 'deny' | 'unreadable' | undefined {
     const address = readAddress(text)

@@ -16,7 +16,10 @@ const MOST_KEYS = 10_000
 /** The estimate before the first request has finished. */
 const UNKNOWN_MS = 1000
 
-/** The recent duration of requests, for each key: an exponential moving average (as the smoothed round trip of RFC 6298). */
+/**
+ * The recent duration of requests, for each key: an exponential moving average (as the smoothed round trip of RFC
+ * 6298).
+ */
 export class RetryEstimate {
   readonly #meanMs = new BoundedMap<string, number>(MOST_KEYS)
 
@@ -41,7 +44,9 @@ export interface ConcurrencyControls {
 /** The key for all requests if there is no `key` option. Keys from a function have another prefix. */
 const WHOLE_SERVICE = '*'
 
-/** Admits up to `permits` requests of a key at once. The middleware passes the request in and carries out the answer. */
+/**
+ * Admits up to `permits` requests of a key at once. The middleware passes the request in and carries out the answer.
+ */
 export class ConcurrencyGate<Request, Response> implements Gate<Request, Response>, ConcurrencyControls {
   readonly #framework: Framework<Request, Response>
   readonly #settings: ConcurrencySettings<Request, Response>

@@ -20,53 +20,69 @@ import { SharedPlaces } from './shared-places.js'
 /** Options of `concurrencyLimit`. For Koa, request and response are both the context. */
 export interface ConcurrencyOptions<Request, Response> extends ClientOptions {
   /**
-   * How many requests of a key may be inside at once. Integer ≥ 0; 0 refuses all. Or `adaptivePermits()` of spillway/adaptive, which finds the number from the duration of requests; over Redis
-   * each process finds its own limit, and the sum applies.
+   * How many requests of a key may be inside at once. Integer ≥ 0; 0 refuses all. Or `adaptivePermits()` of
+   * spillway/adaptive, which finds the number from the duration of requests; over Redis each process finds its own
+   * limit, and the sum applies.
    */
   permits: number | AdaptivePermits
   /**
-   * The key by which requests are counted together; undefined: this request is not limited. 'address': the client's address, as `rateLimit` counts it
-   * (`proxies`, `addressHeader`, `ipv6Subnet`). Default: one count for the whole service; a refusal is then 503, because it is no client's fault.
+   * The key by which requests are counted together; undefined: this request is not limited. 'address': the client's
+   * address, as `rateLimit` counts it (`proxies`, `addressHeader`, `ipv6Subnet`). Default: one count for the whole
+   * service; a refusal is then 503, because it is no client's fault.
    */
   key?: 'address' | ((req: Request, res: Response) => SyncOrAsync<GivenKey>)
   /** A Redis client, like `new Redis(url)`: counts over all processes. Default: this process only. */
   client?: RedisClient
-  /** Instead of `client`: a `RedisStore`, whose client and prefix are used, or a `MemoryStore`, which means this process only. */
+  /**
+   * Instead of `client`: a `RedisStore`, whose client and prefix are used, or a `MemoryStore`, which means this process
+   * only.
+   */
   store?: Store
   /** The beginning of the keys in Redis, for `client`. Default 'spillway'. */
   prefix?: string
-  /** Default 'default'. Limits with the same name, Redis and prefix count together; it also names the policy in the header. */
+  /**
+   * Default 'default'. Limits with the same name, Redis and prefix count together; it also names the policy in the
+   * header.
+   */
   name?: string
   /** How long a request waits for a place. Default 0: it is refused at once. */
   wait?: Duration | 0
   /** The most waiting requests of a key in this process; more are refused. Default 100. */
   queue?: number
-  /** Default '30s', at most ten years: how long a place stays taken, at most, after its process has died. A live process keeps its places. */
+  /**
+   * Default '30s', at most ten years: how long a place stays taken, at most, after its process has died. A live process
+   * keeps its places.
+   */
   lease?: Duration
-  /** Default 50 ms: if Redis does not answer by then, this process counts alone, with the same number of permits, for this request. */
+  /**
+   * Default 50 ms: if Redis does not answer by then, this process counts alone, with the same number of permits, for
+   * this request.
+   */
   deadline?: Duration
   /** true: this request is not limited, like `req => req.path === '/health'`. Default: all are. */
   skip?: (req: Request, res: Response) => SyncOrAsync<boolean>
   /** Default 429 with `key`, 503 without. */
   statusCode?: number
   /**
-   * The body of a refusal: a text as it is, anything else as JSON. A function is called for each refusal, after status and header
-   * fields are set. Default, also for undefined: problem details if the client's Accept header names JSON, else one line of text.
+   * The body of a refusal: a text as it is, anything else as JSON. A function is called for each refusal, after status
+   * and header fields are set. Default, also for undefined: problem details if the client's Accept header names JSON,
+   * else one line of text.
    */
   message?: string | object | ((req: Request, res: Response) => unknown)
   /**
-   * Writes the refusal instead of the default body: ends the response (Express), or sets `ctx.body` (Koa). Called after status and
-   * header fields are set. Its errors go to the framework's error handling.
+   * Writes the refusal instead of the default body: ends the response (Express), or sets `ctx.body` (Koa). Called after
+   * status and header fields are set. Its errors go to the framework's error handling.
    */
   handler?: (req: Request, res: Response) => unknown
   /**
-   * Default '30s': how long a place stays taken after the client has gone while the handler still works, or after a client that is still there took the last
-   * byte of a response that waits for it. It is free earlier when the handler ends the response, or, without a client, when a stream that was piped into it is detached.
+   * Default '30s': how long a place stays taken after the client has gone while the handler still works, or after a
+   * client that is still there took the last byte of a response that waits for it. It is free earlier when the handler
+   * ends the response, or, without a client, when a stream that was piped into it is detached.
    */
   abandonAfter?: Duration
   /**
-   * Default: none. Receives requests that wait, enter and are refused (`waited`, `held`, `level`), and failures and recoveries of Redis. Without an observer, an outage
-   * causes process warnings (SPILLWAY_STORE).
+   * Default: none. Receives requests that wait, enter and are refused (`waited`, `held`, `level`), and failures and
+   * recoveries of Redis. Without an observer, an outage causes process warnings (SPILLWAY_STORE).
    */
   observer?: Observer
   /** Default true: `RateLimit-Policy` reports the limit. */

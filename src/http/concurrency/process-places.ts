@@ -8,7 +8,10 @@ import type { SyncOrAsync } from '../call-option.js'
 export interface Place {
   /** The lease behind a place that is counted over all processes. */
   readonly lease?: { readonly id: string; readonly token: bigint }
-  /** Passes the place to the next request. Call it once. False: the place was lost before, because Redis forgot it or its lease ended. */
+  /**
+   * Passes the place to the next request. Call it once. False: the place was lost before, because Redis forgot it or
+   * its lease ended.
+   */
   leave(): boolean
 }
 
@@ -137,7 +140,8 @@ export class ProcessPlaces implements Places {
         if (left) return true
         left = true
         room.inside--
-        // More requests may be inside than there are permits, if they were admitted elsewhere; and the number of permits may have grown.
+        // More requests may be inside than there are permits, if they were admitted elsewhere; and the number of
+        // permits may have grown.
         while (room.inside < this.#permits.limit && this.#handOn(key, room)) {}
         if (room.inside === 0) this.#rooms.delete(key)
         return true

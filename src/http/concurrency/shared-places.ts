@@ -33,10 +33,12 @@ interface Room {
 }
 
 /**
- * Places over all processes: leases of one semaphore per key. If Redis does not answer within the deadline, this process counts alone,
- * with as many permits: new requests at once, and requests that wait over Redis continue to wait in this process's own line.
+ * Places over all processes: leases of one semaphore per key. If Redis does not answer within the deadline, this
+ * process counts alone, with as many permits: new requests at once, and requests that wait over Redis continue to wait
+ * in this process's own line.
  *
- * Every place of this process is also counted in `#alone`, so that the process admits no more than `permits` when it counts alone.
+ * Every place of this process is also counted in `#alone`, so that the process admits no more than `permits` when it
+ * counts alone.
  */
 export class SharedPlaces implements Places {
   readonly #options: SharedPlacesOptions
@@ -45,7 +47,10 @@ export class SharedPlaces implements Places {
   readonly #fleet: FleetPermits | undefined
   /** Rooms in use. */
   readonly #rooms = new Map<string, Room>()
-  /** Unused rooms, the least recently used first. Separate from the others, so that one long request does not keep all of them. */
+  /**
+   * Unused rooms, the least recently used first. Separate from the others, so that one long request does not keep all
+   * of them.
+   */
   readonly #idle = new BoundedMap<string, Room>(MOST_IDLE)
   readonly #waits = new OutageAborter(() => this.#answers())
 

@@ -19,7 +19,9 @@ interface DeferQueue {
   push(payload: unknown, options: { delay: number }): Promise<string | null>
 }
 
-/** A queue that keeps the schedules of its deferred messages itself, and accepts the moment at which a message is due. */
+/**
+ * A queue that keeps the schedules of its deferred messages itself, and accepts the moment at which a message is due.
+ */
 interface SchedulingQueue {
   readonly [SCHEDULES]: ScheduleStore
   push(payload: unknown, options: { at: number }): Promise<string | null>
@@ -28,17 +30,27 @@ interface SchedulingQueue {
 /** Puts requests over the limit into a queue instead of refusing them. */
 export interface DeferOptions<Request, Response> {
   /**
-   * A `DelayQueue`, whose consumers do the work. Messages become due at the policy's own rate: with a `DelayQueue` for all
-   * processes together, with another queue for each process separately. If it is full, fails or is late, the request is refused.
+   * A `DelayQueue`, whose consumers do the work. Messages become due at the policy's own rate: with a `DelayQueue` for
+   * all processes together, with another queue for each process separately. If it is full, fails or is late, the
+   * request is refused.
    */
   queue: DeferQueue
   /** Builds the message for the consumer, like `req => req.body`. */
   message: (req: Request, res: Response) => unknown
-  /** The URL at which the client can ask for the outcome, by the id of the message, like `id => '/jobs/' + id`. Default: no Location; the id is in the body, as JSON. */
+  /**
+   * The URL at which the client can ask for the outcome, by the id of the message, like `id => '/jobs/' + id`. Default:
+   * no Location; the id is in the body, as JSON.
+   */
   location?: (id: string, req: Request) => string
-  /** How long the queue may take to accept a message; default '1s'. A message that it accepts later is still processed, although its request was refused. */
+  /**
+   * How long the queue may take to accept a message; default '1s'. A message that it accepts later is still processed,
+   * although its request was refused.
+   */
   timeout?: Duration
-  /** The most messages of one key that wait until they are due; integer ≥ 1, default 100. Further requests of the key are refused. */
+  /**
+   * The most messages of one key that wait until they are due; integer ≥ 1, default 100. Further requests of the key
+   * are refused.
+   */
   maxPerKey?: number
 }
 
@@ -85,8 +97,8 @@ export class Deferral<Request, Response> {
   readonly #departures: Departures
 
   /**
-   * `clock` is the clock of the limits; a queue with its own schedules has its own clock. `deadline` is the deadline of a
-   * decision.
+   * `clock` is the clock of the limits; a queue with its own schedules has its own clock. `deadline` is the deadline of
+   * a decision.
    */
   constructor(options: DeferOptions<Request, Response>, clock: Clock, deadline: Duration = 50) {
     const { queue, timeout = '1s', maxPerKey = 100 } = options
@@ -97,7 +109,10 @@ export class Deferral<Request, Response> {
     this.#departures = new Departures(schedules, maxPerKey)
   }
 
-  /** Whether a denied request may be deferred: not if it can never fit, its key is blocked, or an outage of the store caused the denial. */
+  /**
+   * Whether a denied request may be deferred: not if it can never fit, its key is blocked, or an outage of the store
+   * caused the denial.
+   */
   accepts({ retryAfterMs, blocked, source }: Decision): boolean {
     return retryAfterMs < Number.POSITIVE_INFINITY && !blocked && source !== 'closed'
   }
@@ -107,8 +122,9 @@ export class Deferral<Request, Response> {
   }
 
   /**
-   * For a request that the limiter has allowed and charged: the ms that it must wait (leaky bucket); undefined if messages of its key wait,
-   * so that it must be deferred behind them. During an outage of the store or the schedules the limiter's decision stands.
+   * For a request that the limiter has allowed and charged: the ms that it must wait (leaky bucket); undefined if
+   * messages of its key wait, so that it must be deferred behind them. During an outage of the store or the schedules
+   * the limiter's decision stands.
    */
   admit(limiter: RateLimiter, key: LimiterKey, decision: Decision): SyncOrAsync<number | undefined> {
     // Only a request that would ask the schedules may use up the turn of a probe.

@@ -57,7 +57,9 @@ class KeyedLock {
 
 /** The outcome of a request for deferral. */
 export interface Reservation {
-  /** When the message is due, by the clock of the queue's callers; undefined if the key has too many waiting messages. */
+  /**
+   * When the message is due, by the clock of the queue's callers; undefined if the key has too many waiting messages.
+   */
   readonly dueAt: number | undefined
   /** In how many ms the request would be done; Infinity if never. */
   readonly waitMs: number
@@ -81,9 +83,9 @@ const MOST_IN_LINE = 1000
 const MOST_RETRIES = 200
 
 /**
- * When deferred messages leave. While messages wait, new requests of the same key wait behind them, so that both together keep the
- * policy: a schedule counts both, from the first deferred message until its limit is as if never used. (The store counts only
- * new requests.)
+ * When deferred messages leave. While messages wait, new requests of the same key wait behind them, so that both
+ * together keep the policy: a schedule counts both, from the first deferred message until its limit is as if never
+ * used. (The store counts only new requests.)
  */
 export class Departures {
   readonly #store: ScheduleStore
@@ -101,8 +103,8 @@ export class Departures {
   }
 
   /**
-   * For a request that the store has allowed and charged: the ms that it must wait (leaky bucket), or undefined if deferred messages
-   * come first. Synchronous while nothing is deferred and the schedules are in this process.
+   * For a request that the store has allowed and charged: the ms that it must wait (leaky bucket), or undefined if
+   * deferred messages come first. Synchronous while nothing is deferred and the schedules are in this process.
    */
   admit(limiter: RateLimiter, key: LimiterKey, decision: Decision): SyncOrAsync<number | undefined> {
     const charges = limiter.chargesOf(key)
@@ -268,7 +270,10 @@ function refused(waitMs: number): Reservation {
   return { dueAt: undefined, waitMs, release: async () => {} }
 }
 
-/** The moment behind which a request of this key comes. If limits have separate keys, messages that share only one of them do not delay it. */
+/**
+ * The moment behind which a request of this key comes. If limits have separate keys, messages that share only one of
+ * them do not delay it.
+ */
 function lastOf(schedules: readonly LimitSchedule[]): number {
   return Math.min(...schedules.map(schedule => schedule.lastAt))
 }
@@ -283,7 +288,10 @@ function parse(limit: Charge['limit'], text: string, nowMs: number): LimitSchedu
   return LimitSchedule.parse(limit, JSON.parse(bodyOf(text)) as StoredSchedule, nowMs)
 }
 
-/** A change that keeps the counts keeps the schedule; any other starts a new one, because the state would have another meaning. */
+/**
+ * A change that keeps the counts keeps the schedule; any other starts a new one, because the state would have another
+ * meaning.
+ */
 function nameOf({ key, limit, limiter = DEFAULT_LIMITER }: Charge): string {
   return [limiter, limit.name, limit.algorithm, countedSpan(limit), key].map(keySegment).join(':')
 }

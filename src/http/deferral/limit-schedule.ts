@@ -26,8 +26,8 @@ export interface StoredSchedule {
 }
 
 /**
- * What one limit counts for one key while messages of that key are deferred: units spent so far, and units that leave later.
- * All arithmetic is the algorithm's own, applied at the moments when the units leave.
+ * What one limit counts for one key while messages of that key are deferred: units spent so far, and units that leave
+ * later. All arithmetic is the algorithm's own, applied at the moments when the units leave.
  */
 export class LimitSchedule {
   readonly #limit: Limit
@@ -131,8 +131,8 @@ export class LimitSchedule {
 }
 
 /**
- * The state of a limit, as far as a store reports it: `standing` is its verdict with nothing spent, `retries` tell when increasing
- * costs fit. The state never allows more than the store would.
+ * The state of a limit, as far as a store reports it: `standing` is its verdict with nothing spent, `retries` tell when
+ * increasing costs fit. The state never allows more than the store would.
  */
 export function stateOf(standing: Verdict, retries: readonly Retry[], nowMs: number): State | undefined {
   if (standing.resetAfterMs === 0) return undefined

@@ -13,7 +13,10 @@ import type { SyncOrAsync } from '../call-option.js'
 
 /** Blocks a key that continues to send requests over the limit. */
 export interface BlockOptions {
-  /** Denials within `window` after which the key is blocked; integer ≥ 1. A block uses them up: after it, the key needs as many again. */
+  /**
+   * Denials within `window` after which the key is blocked; integer ≥ 1. A block uses them up: after it, the key needs
+   * as many again.
+   */
   after: number
   /** For how long it is blocked; more than 0. */
   for: Duration
@@ -83,19 +86,26 @@ interface Tally {
   /** When the count in the store ends, and when the store was last asked. */
   endsAt: number
   updatedAt: number
-  /** The report that is under way, and the one that follows it with the denials of the meantime. undefined: the store failed. */
+  /**
+   * The report that is under way, and the one that follows it with the denials of the meantime. undefined: the store
+   * failed.
+   */
   report: Promise<Strikes | undefined> | undefined
   next: Promise<Strikes | undefined> | undefined
 }
 
-/** Denials from the deny cache are reported to the store within this time, and not with every request unless they may be the last before a block. */
+/**
+ * Denials from the deny cache are reported to the store within this time, and not with every request unless they may be
+ * the last before a block.
+ */
 const REPORT_EVERY_MS = 100
 /** Above this number of keys, the key reported longest ago is dropped, with its pending denials. */
 const MOST_TALLIES = 10_000
 
 /**
- * Reports denials of each key to the limiter's own store, which counts them and blocks a key with too many, in one step: see `Store.strike`. One report of a key is
- * under way at a time. Denials from the deny cache, which cost the store nothing, are reported several at a time: as many as cannot be the last before a block.
+ * Reports denials of each key to the limiter's own store, which counts them and blocks a key with too many, in one
+ * step: see `Store.strike`. One report of a key is under way at a time. Denials from the deny cache, which cost the
+ * store nothing, are reported several at a time: as many as cannot be the last before a block.
  */
 export class AutoBlock {
   readonly #block: BlockOptions

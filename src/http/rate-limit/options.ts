@@ -82,9 +82,10 @@ function mayHaveKeys(input: unknown): boolean {
  */
 export interface HttpOptions<Request, Response> extends ClientOptions {
   /**
-   * The limits, like '100/1m'. Default: `limit` in `windowMs`. An object may have its own `key`, so that limits per address, per user and for the
-   * service are one decision, all or none. Mutually exclusive with `limit` and `windowMs`. A function decides per request (plans,
-   * tiers): counts belong to a limit's name, so use the same name in all plans if counts should survive a change of plan.
+   * The limits, like '100/1m'. Default: `limit` in `windowMs`. An object may have its own `key`, so that limits per
+   * address, per user and for the service are one decision, all or none. Mutually exclusive with `limit` and
+   * `windowMs`. A function decides per request (plans, tiers): counts belong to a limit's name, so use the same name in
+   * all plans if counts should survive a change of plan.
    */
   policy?:
     | HttpPolicyInput<Request, Response>
@@ -92,7 +93,10 @@ export interface HttpOptions<Request, Response> extends ClientOptions {
         req: Request,
         res: Response,
       ) => HttpPolicyInput<Request, Response> | Promise<HttpPolicyInput<Request, Response>>)
-  /** Units per `windowMs`; integer ≥ 0, default 5. 0 refuses everything. A function decides per request; all its limits share one count. */
+  /**
+   * Units per `windowMs`; integer ≥ 0, default 5. 0 refuses everything. A function decides per request; all its limits
+   * share one count.
+   */
   limit?: number | ((req: Request, res: Response) => number | Promise<number>)
   /** Another name for `limit`. */
   max?: number | ((req: Request, res: Response) => number | Promise<number>)
@@ -101,59 +105,69 @@ export interface HttpOptions<Request, Response> extends ClientOptions {
   /** Default 'sliding-window'. Only with `limit`; in a policy it is part of the text. */
   algorithm?: AlgorithmName
   /**
-   * The key of a request: a text, or a number, which stands for its text. undefined: this request is not limited. Default: the client's address, IPv6 masked to `ipv6Subnet`; behind proxies
-   * set `proxies`, because any client can send X-Forwarded-For.
+   * The key of a request: a text, or a number, which stands for its text. undefined: this request is not limited.
+   * Default: the client's address, IPv6 masked to `ipv6Subnet`; behind proxies set `proxies`, because any client can
+   * send X-Forwarded-For.
    */
   key?: (req: Request, res: Response) => GivenKey | Promise<GivenKey>
   /** Another name for `key`. */
   keyGenerator?: (req: Request, res: Response) => GivenKey | Promise<GivenKey>
-  /** The cost of a request in units; integer ≥ 0, default 1. 0 spends nothing, and is refused only while the key is blocked, in an outage under `closed`, or with `settle`. */
+  /**
+   * The cost of a request in units; integer ≥ 0, default 1. 0 spends nothing, and is refused only while the key is
+   * blocked, in an outage under `closed`, or with `settle`.
+   */
   cost?: number | ((req: Request, res: Response) => number | Promise<number>)
   /**
-   * Default: none. The real cost of a request, known at its end; integer ≥ 0. Units charged in excess are given back, missing units are
-   * charged, even if they do not fit. With `cost: 0` a request passes if one unit would fit, and pays here, so that requests that
-   * turn out to be free never lead to a refusal.
+   * Default: none. The real cost of a request, known at its end; integer ≥ 0. Units charged in excess are given back,
+   * missing units are charged, even if they do not fit. With `cost: 0` a request passes if one unit would fit, and pays
+   * here, so that requests that turn out to be free never lead to a refusal.
    *
-   * Called once, in the turn in which the handler ends the response, also if the client has gone by then (`end.completed` is
-   * false). If the handler has not ended it 30 s after the client went away, it is called then (`end.ended` is false), and at
-   * least 1 is charged regardless of its result.
+   * Called once, in the turn in which the handler ends the response, also if the client has gone by then
+   * (`end.completed` is false). If the handler has not ended it 30 s after the client went away, it is called then
+   * (`end.ended` is false), and at least 1 is charged regardless of its result.
    */
   settle?: (req: Request, res: Response, end: ResponseEnd) => number | Promise<number>
   /**
-   * Default: none. Blocks a key that is denied too often: `{ after: 20, for: '1h' }`. Refusals then report the block and its duration. With a `factor` each block is longer than the one
-   * before: `{ after: 20, for: '1m', factor: 2, max: '1d' }`.
+   * Default: none. Blocks a key that is denied too often: `{ after: 20, for: '1h' }`. Refusals then report the block
+   * and its duration. With a `factor` each block is longer than the one before:
+   * `{ after: 20, for: '1m', factor: 2, max: '1d' }`.
    */
   block?: BlockOptions
   /**
-   * Default: none. Delays requests before they are refused: with `{ after: 50, by: '100ms', max: '2s' }` the n-th unit above 50 waits n × 100 ms, at most two seconds. A client
-   * that goes away meanwhile gets its units back. At most 10 000 requests wait in a process; more are refused.
+   * Default: none. Delays requests before they are refused: with `{ after: 50, by: '100ms', max: '2s' }` the n-th unit
+   * above 50 waits n × 100 ms, at most two seconds. A client that goes away meanwhile gets its units back. At most 10
+   * 000 requests wait in a process; more are refused.
    */
   slowDown?: SlowDownOptions
   /**
    * Puts requests over the limit into a queue instead of refusing them, and answers 202 with an id, like
-   * `{ queue, message: req => req.body }`. Each message is due when the policy allows it behind the waiting messages of its key; while
-   * messages wait, new requests of the key wait behind them. A request is still refused if its key is blocked, if it can never fit,
-   * if `maxPerKey` (default 100) messages of its key wait, or if the queue is full or fails.
+   * `{ queue, message: req => req.body }`. Each message is due when the policy allows it behind the waiting messages of
+   * its key; while messages wait, new requests of the key wait behind them. A request is still refused if its key is
+   * blocked, if it can never fit, if `maxPerKey` (default 100) messages of its key wait, or if the queue is full or
+   * fails.
    */
   defer?: DeferOptions<Request, Response>
   /** Default: a `MemoryStore` of its own. Stores made for express-rate-limit work too, for one fixed window. */
   store?: RateLimiterOptions['store']
-  /** Default 'default'. On one store, limiters with the same name and limit share their counts: give others different names. */
+  /**
+   * Default 'default'. On one store, limiters with the same name and limit share their counts: give others different
+   * names.
+   */
   name?: string
   /** true: this request is not limited, like `req => req.path === '/health'`. Default: all are. */
   skip?: (req: Request, res: Response) => boolean | Promise<boolean>
   /** The status of a refusal, 200 to 599; default 429. An outage under `onStoreFailure: 'closed'` is always 503. */
   statusCode?: number
   /**
-   * The body of a refusal: a text as it is, anything else as JSON. A function is called for each refusal, after status and header
-   * fields are set and the decision is on the request; undefined means the default: problem details if the client's Accept header
-   * names JSON, else one line of text.
+   * The body of a refusal: a text as it is, anything else as JSON. A function is called for each refusal, after status
+   * and header fields are set and the decision is on the request; undefined means the default: problem details if the
+   * client's Accept header names JSON, else one line of text.
    */
   message?: string | object | ((req: Request, res: Response, decision: Decision) => unknown)
   /**
-   * Writes the refusal instead of the default body: ends the response (Express), or sets `ctx.body` (Koa). Called after status and
-   * header fields are set and the decision is on the request. Its errors go to the framework's error handling. Not called
-   * for an address on the deny list. With it, `message` is not used.
+   * Writes the refusal instead of the default body: ends the response (Express), or sets `ctx.body` (Koa). Called after
+   * status and header fields are set and the decision is on the request. Its errors go to the framework's error
+   * handling. Not called for an address on the deny list. With it, `message` is not used.
    */
   handler?: (req: Request, res: Response, decision: Decision) => unknown
   /** Default ['draft-8', 'legacy']; [] for none. 'draft-8' cannot be combined with 'draft-7' or 'draft-6'. */
@@ -164,18 +178,23 @@ export interface HttpOptions<Request, Response> extends ClientOptions {
   onStoreFailure?: StoreFailure
   /** (0, 1], default 1: the part of the quota that this process grants alone while the store fails. */
   localShare?: number
-  /** Default true (10 000 keys): refuse a key that the store denied, without asking again, until its `retryAfterMs` ends. */
+  /**
+   * Default true (10 000 keys): refuse a key that the store denied, without asking again, until its `retryAfterMs`
+   * ends.
+   */
   denyCache?: boolean | number
   /**
-   * Default: none. Receives decisions and events of the store, for metrics and logs, like `prometheusObserver()`. Without an observer, an outage of the store causes process warnings
-   * (SPILLWAY_STORE): when three decisions in a row did not come from the store, and when it answers again.
+   * Default: none. Receives decisions and events of the store, for metrics and logs, like `prometheusObserver()`.
+   * Without an observer, an outage of the store causes process warnings (SPILLWAY_STORE): when three decisions in a row
+   * did not come from the store, and when it answers again.
    */
   observer?: Observer
   /** Default false. true: decide and report, in headers too, but let every request pass. */
   shadow?: boolean
   /**
-   * An existing limiter, instead of policy, limit, max, windowMs, algorithm, store, name, deadline, onStoreFailure, localShare,
-   * denyCache, shadow and observer: any of them beside it is a `PolicyError`. All other options still apply.
+   * An existing limiter, instead of policy, limit, max, windowMs, algorithm, store, name, deadline, onStoreFailure,
+   * localShare, denyCache, shadow and observer: any of them beside it is a `PolicyError`. All other options still
+   * apply.
    */
   limiter?: RateLimiter
 }

@@ -20,7 +20,9 @@ import { doneWaiting, mayWait, refusedInstead, type SlowDown } from './slow-down
 
 /** The properties that the middleware function carries. */
 export interface LimiterAccess {
-  /** The limiter of the middleware, to `peek`, `refund` or `reset`. Throws `PolicyError` if the policy is a function. */
+  /**
+   * The limiter of the middleware, to `peek`, `refund` or `reset`. Throws `PolicyError` if the policy is a function.
+   */
   readonly limiter: RateLimiter
   /** For a policy that is a function: the limiter for one of its policies. Throws `PolicyError`. */
   limiterFor(policy: PolicyInput): RateLimiter
@@ -234,7 +236,9 @@ export class RateLimitGate<Request, Response> implements Gate<Request, Response>
     })
   }
 
-  /** Lets a request continue, after `delayMs` if it must wait. A client that goes away meanwhile gets its units back. */
+  /**
+   * Lets a request continue, after `delayMs` if it must wait. A client that goes away meanwhile gets its units back.
+   */
   #pass(rule: Rule, admission: Admission, delayMs: number, req: Request, res: Response): SyncOrAsync<Answer> {
     const { decision } = admission
     const answer = this.#combine(decision, rule.headers(decision), req, res)

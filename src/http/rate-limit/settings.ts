@@ -268,7 +268,9 @@ function checkHeaders(forms: unknown): void {
 
 type Name = keyof HttpOptions<never, never>
 
-/** Options that replace others: a route that sets the first inherits none of the second from the options for all routes. */
+/**
+ * Options that replace others: a route that sets the first inherits none of the second from the options for all routes.
+ */
 const IN_PLACE_OF: ReadonlyArray<readonly [own: Name, others: readonly Name[]]> = [
   ['policy', ['limit', 'max', 'windowMs', 'algorithm', 'limiter']],
   ['limit', ['policy', 'max', 'limiter']],
@@ -286,8 +288,9 @@ const LIMITS: readonly Name[] = ['policy', 'limit', 'max', 'windowMs', 'algorith
 const WORDING: readonly Name[] = ['statusCode', 'message', 'handler', 'headers']
 
 /**
- * The options of a route. Options that it does not set come from the options for all routes, except the name: the route counts separately, as
- * `route` (like 'POST /login'), unless its own options set `name`, or the limiter was made elsewhere.
+ * The options of a route. Options that it does not set come from the options for all routes, except the name: the route
+ * counts separately, as `route` (like 'POST /login'), unless its own options set `name`, or the limiter was made
+ * elsewhere.
  */
 export function routeOptions<Request, Response>(
   all: HttpOptions<Request, Response>,
@@ -307,7 +310,10 @@ export function routeOptions<Request, Response>(
   return { ...options, ...own }
 }
 
-/** Checks a route's own options, before the options for all routes are known: `PolicyError`, or `CostError` for a constant cost. */
+/**
+ * Checks a route's own options, before the options for all routes are known: `PolicyError`, or `CostError` for a
+ * constant cost.
+ */
 export function checkRouteOptions<Request, Response>(own: HttpOptions<Request, Response>): void {
   checkObject('rateLimit', own, '{ policy: "5/1m" }')
   // `addressHeader` is only valid beside `proxies`, which may come from the options for all routes.
@@ -317,8 +323,9 @@ export function checkRouteOptions<Request, Response>(own: HttpOptions<Request, R
 }
 
 /**
- * The options of a route for which several were given, like two decorators: their limits are one policy, so that a request is charged to all of
- * them or to none. `owner` begins the message of a `PolicyError`, which is thrown if the other options cannot be those of one policy.
+ * The options of a route for which several were given, like two decorators: their limits are one policy, so that a
+ * request is charged to all of them or to none. `owner` begins the message of a `PolicyError`, which is thrown if the
+ * other options cannot be those of one policy.
  */
 export function combinedOptions<Request, Response>(
   all: ReadonlyArray<HttpOptions<Request, Response>>,

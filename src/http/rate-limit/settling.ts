@@ -24,7 +24,9 @@ const WITHIN_MS = 30_000
 const WARN_EVERY_MS = 60_000
 const WARNED_AT = new WeakMap<RateLimiter, number>()
 
-/** Charges requests their real cost: calls the option `settle` once for each, when its handler has ended the response. */
+/**
+ * Charges requests their real cost: calls the option `settle` once for each, when its handler has ended the response.
+ */
 export class Settling<Request, Response> {
   readonly #settle: Settle<Request, Response>
   readonly #framework: Framework<Request, Response>
@@ -70,7 +72,9 @@ export async function giveBack({ limiter, decision }: Admission): Promise<void> 
   await limiter.settle(decision, 0).catch(error => warnOfLoss(limiter, 'giving a place back', error))
 }
 
-/** Of an outage, which every settlement meets, one warning a minute is enough: the limiter reports the outage itself. */
+/**
+ * Of an outage, which every settlement meets, one warning a minute is enough: the limiter reports the outage itself.
+ */
 function warnOfLoss(limiter: RateLimiter, what: string, error: unknown): void {
   if (error instanceof StoreError) {
     const nowMs = performance.now()

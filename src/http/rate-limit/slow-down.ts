@@ -48,8 +48,8 @@ export class SlowDown {
 }
 
 /**
- * The denial of a request that would have to wait while too many others wait: by the limit whose units make it wait. Its units are given back, so that it
- * has spent none.
+ * The denial of a request that would have to wait while too many others wait: by the limit whose units make it wait.
+ * Its units are given back, so that it has spent none.
  */
 export function refusedInstead(decision: Decision, delayMs: number): Decision {
   const { limit, key, cost, source, degraded, shadow } = decision

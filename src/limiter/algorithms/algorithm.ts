@@ -2,8 +2,8 @@ import type { Verdict } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
 import type { Receipt, RefundNote } from './refund-note.js'
 
-// A float quotient may round up to a whole number that it does not reach, so the result is checked by multiplication, which is exact
-// below 2⁵³. (The remainder operator would be exact too, but is ten times slower.)
+// A float quotient may round up to a whole number that it does not reach, so the result is checked by multiplication,
+// which is exact below 2⁵³. (The remainder operator would be exact too, but is ten times slower.)
 
 /** ⌊a / b⌋, exact for integers 0 ≤ a ≤ 2⁵³, 0 < b. */
 export function floorDiv(a: number, b: number): number {
@@ -18,15 +18,17 @@ export function ceilDiv(a: number, b: number): number {
 }
 
 /**
- * Returns the same number; a small integer is then stored without a heap box. The difference of two moments, or a number from a flat array, has a box
- * even if it is a small integer. Once one verdict holds a boxed number, V8 boxes that field in all verdicts: a third of the garbage of each decision.
+ * Returns the same number; a small integer is then stored without a heap box. The difference of two moments, or a
+ * number from a flat array, has a box even if it is a small integer. Once one verdict holds a boxed number, V8 boxes
+ * that field in all verdicts: a third of the garbage of each decision.
  */
 export function toSmallInteger(value: number): number {
   const whole = value | 0
   return whole === value ? whole : large(value)
 }
 
-// A call, because V8 compiles no code for a call that has not happened yet: in most processes the result is then known to be a small integer.
+// A call, because V8 compiles no code for a call that has not happened yet: in most processes the result is then known
+// to be a small integer.
 function large(value: number): number {
   return value
 }
@@ -46,8 +48,8 @@ export interface Row<State> {
 }
 
 /**
- * How units are sold as a lease: a process may spend them at any moment until it ends, `ttlMs` after the sale at the latest. docs/leases.md says why the limit
- * holds all the same.
+ * How units are sold as a lease: a process may spend them at any moment until it ends, `ttlMs` after the sale at the
+ * latest. docs/leases.md says why the limit holds all the same.
  */
 export interface LeaseArithmetic<State> {
   /** How many units may be sold now, and for how long they may be spent. Corrects the state as `consume` does. */
@@ -76,9 +78,15 @@ export interface Algorithm<State> {
   readonly redisWork: number
   /** Whether allowed requests have to wait: Redis then returns their delay too. */
   readonly shapes: boolean
-  /** Whether settlements must record resets, because the state does not tell charges after a reset from charges before it. */
+  /**
+   * Whether settlements must record resets, because the state does not tell charges after a reset from charges before
+   * it.
+   */
   readonly notesResets: boolean
-  /** Whether a verdict does not determine when the units of several requests come back, so that `stateFrom` needs a `Retry` for each. */
+  /**
+   * Whether a verdict does not determine when the units of several requests come back, so that `stateFrom` needs a
+   * `Retry` for each.
+   */
   readonly needsRetries: boolean
   /** Absent if its units cannot be leased. */
   readonly lease?: LeaseArithmetic<State>
@@ -88,11 +96,15 @@ export interface Algorithm<State> {
   copy(state: State): State
   /** The state as written to JSON, without expired entries. Absent if the state never holds any. */
   compact?(state: State): State
-  /** The state as a list of numbers, for a store that keeps text. Absent if the state is a `row`, which is such a list. */
+  /**
+   * The state as a list of numbers, for a store that keeps text. Absent if the state is a `row`, which is such a list.
+   */
   pack?(state: Readonly<State>): number[]
   /** The state of `pack`, with nothing that another state shares. */
   unpack?(numbers: readonly number[]): State
-  /** True if nothing counts in the state at this time. Absent if even an empty state matters when the clock runs back. */
+  /**
+   * True if nothing counts in the state at this time. Absent if even an empty state matters when the clock runs back.
+   */
   isOver?(limit: Limit, state: Readonly<State>, nowMs: number): boolean
 
   /** Spends if the cost fits: a verdict that allows a cost above 0 has spent it. */
@@ -100,24 +112,25 @@ export interface Algorithm<State> {
   /** Spends a cost above 0 even if it does not fit: charges a debt. */
   spend(limit: Limit, state: State, nowMs: number, cost: number): void
   /**
-   * Gives back at most what is spent: a log its oldest units, a counter or bucket its newest. Records in `note` what a later
-   * `giveBack` needs.
+   * Gives back at most what is spent: a log its oldest units, a counter or bucket its newest. Records in `note` what a
+   * later `giveBack` needs.
    */
   refund(limit: Limit, state: State, nowMs: number, cost: number, note: RefundNote): void
   /**
-   * Gives back at most `units` of what one decision spent, dated at the moment of its charge, as far as they still count. Keeps the
-   * invariant: whenever `consume` allows, the units charged in the window that ends now and not given back, this decision
-   * included, are at most what the limit allows. In doubt it gives back nothing: too little keeps the invariant, too much breaks it.
+   * Gives back at most `units` of what one decision spent, dated at the moment of its charge, as far as they still
+   * count. Keeps the invariant: whenever `consume` allows, the units charged in the window that ends now and not given
+   * back, this decision included, are at most what the limit allows. In doubt it gives back nothing: too little keeps
+   * the invariant, too much breaks it.
    */
   giveBack(limit: Limit, state: State, nowMs: number, units: number, receipt: Receipt, note: RefundNote): void
 
   /**
-   * When `cost` units fit behind `ahead` units that are spent before them, in ms: 0 now, Infinity never. May spend from the given
-   * state. Units above what fits at once take whole windows; a bucket goes on filling meanwhile. Never too long; too short only
-   * where requests of different costs leave gaps.
+   * When `cost` units fit behind `ahead` units that are spent before them, in ms: 0 now, Infinity never. May spend from
+   * the given state. Units above what fits at once take whole windows; a bucket goes on filling meanwhile. Never too
+   * long; too short only where requests of different costs leave gaps.
    *
-   * `waits`: the request waits in line. Behind others, a leaky bucket grants a waiter when it can leave at once, and a newcomer
-   * only when the line is empty.
+   * `waits`: the request waits in line. Behind others, a leaky bucket grants a waiter when it can leave at once, and a
+   * newcomer only when the line is empty.
    */
   fitsAfterMs(limit: Limit, state: State, nowMs: number, ahead: number, cost: number, waits: boolean): number
   /**
@@ -125,16 +138,21 @@ export interface Algorithm<State> {
    * verdict does not determine it to the millisecond.
    */
   refusedAfterMs?(verdict: Verdict, cost: number): number | undefined
-  /** How many of the newest `cost` units still count when all are gone in `leftMs`. Absent if all count until the end. */
+  /**
+   * How many of the newest `cost` units still count when all are gone in `leftMs`. Absent if all count until the end.
+   */
   stillCounted?(limit: Limit, cost: number, leftMs: number): number
   /**
-   * A state that allows no more than the one that a store described: `verdict` is the store's answer with nothing spent, `retries` tell when
-   * increasing costs fit.
+   * A state that allows no more than the one that a store described: `verdict` is the store's answer with nothing
+   * spent, `retries` tell when increasing costs fit.
    */
   stateFrom(verdict: Verdict, retries: readonly Retry[], nowMs: number): State
 }
 
-/** `fitsAfterMs` where units above the quota take whole windows; `retryAfterMs` returns when up to a quota of units fits. */
+/**
+ * `fitsAfterMs` where units above the quota take whole windows; `retryAfterMs` returns when up to a quota of units
+ * fits.
+ */
 export function fitsAfterWindows(
   { quota, windowMs }: Limit,
   ahead: number,

@@ -4,12 +4,13 @@ import { type Algorithm, ceilDiv, floorDiv, type LeaseArithmetic, toSmallInteger
 import { type Gap, noteRefund, ownLeft, type Receipt, type RefundNote } from './refund-note.js'
 
 /**
- * The common part of token-bucket and leaky-bucket: a level that rises by cost × window with every spent unit and falls by `quota`
- * every millisecond. In units × ms the level is a whole number for every rate, so 7 per second is as exact as 10.
+ * The common part of token-bucket and leaky-bucket: a level that rises by cost × window with every spent unit and falls
+ * by `quota` every millisecond. In units × ms the level is a whole number for every rate, so 7 per second is as exact
+ * as 10.
  *
- * A limit that is changed under its name keeps the share that is left: under another capacity a level is scaled where it is read. What came back
- * between two requests is computed at the rate of the later one's limit. At quota 0 there is no capacity to scale to: levels stay
- * as they are until the quota is raised, and that time counts as any other.
+ * A limit that is changed under its name keeps the share that is left: under another capacity a level is scaled where
+ * it is read. What came back between two requests is computed at the rate of the later one's limit. At quota 0 there is
+ * no capacity to scale to: levels stay as they are until the quota is raised, and that time counts as any other.
  */
 interface Bucket {
   /** The time of `level`, ms. */
@@ -56,7 +57,8 @@ function bucket({
         setLevel(limit, bucket, nowMs, level + cost * limit.windowMs)
         return verdict(limit, bucket.level, 0, shapes ? ceilDiv(level, limit.quota) : 0)
       }
-      // The level stays as it is counted, so that refusals under limits that take turns do not round it up again and again.
+      // The level stays as it is counted, so that refusals under limits that take turns do not round it up again and
+      // again.
       if (bucket.at > nowMs) bucket.at = nowMs
       if (cost === 0) return verdict(limit, level, 0, 0)
       return verdict(limit, level, cost > maxCost ? Number.POSITIVE_INFINITY : ceilDiv(over, limit.quota), 0)
@@ -92,8 +94,8 @@ function bucket({
       return shapes && ahead > 0 ? Math.max(fitsMs, emptyAfterMs(ahead - 1)) : fitsMs
     },
 
-    // A bucket that is empty in resetAfterMs has room for `cost` when the rest of the burst has yet to drain. The level is known only in
-    // whole ms of draining, so that rest must be a whole number of them too.
+    // A bucket that is empty in resetAfterMs has room for `cost` when the rest of the burst has yet to drain. The level
+    // is known only in whole ms of draining, so that rest must be a whole number of them too.
     refusedAfterMs({ limit, resetAfterMs }, cost) {
       const restMs = ((maxCostOf(limit) - cost) * limit.windowMs) / limit.quota
       return Number.isInteger(restMs) ? resetAfterMs - restMs : undefined
@@ -122,12 +124,18 @@ function leftOfCut(limit: Limit, note: RefundNote, nowMs: number): number {
   return Math.max(0, note.left - quota * Math.max(0, nowMs - note.cutAt))
 }
 
-/** While a lease lasts, this much of the level from before its sale belongs to the lease, so a settlement must not give it back. */
+/**
+ * While a lease lasts, this much of the level from before its sale belongs to the lease, so a settlement must not give
+ * it back.
+ */
 function heldByLeases({ quota }: Limit, { leasedUntil }: RefundNote, nowMs: number): number {
   return leasedUntil > nowMs ? quota * (leasedUntil - nowMs) : 0
 }
 
-/** The level after so many more units. Capped, because an endless debt would leave the exact integers; 2⁵³ are never regained in practice. */
+/**
+ * The level after so many more units. Capped, because an endless debt would leave the exact integers; 2⁵³ are never
+ * regained in practice.
+ */
 function levelBehind({ windowMs }: Limit, level: number, units: number): number {
   return Math.min(level + units * windowMs, Number.MAX_SAFE_INTEGER)
 }
@@ -153,7 +161,10 @@ function setLevel(limit: Limit, bucket: Bucket, at: number, level: number): void
   if (limit.quota > 0) bucket.capacity = capacityOf(limit)
 }
 
-/** Counts what the note says of levels as the limit does. What may still be given back is rounded down, what was given back is rounded up. */
+/**
+ * Counts what the note says of levels as the limit does. What may still be given back is rounded down, what was given
+ * back is rounded up.
+ */
 function scaleNote(limit: Limit, note: RefundNote): void {
   const [from, to] = [note.capacity, capacityOf(limit)]
   if (from === to || to === 0) return
@@ -168,7 +179,10 @@ function capacityOf(limit: Limit): number {
   return maxCostOf(limit) * limit.windowMs
 }
 
-/** The same share of another capacity, rounded up. Exact, unless the product of both capacities over their greatest divisor leaves the exact integers. */
+/**
+ * The same share of another capacity, rounded up. Exact, unless the product of both capacities over their greatest
+ * divisor leaves the exact integers.
+ */
 function scaled(level: number, from: number, to: number): number {
   if (from === 0 || to === 0) return level
   let divisor = from
@@ -216,14 +230,15 @@ const LEASED_BUCKET: LeaseArithmetic<Bucket> = {
 const MAX_GAPS = 32
 
 /**
- * Refills `quota` per window evenly and holds up to `burst`: saved units can be spent at one instant. There is no window boundary
- * at which units could count twice. The arithmetic is the generic cell rate algorithm (GCRA, ITU-T I.371),
- * in whole units × ms.
+ * Refills `quota` per window evenly and holds up to `burst`: saved units can be spent at one instant. There is no
+ * window boundary at which units could count twice. The arithmetic is the generic cell rate algorithm (GCRA, ITU-T
+ * I.371), in whole units × ms.
  *
- * A settlement gives back the units that the bucket has not yet regained: units are regained in the order in which they were
- * charged. If the decision's charge was the last one: all that is left. Else the level directly after the decision, less what was
- * regained since, less what was given back from earlier charges, because the decision's own units came back earlier by that much.
- * The limit is the decision's, also if it was changed since: then what was regained is computed at the decision's rate.
+ * A settlement gives back the units that the bucket has not yet regained: units are regained in the order in which they
+ * were charged. If the decision's charge was the last one: all that is left. Else the level directly after the
+ * decision, less what was regained since, less what was given back from earlier charges, because the decision's own
+ * units came back earlier by that much. The limit is the decision's, also if it was changed since: then what was
+ * regained is computed at the decision's rate.
  */
 export const tokenBucket = bucket({
   keySuffix: 'tb',
@@ -251,7 +266,10 @@ export const tokenBucket = bucket({
   },
 })
 
-/** The level directly after the decision: the lowest that fits its verdict, which is rounded to whole units and whole ms. */
+/**
+ * The level directly after the decision: the lowest that fits its verdict, which is rounded to whole units and whole
+ * ms.
+ */
 function levelThen(limit: Limit, { remaining, resetAfterMs }: Receipt): number {
   return Math.max((resetAfterMs - 1) * limit.quota, (maxCostOf(limit) - remaining - 1) * limit.windowMs) + 1
 }
@@ -274,8 +292,8 @@ function addGap(limit: Limit, { gaps }: RefundNote, gap: Gap, nowMs: number): vo
  * Delays instead of refusing: an allowed request waits `delayMs`, until all requests allowed before it have left
  * window/quota apart. `burst` places in all, including the request that leaves at once; when they are taken it refuses.
  *
- * A settlement gives a place back only if it is the last one. A freed place in the middle would let the next request leave
- * at the same time as the last one.
+ * A settlement gives a place back only if it is the last one. A freed place in the middle would let the next request
+ * leave at the same time as the last one.
  */
 export const leakyBucket = bucket({
   keySuffix: 'lb',
@@ -284,7 +302,8 @@ export const leakyBucket = bucket({
     const { chargedAt, remaining } = receipt
     const level = levelAt(limit, state, nowMs)
     if (level === 0 || chargedAt > nowMs || chargedAt < note.cutAt) return
-    // Each unit raises the level by a whole window, so the whole units of the verdict tell whether later requests were charged.
+    // Each unit raises the level by a whole window, so the whole units of the verdict tell whether later requests were
+    // charged.
     const levelThen = (maxCostOf(limit) - remaining) * limit.windowMs
     if (level + limit.quota * (nowMs - chargedAt) > levelThen) return
     const back = Math.min(Math.min(units, ownLeft(receipt, note)) * limit.windowMs, level)

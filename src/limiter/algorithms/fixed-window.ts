@@ -11,8 +11,9 @@ interface FixedWindow {
 }
 
 /**
- * Counts from a key's first request, or in calendar windows; when the window ends, the count starts anew. The cheapest limit. It allows up
- * to twice its quota within an instant: once at the end of a window and once at the start of the next.
+ * Counts from a key's first request, or in calendar windows; when the window ends, the count starts anew. The cheapest
+ * limit. It allows up to twice its quota within an instant: once at the end of a window and once at the start of the
+ * next.
  */
 export const fixedWindow: Algorithm<FixedWindow> = {
   row: {
@@ -105,7 +106,8 @@ export const fixedWindow: Algorithm<FixedWindow> = {
 
 /** The time until the window ends; 0 when it is over. */
 function runsFor(limit: Limit, window: FixedWindow, nowMs: number): number {
-  // A start in the future means that the clock ran back: the window restarts now, so that no request waits longer than one window.
+  // A start in the future means that the clock ran back: the window restarts now, so that no request waits longer than
+  // one window.
   if (window.startedAt > nowMs) window.startedAt = nowMs
   if (limit.calendar !== undefined) return calendarRunsFor(limit, window, nowMs)
   // Subtracting the moments first stays exact for windows near 2⁵³.

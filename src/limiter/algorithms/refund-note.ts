@@ -14,8 +14,8 @@ export interface Receipt {
 }
 
 /**
- * What a store remembers of a key's refunds and settlements beside its state. Without the note, settling an earlier decision could
- * give back units that other decisions have spent since.
+ * What a store remembers of a key's refunds and settlements beside its state. Without the note, settling an earlier
+ * decision could give back units that other decisions have spent since.
  */
 export interface RefundNote {
   /** The last refund or reset, ms; −Infinity: none. */

@@ -24,13 +24,19 @@ export function algorithmOf(name: AlgorithmName): Algorithm<State> {
 
 // The arithmetic of a limit on copies: the given state does not change. `undefined` is the state of an unused key.
 
-/** A verdict, and the state after it: spent if allowed, else unchanged (except for corrections after the clock ran back); undefined if nothing in the state counts. */
+/**
+ * A verdict, and the state after it: spent if allowed, else unchanged (except for corrections after the clock ran
+ * back); undefined if nothing in the state counts.
+ */
 export interface Measured {
   readonly verdict: Verdict
   readonly next: State | undefined
 }
 
-/** The verdict on a cost. While the key is blocked, for `blockedMs` more, nothing is spent: the present verdict, with the longer of the two waits. */
+/**
+ * The verdict on a cost. While the key is blocked, for `blockedMs` more, nothing is spent: the present verdict, with
+ * the longer of the two waits.
+ */
 export function measure(limit: Limit, state: State | undefined, nowMs: number, cost: number, blockedMs = 0): Measured {
   if (blockedMs > 0) {
     const asked = measure(limit, state, nowMs, cost)
@@ -45,7 +51,10 @@ export function measure(limit: Limit, state: State | undefined, nowMs: number, c
   return { verdict, next: gone && !spent ? undefined : next }
 }
 
-/** Measures limits that are decided together: if one refuses, nothing is spent, so a limit that would have allowed the cost reports its present state. */
+/**
+ * Measures limits that are decided together: if one refuses, nothing is spent, so a limit that would have allowed the
+ * cost reports its present state.
+ */
 export function measureTogether<One extends { readonly verdict: Verdict }>(
   count: number,
   cost: number,
@@ -102,15 +111,16 @@ export function copyOf(algorithm: Algorithm<State>, state: State | undefined): S
 }
 
 /**
- * How long a cost is refused after this verdict, without further traffic, ms; 0 if it is allowed; Infinity if it never fits;
- * undefined if the verdict does not determine it to the millisecond.
+ * How long a cost is refused after this verdict, without further traffic, ms; 0 if it is allowed; Infinity if it never
+ * fits; undefined if the verdict does not determine it to the millisecond.
  */
 export function refusedAfter(verdict: Verdict, cost: number): number | undefined {
   const { limit, remaining, resetAfterMs } = verdict
   const maxCost = maxCostOf(limit)
   if (cost > maxCost) return Number.POSITIVE_INFINITY
   if (remaining >= cost) return 0
-  // The full quota fits only when nothing is spent; a cost that fits no sooner than that fits at the same time as any larger cost.
+  // The full quota fits only when nothing is spent; a cost that fits no sooner than that fits at the same time as any
+  // larger cost.
   if (cost === maxCost || verdict.retryAfterMs === resetAfterMs) return resetAfterMs
   return algorithmOf(limit.algorithm).refusedAfterMs?.(verdict, cost)
 }

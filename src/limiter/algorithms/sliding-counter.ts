@@ -115,8 +115,8 @@ function become(state: CellPair, { startedAt }: CellPair, current: number, previ
 function pairAt(limit: Limit, state: Readonly<CellPair>, nowMs: number): CellPair {
   const startedAt = cellOf(limit, nowMs)
   if (state.startedAt === startedAt) return { startedAt, current: state.current, previous: state.previous }
-  // A cell in the future means that the clock ran back: its count and the previous one's count now, in full. A count above
-  // the quota would make no difference, and could grow without end.
+  // A cell in the future means that the clock ran back: its count and the previous one's count now, in full. A count
+  // above the quota would make no difference, and could grow without end.
   if (state.startedAt > startedAt) {
     const most = Math.max(limit.quota, state.current)
     return { startedAt, current: Math.min(state.current + state.previous, most), previous: 0 }
@@ -126,8 +126,8 @@ function pairAt(limit: Limit, state: Readonly<CellPair>, nowMs: number): CellPai
 }
 
 /**
- * The first ms at which the estimate leaves room for `cost`. The estimate never rises without traffic: first the previous
- * cell's weight falls, then this cell becomes the previous one and its own weight falls.
+ * The first ms at which the estimate leaves room for `cost`. The estimate never rises without traffic: first the
+ * previous cell's weight falls, then this cell becomes the previous one and its own weight falls.
  */
 function retryAfter(limit: Limit, pair: CellPair, overlapMs: number, cost: number): number {
   const { quota, windowMs } = limit

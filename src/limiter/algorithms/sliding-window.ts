@@ -4,12 +4,13 @@ import { type Algorithm, fitsAfterWindows, toSmallInteger } from './algorithm.js
 
 /**
  * A log of what was spent and when. Entry i: by `entries[2i]` ms a total of `entries[2i + 1]` units had been spent.
- * Running totals make every question about a span a binary search. Entries `from`…`to - 1` count; the newest one is kept
- * in fields, so that spending again in the same ms changes one number. Entries from `to` on are garbage: several states share
- * one array, and an abandoned state may leave entries there.
+ * Running totals make every question about a span a binary search. Entries `from`…`to - 1` count; the newest one is
+ * kept in fields, so that spending again in the same ms changes one number. Entries from `to` on are garbage: several
+ * states share one array, and an abandoned state may leave entries there.
  *
- * The units of a lease are logged at its end, so its entry may lie in the future. `leases` tells these entries from those that are there because the clock
- * ran back: by the moment of the entry, the ttl of its lease. The map is never changed in place.
+ * The units of a lease are logged at its end, so its entry may lie in the future. `leases` tells these entries from
+ * those that are there because the clock ran back: by the moment of the entry, the ttl of its lease. The map is never
+ * changed in place.
  */
 interface SpendLog {
   entries: number[]
@@ -24,8 +25,8 @@ interface SpendLog {
 }
 
 /**
- * Exact: at most `quota` units in any span of one window, because every unit is free again exactly one window after it was
- * spent. State grows with the number of distinct milliseconds in which something was spent.
+ * Exact: at most `quota` units in any span of one window, because every unit is free again exactly one window after it
+ * was spent. State grows with the number of distinct milliseconds in which something was spent.
  */
 export const slidingWindow: Algorithm<SpendLog> = {
   keySuffix: 'sw',
@@ -138,8 +139,9 @@ export const slidingWindow: Algorithm<SpendLog> = {
 }
 
 /**
- * The number of entries that a settlement may rewrite in Redis, where it blocks other clients. If a log has more on either side of the
- * decision's own entry, the oldest units are given back instead: equally many, and safe, but some come back later.
+ * The number of entries that a settlement may rewrite in Redis, where it blocks other clients. If a log has more on
+ * either side of the decision's own entry, the oldest units are given back instead: equally many, and safe, but some
+ * come back later.
  */
 const SETTLEMENT_REACH = 1000
 
@@ -202,7 +204,8 @@ function dropUntil(log: SpendLog, lastExpiredAt: number): void {
   do log.from++
   while (log.from < log.to && log.entries[2 * log.from] <= lastExpiredAt)
   log.gone = log.entries[2 * log.from - 1]
-  // Copying when half of the array is garbage moves each entry once in its life, and keeps the array below twice what counts.
+  // Copying when half of the array is garbage moves each entry once in its life, and keeps the array below twice what
+  // counts.
   if (log.from >= 32 && log.from * 2 >= log.to) keepOnly(log)
 }
 
@@ -218,8 +221,9 @@ function keepOnly(log: SpendLog): void {
 }
 
 /**
- * Repairs a leased log after the clock ran back: entries of leases move to the end of a lease that is sold now, unless they end earlier; all others move to now. As in
- * lua/limiter/lib/log.lua, the newest entry tells whether the clock ran back. What then stands at one moment becomes one entry.
+ * Repairs a leased log after the clock ran back: entries of leases move to the end of a lease that is sold now, unless
+ * they end earlier; all others move to now. As in lua/limiter/lib/log.lua, the newest entry tells whether the clock ran
+ * back. What then stands at one moment becomes one entry.
  */
 function repairLeased(log: SpendLog, nowMs: number, leases: ReadonlyMap<number, number>): void {
   const movedTo = (at: number) => {
@@ -327,7 +331,10 @@ function begin(log: SpendLog, at: number, cost: number): void {
   if (log.leases !== undefined) log.leases = undefined
 }
 
-/** The same log with totals counted from the oldest entry that counts, before they leave the exact integers (once in 2⁵³ units). */
+/**
+ * The same log with totals counted from the oldest entry that counts, before they leave the exact integers (once in 2⁵³
+ * units).
+ */
 function rebase(log: SpendLog): void {
   keepOnly(log)
   for (let i = 1; i < log.entries.length; i += 2) log.entries[i] -= log.gone

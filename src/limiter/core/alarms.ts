@@ -2,8 +2,8 @@ import { afterIo, LONGEST_TIMER_MS } from './clock.js'
 
 /**
  * One timer that is set to a moment of `performance.now()` and never rings before it. (A timer of Node may fire up to a
- * millisecond early, and at once for delays above 24 days.) It keeps the process alive while it is set, if `keepsAlive` is true. Postponing it is
- * cheap: its timer stays, and is set anew when it fires.
+ * millisecond early, and at once for delays above 24 days.) It keeps the process alive while it is set, if `keepsAlive`
+ * is true. Postponing it is cheap: its timer stays, and is set anew when it fires.
  */
 export class Alarm {
   #timer: ReturnType<typeof setTimeout> | undefined

@@ -33,8 +33,9 @@ const SAMPLE = [Date.UTC(2024, 0, 1), Date.UTC(2032, 0, 1)] as const
 type Wall = number
 
 /**
- * The windows of one kind in one time zone, by the time zone data of the runtime. Changes to summer time and months of 28 to 31 days are exact. A day begins
- * at the first moment of its date, also where midnight is skipped. An hour begins when the local clock shows minute 0, and where clocks go back.
+ * The windows of one kind in one time zone, by the time zone data of the runtime. Changes to summer time and months of
+ * 28 to 31 days are exact. A day begins at the first moment of its date, also where midnight is skipped. An hour begins
+ * when the local clock shows minute 0, and where clocks go back.
  */
 export class Calendar {
   static readonly #known = new Map<string, Calendar>()

@@ -10,14 +10,16 @@ export interface Clock {
 export const systemClock: Clock = { now: () => Date.now() }
 
 /**
- * Grows by the time for which the machine was suspended: the monotonic clock stands still meanwhile, the wall clock does not. Steps of the wall clock change it as well. A lease
- * that another machine counts, too, ends by whichever of the two clocks says so first.
+ * Grows by the time for which the machine was suspended: the monotonic clock stands still meanwhile, the wall clock
+ * does not. Steps of the wall clock change it as well. A lease that another machine counts, too, ends by whichever of
+ * the two clocks says so first.
  */
 export const wallOffset = (): number => Date.now() - performance.now()
 
 /**
- * For how many ms, at most, the machine was suspended since `wallOffset` was this, as far as a look at the monotonic clock that showed `now` has not seen it. The wall clock counts whole
- * ms: a difference of less than one says nothing. It is read last: a process that is interrupted between its looks finds that it has less time left, and not more.
+ * For how many ms, at most, the machine was suspended since `wallOffset` was this, as far as a look at the monotonic
+ * clock that showed `now` has not seen it. The wall clock counts whole ms: a difference of less than one says nothing.
+ * It is read last: a process that is interrupted between its looks finds that it has less time left, and not more.
  */
 export function suspendedMs(offset: number, now = performance.now()): number {
   const ms = Date.now() - now - offset
@@ -27,7 +29,8 @@ export function suspendedMs(offset: number, now = performance.now()): number {
 /** Time that never steps. Measures spans inside the process (deadlines, caches); its values are not moments. */
 export const monotonicClock: Clock = { now: () => performance.now() }
 
-// Read from the global object instead of imported: this module also runs where Node's modules do not exist. In Node, `node:timers` is used because tests may replace the global function.
+// Read from the global object instead of imported: this module also runs where Node's modules do not exist. In Node,
+// `node:timers` is used because tests may replace the global function.
 const { setImmediate = (act: () => void) => setTimeout(act, 0) } =
   globalThis.process?.getBuiltinModule?.('node:timers') ?? globalThis
 
@@ -60,8 +63,8 @@ export interface Pending {
 }
 
 /**
- * Rejects calls at a deadline, measured from the start of each call by a monotonic clock. One timer serves all calls, because they
- * expire in the order in which they started.
+ * Rejects calls at a deadline, measured from the start of each call by a monotonic clock. One timer serves all calls,
+ * because they expire in the order in which they started.
  */
 export class Deadline {
   #queue: Pending[] = []
@@ -109,7 +112,8 @@ export class Deadline {
     return true
   }
 
-  // If the process was busy for longer than the deadline, the timer is due before the answers that have arrived were read: read them first.
+  // If the process was busy for longer than the deadline, the timer is due before the answers that have arrived were
+  // read: read them first.
   #startTimer(ms: number): ReturnType<typeof setTimeout> {
     return setTimeout(() => afterIo(() => this.#expire()), Math.min(ms, LONGEST_TIMER_MS))
   }

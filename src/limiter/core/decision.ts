@@ -1,6 +1,9 @@
 import type { Limit } from './limit.js'
 
-/** The verdict of one limit on one request. Durations count from the moment of the decision, in whole ms, never negative. */
+/**
+ * The verdict of one limit on one request. Durations count from the moment of the decision, in whole ms, never
+ * negative.
+ */
 export interface Verdict {
   /** The limit of this verdict. */
   readonly limit: Limit
@@ -8,9 +11,15 @@ export interface Verdict {
   readonly allowed: boolean
   /** Units left for this key, ≥ 0. An allowed decision has already spent its units; a denied one has spent none. */
   readonly remaining: number
-  /** Ms until the same request fits: refused before, allowed then if nothing else is spent meanwhile. 0 when allowed. Infinity: never fits. */
+  /**
+   * Ms until the same request fits: refused before, allowed then if nothing else is spent meanwhile. 0 when allowed.
+   * Infinity: never fits.
+   */
   readonly retryAfterMs: number
-  /** Ms until the key is as if never used, without further traffic: bucket full, log empty, window over. 0: it already is. */
+  /**
+   * Ms until the key is as if never used, without further traffic: bucket full, log empty, window over. 0: it already
+   * is.
+   */
   readonly resetAfterMs: number
   /** Ms that an allowed request must wait before it goes on, under `leaky-bucket`; else 0. */
   readonly delayMs: number
@@ -30,12 +39,16 @@ export function verdictOf(
 }
 
 /**
- * The source of the answer: the store (`memory`; `redis` for every store that processes share, also over a database), units that the process bought in advance (`lease`), a denial that the process remembers
- * (`deny-cache`), or the failure policy (`fallback`, `open`, `closed`).
+ * The source of the answer: the store (`memory`; `redis` for every store that processes share, also over a database),
+ * units that the process bought in advance (`lease`), a denial that the process remembers (`deny-cache`), or the
+ * failure policy (`fallback`, `open`, `closed`).
  */
 export type DecisionSource = 'memory' | 'redis' | 'lease' | 'deny-cache' | 'fallback' | 'open' | 'closed'
 
-/** The strictest verdict (denied: the longest wait; allowed: the least remaining), all verdicts behind it, and the source of the answer. */
+/**
+ * The strictest verdict (denied: the longest wait; allowed: the least remaining), all verdicts behind it, and the
+ * source of the answer.
+ */
 export interface Decision extends Verdict {
   /** The key. For a record of keys: the key of `limit`. */
   readonly key: string
@@ -52,8 +65,8 @@ export interface Decision extends Verdict {
 }
 
 /**
- * The verdict of the whole decision: a denial before an allowed verdict; among denials the longest wait; among allowed verdicts the
- * least remaining. The first one wins a tie.
+ * The verdict of the whole decision: a denial before an allowed verdict; among denials the longest wait; among allowed
+ * verdicts the least remaining. The first one wins a tie.
  */
 export function strictest(verdicts: readonly Verdict[]): Verdict {
   let strict = verdicts[0]

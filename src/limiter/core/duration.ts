@@ -1,6 +1,9 @@
 import { PolicyError, shown } from './errors.js'
 
-/** Whole milliseconds, or text: '250ms', '1s', '1m', '1h', '1d', '1h30m'. Must be > 0 and ≤ Number.MAX_SAFE_INTEGER ms. Any `string` compiles, as texts come from settings. */
+/**
+ * Whole milliseconds, or text: '250ms', '1s', '1m', '1h', '1d', '1h30m'. Must be > 0 and ≤ Number.MAX_SAFE_INTEGER ms.
+ * Any `string` compiles, as texts come from settings.
+ */
 export type Duration = number | string
 
 const UNITS = [

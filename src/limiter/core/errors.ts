@@ -1,4 +1,7 @@
-/** The base of all errors of this package. An error is a fault, never a refusal. `code` is stable; match on it rather than on the text. */
+/**
+ * The base of all errors of this package. An error is a fault, never a refusal. `code` is stable; match on it rather
+ * than on the text.
+ */
 export class SpillwayError extends Error {
   /** The kind of error; stable. */
   readonly code: string = 'SPILLWAY'
@@ -53,7 +56,10 @@ export class LeaseLostError extends SpillwayError {
   override readonly code = 'SPILLWAY_LEASE_LOST'
 }
 
-/** A delivery was acknowledged, put back, rejected or extended after it stopped belonging to this process. Nothing changed. */
+/**
+ * A delivery was acknowledged, put back, rejected or extended after it stopped belonging to this process. Nothing
+ * changed.
+ */
 export class StaleDeliveryError extends SpillwayError {
   /** Always `SPILLWAY_STALE_DELIVERY`. */
   override readonly code = 'SPILLWAY_STALE_DELIVERY'
@@ -73,7 +79,9 @@ export function shown(value: unknown): string {
   return clipped(`an object { ${Object.keys(value).slice(0, 5).join(', ')} }`)
 }
 
-/** As `shown`, for what is not of our class of that name: it may be of the same class in another copy of the package. */
+/**
+ * As `shown`, for what is not of our class of that name: it may be of the same class in another copy of the package.
+ */
 export function shownOther(value: unknown, className: string): string {
   const isNamesake = typeof value === 'object' && value?.constructor?.name === className
   return isNamesake ? `${shown(value)} of another copy of spillway (npm ls spillway lists them)` : shown(value)

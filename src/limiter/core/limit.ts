@@ -41,31 +41,46 @@ export function hasBurst(algorithm: AlgorithmName): boolean {
 export interface LimitOptions {
   /** Units per window; integer ≥ 0. 0 refuses everything. */
   quota: number
-  /** Length of the window, more than 0: whole ms, text like '1m' or '1h30m', or a word: 'second', 'minute', 'hour', 'day', 'week'. 'day' is any span of 24 h; a day of the calendar is `calendar: 'day'`. */
+  /**
+   * Length of the window, more than 0: whole ms, text like '1m' or '1h30m', or a word: 'second', 'minute', 'hour',
+   * 'day', 'week'. 'day' is any span of 24 h; a day of the calendar is `calendar: 'day'`.
+   */
   window: Duration
   /** Default 'sliding-window'. */
   algorithm?: AlgorithmName
-  /** token-bucket: most units that can be spent at one instant; leaky-bucket: places, including the request that leaves at once. Integer ≥ 1, default `quota`. */
+  /**
+   * token-bucket: most units that can be spent at one instant; leaky-bucket: places, including the request that leaves
+   * at once. Integer ≥ 1, default `quota`.
+   */
   burst?: number
   /** Default "100-per-1m". Names the limit in headers and store keys: printable ASCII, at most 64 characters. */
   name?: string
 }
 
-/** One rule in windows of the calendar, like `quota` units per month, counted separately for each key. The algorithm is a fixed window. */
+/**
+ * One rule in windows of the calendar, like `quota` units per month, counted separately for each key. The algorithm is
+ * a fixed window.
+ */
 export interface CalendarLimitOptions {
   /** Units per window; integer ≥ 0. 0 refuses everything. */
   quota: number
-  /** 'hour', 'day', 'week' (from Monday), 'month' or 'year'; in place of `window`. The store's clock decides when a window begins. */
+  /**
+   * 'hour', 'day', 'week' (from Monday), 'month' or 'year'; in place of `window`. The store's clock decides when a
+   * window begins.
+   */
   calendar: CalendarWindow
   /** A name of the IANA time zone database, like 'Europe/Berlin'; default 'UTC'. */
   timezone?: string
-  /** Default "500-per-calendar-day". Names the limit in headers and store keys: printable ASCII, at most 64 characters. */
+  /**
+   * Default "500-per-calendar-day". Names the limit in headers and store keys: printable ASCII, at most 64 characters.
+   */
   name?: string
 }
 
 /**
- * '100/1m' · '100/minute' · '100/1m token-bucket' · '100/1m token-bucket burst=20' · '500/day calendar' · '500/day calendar tz=Europe/Berlin' ·
- * several joined with ';' · objects · a list of either. '100/hour' is '100/1h': any span of an hour. Windows of the calendar are asked for by `calendar` or `tz=`.
+ * '100/1m' · '100/minute' · '100/1m token-bucket' · '100/1m token-bucket burst=20' · '500/day calendar' · '500/day
+ * calendar tz=Europe/Berlin' · several joined with ';' · objects · a list of either. '100/hour' is '100/1h': any span
+ * of an hour. Windows of the calendar are asked for by `calendar` or `tz=`.
  */
 export type PolicyInput =
   | string
@@ -119,8 +134,8 @@ const OPTION_NAMES = new Set(['quota', 'window', 'algorithm', 'burst', 'name', '
 const CALENDAR_ALGORITHM = 'fixed-window'
 
 /**
- * Reads a policy. `algorithm` applies to limits that name none, default 'sliding-window'. Throws `PolicyError`, which says what
- * was given and what was expected.
+ * Reads a policy. `algorithm` applies to limits that name none, default 'sliding-window'. Throws `PolicyError`, which
+ * says what was given and what was expected.
  */
 export function parsePolicy(input: PolicyInput, algorithm?: AlgorithmName): Policy {
   const inputs = Array.isArray(input) ? input : [input]
@@ -240,8 +255,8 @@ export function maxCostOf({ quota, burst }: Limit): number {
 }
 
 /**
- * What a limit counts over, as text: of two limits with one name and one algorithm, those that agree in this share their counts. Any change of it
- * starts counts anew; a bucket scales what it has counted instead, so it has none.
+ * What a limit counts over, as text: of two limits with one name and one algorithm, those that agree in this share
+ * their counts. Any change of it starts counts anew; a bucket scales what it has counted instead, so it has none.
  */
 export function countedSpan({ algorithm, windowMs, calendar }: Limit): string {
   if (ALGORITHMS[algorithm].keepsShare) return ''
@@ -274,7 +289,10 @@ function parseText(text: string, byDefault: AlgorithmName | undefined): Limit[] 
   })
 }
 
-/** `; did you mean "100/1m"?` for a rate in another spelling, like "100/min" or "100 per minute"; '' if there is no good guess. */
+/**
+ * `; did you mean "100/1m"?` for a rate in another spelling, like "100/min" or "100 per minute"; '' if there is no good
+ * guess.
+ */
 function correctionOf(limit: string): string {
   const [, quota = '', count, unit = '', rest] =
     /^([\d_,]+) *(?:r|reqs?|requests?)? *(?:\/|\bper\b|\ban?\b|\bevery\b|\bin\b) *(\d*) *([a-z]+)((?: +\S+)*)$/i.exec(

@@ -18,12 +18,15 @@ function existingObject(holder: object): object {
 }
 
 /**
- * Returns the given object from its constructor, so that a derived class can add private fields to an existing object. Printing, copying or comparing the object
- * does not show these fields, and they cost half as much as a WeakMap.
+ * Returns the given object from its constructor, so that a derived class can add private fields to an existing object.
+ * Printing, copying or comparing the object does not show these fields, and they cost half as much as a WeakMap.
  */
 export const ExistingObject = existingObject as unknown as new (holder: object) => object
 
-/** A map of at most `max` entries: for a further one, the oldest goes. An entry that is set again stays as old as it was. */
+/**
+ * A map of at most `max` entries: for a further one, the oldest goes. An entry that is set again stays as old as it
+ * was.
+ */
 export class BoundedMap<Key, Value> extends Map<Key, Value> {
   constructor(public max: number) {
     super()
@@ -69,8 +72,8 @@ export class BudgetedSweep {
 }
 
 /**
- * Removes expired entries from a map, a few at each insertion and for at most 1 ms each second: a timer for each entry would cost more than
- * counting.
+ * Removes expired entries from a map, a few at each insertion and for at most 1 ms each second: a timer for each entry
+ * would cost more than counting.
  */
 export class MapSweeper<Value> {
   #position: MapIterator<[string, Value]>

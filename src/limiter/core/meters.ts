@@ -13,7 +13,10 @@ type Levels = Partial<Record<Level, number>>
 
 const METERS = new WeakMap<Observer, Map<string, LevelMeter>>()
 
-/** Reports the levels of one object to one observer when they change, or were asked for: at once if the last report is at least a second ago, else as soon as it is. */
+/**
+ * Reports the levels of one object to one observer when they change, or were asked for: at once if the last report is
+ * at least a second ago, else as soon as it is.
+ */
 export class LevelMeter {
   readonly #now: Levels = {}
   readonly #reported: Levels = {}
@@ -27,7 +30,10 @@ export class LevelMeter {
     readonly name: string,
   ) {}
 
-  /** The meter shared by all objects of one kind and name of one observer, so that their levels are added up. Undefined if it has no `level`. */
+  /**
+   * The meter shared by all objects of one kind and name of one observer, so that their levels are added up. Undefined
+   * if it has no `level`.
+   */
   static of(observer: Observer, object: ObservedObject, name: string): LevelMeter | undefined {
     if (observer.level === undefined) return undefined
     const meters = getOrMake(METERS, observer, () => new Map())
@@ -73,7 +79,10 @@ export type WaitEnd = (outcome?: WaitOutcome) => void
 
 type Waitable = Exclude<ObservedObject, 'queue'>
 
-/** Reports to an observer how many callers wait for one object, and for how long. Without an observer there is no `WaitWatch`. */
+/**
+ * Reports to an observer how many callers wait for one object, and for how long. Without an observer there is no
+ * `WaitWatch`.
+ */
 export class WaitWatch<Object extends Waitable = Waitable> {
   protected readonly meter: LevelMeter | undefined
 
@@ -102,8 +111,8 @@ export class WaitWatch<Object extends Waitable = Waitable> {
 }
 
 /**
- * Returns the promise of `wait`, and reports its end to the watch, if there is one: when `granted` is called, or when the promise settles. `signal`: may
- * abort it.
+ * Returns the promise of `wait`, and reports its end to the watch, if there is one: when `granted` is called, or when
+ * the promise settles. `signal`: may abort it.
  */
 export function watched<T>(
   watch: WaitWatch | undefined,
@@ -140,7 +149,10 @@ interface HeldGrant {
   readonly token: bigint
 }
 
-/** Observer with `holding` → object and name → current holds, in the order of their grants: shared by all objects of one kind and name. */
+/**
+ * Observer with `holding` → object and name → current holds, in the order of their grants: shared by all objects of one
+ * kind and name.
+ */
 const HOLDS = new WeakMap<Observer, Map<string, Set<Hold>>>()
 
 /** As `WaitWatch`, for permits that are held and given back. */
@@ -148,7 +160,10 @@ export class HoldWatch extends WaitWatch<HeldObject> {
   /** Undefined until the first hold, and without an observer that asks for them. */
   #holds: Set<Hold> | undefined
 
-  /** This many permits are held from now on: of a lease, if it is given. Call the returned function when they are given back or lost. */
+  /**
+   * This many permits are held from now on: of a lease, if it is given. Call the returned function when they are given
+   * back or lost.
+   */
   hold(permits: number, lease?: HeldGrant): (lost: boolean) => void {
     const heldAt = performance.now()
     this.meter?.add('inUse', permits)

@@ -22,50 +22,69 @@ export interface Hold {
 }
 
 /**
- * Receives events of decisions, the store and the shared objects, for metrics and logs. Every method is optional and is called synchronously. An error
- * that a method throws, or its promise's rejection, becomes a process warning (SPILLWAY_OBSERVER) and has no other effect. Durations
- * are in ms, never negative, and may be fractional. An object without an observer measures nothing.
+ * Receives events of decisions, the store and the shared objects, for metrics and logs. Every method is optional and is
+ * called synchronously. An error that a method throws, or its promise's rejection, becomes a process warning
+ * (SPILLWAY_OBSERVER) and has no other effect. Durations are in ms, never negative, and may be fractional. An object
+ * without an observer measures nothing.
  */
 export interface Observer {
   /**
-   * Called once for each decision of `consume`, `consumeUpTo`, `decide` and `acquire`, from any source (`decision.source`); not for `peek`. `limiter` is the
-   * limiter's name, or 'default'. An `acquire` that rejects has no decision.
+   * Called once for each decision of `consume`, `consumeUpTo`, `decide` and `acquire`, from any source
+   * (`decision.source`); not for `peek`. `limiter` is the limiter's name, or 'default'. An `acquire` that rejects has
+   * no decision.
    */
   decided?(decision: Decision, limiter: string): void
   /**
-   * The store answered one call. `decisions`: the number of decisions in the call, `peek` included; 0 for a change (`reset`, `settle`), a message to a
-   * waiting line, or a place of `concurrencyLimit`. Not called for stores that answer synchronously, such as `MemoryStore`.
+   * The store answered one call. `decisions`: the number of decisions in the call, `peek` included; 0 for a change
+   * (`reset`, `settle`), a message to a waiting line, or a place of `concurrencyLimit`. Not called for stores that
+   * answer synchronously, such as `MemoryStore`.
    */
   storeAnswered?(event: { durationMs: number; decisions: number }): void
   /** The store failed one decision or change, or did not answer it within the deadline. */
   storeFailed?(error: Error): void
-  /** The store fails so often that it is only probed from time to time. Called for every observer of the store's limiters with the same deadline. */
+  /**
+   * The store fails so often that it is only probed from time to time. Called for every observer of the store's
+   * limiters with the same deadline.
+   */
   breakerOpened?(error: Error): void
   /** A probe succeeded: the store is in use again. Called once for each observer that received `breakerOpened`. */
   breakerClosed?(): void
-  /** A process bought units of a busy key in advance, under each limit of its policy: see the option `leases` of `RedisStore`. It may spend them for `ttlMs`. */
+  /**
+   * A process bought units of a busy key in advance, under each limit of its policy: see the option `leases` of
+   * `RedisStore`. It may spend them for `ttlMs`.
+   */
   leaseBought?(event: { limit: Limit; units: number; ttlMs: number }): void
   /** Units that were bought in advance expired unspent. */
   leaseExpired?(event: { limit: Limit; units: number }): void
   /**
-   * A call that was willing to wait has ended: `acquire` and `tryAcquire`, a request to `concurrencyLimit`, a request delayed by a leaky
-   * bucket, a job of Bottleneck ('aborted': it was dropped). Immediate grants are reported too, with a `waitMs` near 0. 'timeout': the turn did not come in time, or could not have. Calls that fail (`StoreError`,
+   * A call that was willing to wait has ended: `acquire` and `tryAcquire`, a request to `concurrencyLimit`, a request
+   * delayed by a leaky bucket, a job of Bottleneck ('aborted': it was dropped). Immediate grants are reported too, with
+   * a `waitMs` near 0. 'timeout': the turn did not come in time, or could not have. Calls that fail (`StoreError`,
    * `CostError`) are not reported.
    */
   waited?(event: { object: Exclude<ObservedObject, 'queue'>; name: string; waitMs: number; outcome: WaitOutcome }): void
-  /** Permits of a lease, the place of a request, or the weight of a job, were given back after `heldMs`; `lost`: the lease had ended before. */
+  /**
+   * Permits of a lease, the place of a request, or the weight of a job, were given back after `heldMs`; `lost`: the
+   * lease had ended before.
+   */
   held?(event: { object: HeldObject; name: string; heldMs: number; lost: boolean }): void
   /**
-   * Called once for each object and name, when this process first holds permits of it. `holds` is then kept up to date: what the process holds, the longest held
-   * first. Without this method nothing is kept of single holds.
+   * Called once for each object and name, when this process first holds permits of it. `holds` is then kept up to date:
+   * what the process holds, the longest held first. Without this method nothing is kept of single holds.
    */
   holding?(event: { object: HeldObject; name: string; holds: ReadonlySet<Hold> }): void
-  /** A message was given to a handler, or returned by `receive`, `latenessMs` after it was due; `attempt` is 1 for the first delivery. */
+  /**
+   * A message was given to a handler, or returned by `receive`, `latenessMs` after it was due; `attempt` is 1 for the
+   * first delivery.
+   */
   delivered?(event: { queue: string; latenessMs: number; attempt: number }): void
   /**
-   * Current levels: reported when they change, at most once a second for each object and name. `inUse` (permits held) and `waiting` count this
-   * process only; `depth` counts the messages of the queue in Redis, without dead letters, and `overdueMs` tells for how long the oldest message has been due that
-   * no process has taken yet (0: there is none). Of a partner's budget (`politeFetch`), `used` are the units that count now, of `rate` in `intervalMs`, and `debt` how many of them are above its rate: over Redis those of all processes. `reservoir` is what was left when a Bottleneck last decided. Waits shorter than 20 ms are not reported.
+   * Current levels: reported when they change, at most once a second for each object and name. `inUse` (permits held)
+   * and `waiting` count this process only; `depth` counts the messages of the queue in Redis, without dead letters, and
+   * `overdueMs` tells for how long the oldest message has been due that no process has taken yet (0: there is none). Of
+   * a partner's budget (`politeFetch`), `used` are the units that count now, of `rate` in `intervalMs`, and `debt` how
+   * many of them are above its rate: over Redis those of all processes. `reservoir` is what was left when a Bottleneck
+   * last decided. Waits shorter than 20 ms are not reported.
    */
   level?(event: {
     object: ObservedObject
@@ -81,8 +100,9 @@ export interface Observer {
     intervalMs?: number
   }): void
   /**
-   * A delivery was settled `durationMs` after it was handed over; 'dead': it became a dead letter; 'stale': its visibility had ended. When a message's last visibility
-   * ends without an answer, the process that finds it reports 'dead' with a duration of 0.
+   * A delivery was settled `durationMs` after it was handed over; 'dead': it became a dead letter; 'stale': its
+   * visibility had ended. When a message's last visibility ends without an answer, the process that finds it reports
+   * 'dead' with a duration of 0.
    */
   settledDelivery?(event: { queue: string; outcome: 'ack' | 'nack' | 'dead' | 'stale'; durationMs: number }): void
 }

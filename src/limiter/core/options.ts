@@ -1,8 +1,10 @@
 import { PolicyError, shown } from './errors.js'
 
 /**
- * Options of express-rate-limit, express-slow-down, @fastify/rate-limit, koa-ratelimit, hono-rate-limiter, @nestjs/throttler, rate-limiter-flexible,
- * @upstash/ratelimit and others: [what to write here instead, what that means, their names]. The first row counts whose option the called function has.
+ * Options of express-rate-limit, express-slow-down, @fastify/rate-limit, koa-ratelimit, hono-rate-limiter,
+ * @nestjs/throttler, rate-limiter-flexible,
+ * @upstash/ratelimit and others: [what to write here instead, what that means, their names]. The first row counts whose
+ *   option the called function has.
  */
 const FOREIGN: ReadonlyArray<readonly [option: string, meaning: string, names: string]> = [
   [
@@ -104,8 +106,8 @@ export type OptionNames<Options> = Readonly<Record<keyof Options & string, true>
 const STORE_PREFIX = 'the prefix of keys is an option of the store, like new RedisStore(client, { prefix: "app" })'
 
 /**
- * Throws `PolicyError` if `options` is not an object, or has an option that is not in `names`; the error suggests the name that
- * was most likely meant.
+ * Throws `PolicyError` if `options` is not an object, or has an option that is not in `names`; the error suggests the
+ * name that was most likely meant.
  *
  * `owner` begins the message, like 'RedisStore' or 'acquire'; `example` ends it, like '{ prefix: "app" }'.
  */
@@ -139,7 +141,10 @@ function hintFor(option: string, names: readonly string[]): string {
   return names.length > 0 ? `expected ${names.join(', ')}` : 'expected none'
 }
 
-/** The most likely intended name: one that differs only in case or in up to a third of its letters, or that the given one begins. */
+/**
+ * The most likely intended name: one that differs only in case or in up to a third of its letters, or that the given
+ * one begins.
+ */
 function similarName(given: string, names: readonly string[]): string | undefined {
   const text = given.toLowerCase()
   let similar: string | undefined
@@ -178,7 +183,8 @@ function editDistance(a: string, b: string): number {
 }
 
 /*
- * Checks of single values. Each throws `PolicyError` with what was given, what was expected, and an example. `what` names the option, like 'RedisStore: maxBatch'.
+ * Checks of single values. Each throws `PolicyError` with what was given, what was expected, and an example. `what`
+ * names the option, like 'RedisStore: maxBatch'.
  */
 
 /** Without `max`: from `min` up. */

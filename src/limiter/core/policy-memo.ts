@@ -1,12 +1,14 @@
 import type { PolicyInput } from './limit.js'
 import { BoundedMap, getOrMake } from './maps.js'
 
-/** An inline policy is a new object for each request, but there are only as many different policies as there are plans. */
+/**
+ * An inline policy is a new object for each request, but there are only as many different policies as there are plans.
+ */
 const MAX_POLICIES = 1000
 
 /**
- * A cache of parsed policies, for functions that return a policy for each decision: the same text, the same frozen object, or an equal
- * object is parsed once. Above 1000 policies the oldest is dropped.
+ * A cache of parsed policies, for functions that return a policy for each decision: the same text, the same frozen
+ * object, or an equal object is parsed once. Above 1000 policies the oldest is dropped.
  */
 export class PolicyMemo<Value> {
   readonly #ofTexts = new BoundedMap<string, Value>(MAX_POLICIES)

@@ -1,4 +1,7 @@
-/** Control, format (also those that turn the direction of writing), unassigned and lone surrogate characters; line separators. */
+/**
+ * Control, format (also those that turn the direction of writing), unassigned and lone surrogate characters; line
+ * separators.
+ */
 const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/gu
 const UNPRINTABLE_IN_JSON = /[^\P{C}\n]|[\p{Zl}\p{Zp}]/gu
 

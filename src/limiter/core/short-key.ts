@@ -5,7 +5,8 @@ const START = /* @__PURE__ */ fractions(PRIMES.slice(0, 8), 1 / 2)
 const ROUNDS = /* @__PURE__ */ fractions(PRIMES, 1 / 3)
 
 /**
- * SHA-256 (FIPS 180-4) of a text's UTF-16 units, little endian, in base64url: for runtimes without `node:crypto`, which is ten to twenty times faster.
+ * SHA-256 (FIPS 180-4) of a text's UTF-16 units, little endian, in base64url: for runtimes without `node:crypto`, which
+ * is ten to twenty times faster.
  */
 export function sha256(text: string): string {
   const words = padded(text)
@@ -101,8 +102,8 @@ export function hashOf(text: string): string {
 }
 
 /**
- * The text that stands for a key in memory: the key itself up to 200 characters, else its hash. A key that looks like a hash is
- * hashed too, so that no two keys collide.
+ * The text that stands for a key in memory: the key itself up to 200 characters, else its hash. A key that looks like a
+ * hash is hashed too, so that no two keys collide.
  */
 export function shortKey(key: string): string {
   const { length } = key
@@ -111,7 +112,10 @@ export function shortKey(key: string): string {
   return length <= LONGEST_KEY && !looksLikeHash ? key : hashOf(key)
 }
 
-/** A text of so many random letters, at most 4096, 6 bits each, that nobody can guess. Not for the time while a program loads: some runtimes have no randomness then. */
+/**
+ * A text of so many random letters, at most 4096, 6 bits each, that nobody can guess. Not for the time while a program
+ * loads: some runtimes have no randomness then.
+ */
 export function randomText(letters: number): string {
   if (pool === undefined || used + letters > POOL_BYTES) {
     pool ??= new Uint8Array(POOL_BYTES)
@@ -123,14 +127,20 @@ export function randomText(letters: number): string {
   return text
 }
 
-/** Generated for many texts at a time: calling the system's generator costs more than all other work for a lease of a semaphore. */
+/**
+ * Generated for many texts at a time: calling the system's generator costs more than all other work for a lease of a
+ * semaphore.
+ */
 const POOL_BYTES = 4096
 let pool: Uint8Array<ArrayBuffer> | undefined
 let used = POOL_BYTES
 
 let id: string | undefined
 
-/** The name of this process among those that share a store. Generated on first use: some runtimes have no randomness while a program loads. */
+/**
+ * The name of this process among those that share a store. Generated on first use: some runtimes have no randomness
+ * while a program loads.
+ */
 export function processId(): string {
   id ??= randomText(12)
   return id
@@ -140,8 +150,8 @@ export function processId(): string {
 const SHORTEST_SLICE = 13
 
 /**
- * A copy that keeps no other text alive. A key is often a substring of a header field: without the copy, each key would keep the whole
- * field in memory.
+ * A copy that keeps no other text alive. A key is often a substring of a header field: without the copy, each key would
+ * keep the whole field in memory.
  */
 export function ownCopy(text: string): string {
   // V8 joins into a new text, whereas a concatenation by + refers to both parts. A Buffer would take twice as long.

@@ -6,8 +6,8 @@ import { checkOptions, type OptionNames } from './options.js'
 const LISTENERS = new WeakMap<AbortSignal, Set<() => void>>()
 
 /**
- * Calls back when the signal is aborted; the returned function unsubscribes. We add only one listener to a signal, however many
- * waiters share it: Node warns of a leak from the eleventh listener on.
+ * Calls back when the signal is aborted; the returned function unsubscribes. We add only one listener to a signal,
+ * however many waiters share it: Node warns of a leak from the eleventh listener on.
  */
 function onAbort(signal: AbortSignal, listener: () => void): () => void {
   let listeners = LISTENERS.get(signal)
@@ -38,7 +38,10 @@ const OURS = new WeakMap<Set<() => void>, () => void>()
 export interface WaitOptions {
   /** The longest wait. Undefined: no limit. 0: does not wait. */
   timeout?: Duration | 0
-  /** Default: none. Aborting it, like `AbortSignal.timeout(5000)`, ends the wait: the promise rejects with its reason, and nothing is spent. */
+  /**
+   * Default: none. Aborting it, like `AbortSignal.timeout(5000)`, ends the wait: the promise rejects with its reason,
+   * and nothing is spent.
+   */
   signal?: AbortSignal
 }
 
@@ -52,8 +55,8 @@ export interface Patience {
 }
 
 /**
- * Checks `timeout` and `signal`, and that all option names are in `names`; throws `PolicyError`, in which `method` names
- * the called method. `absentMs` is the default timeout. A timeout below 0 counts as 0.
+ * Checks `timeout` and `signal`, and that all option names are in `names`; throws `PolicyError`, in which `method`
+ * names the called method. `absentMs` is the default timeout. A timeout below 0 counts as 0.
  */
 export function patienceOf(
   options: WaitOptions | undefined,

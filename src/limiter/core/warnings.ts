@@ -1,8 +1,8 @@
 import { getOrMake } from './maps.js'
 
 /**
- * Emits a process warning of the type SpillwayWarning with this code; in runtimes without process warnings it goes to the
- * console.
+ * Emits a process warning of the type SpillwayWarning with this code; in runtimes without process warnings it goes to
+ * the console.
  */
 export function emitWarning(code: string, text: string): void {
   if (globalThis.process?.emitWarning === undefined) console.warn(`${code}: ${text}`)
@@ -28,16 +28,18 @@ interface Outage {
 const OUTAGES = new WeakMap<object, Outage>()
 
 /**
- * Reports the outage of a server by process warnings (by default SPILLWAY_STORE): one when it begins and one when the server answers again, at most
- * one such pair a minute, however many objects ask the server. Each of them has an instance of its own, which counts its failures.
+ * Reports the outage of a server by process warnings (by default SPILLWAY_STORE): one when it begins and one when the
+ * server answers again, at most one such pair a minute, however many objects ask the server. Each of them has an
+ * instance of its own, which counts its failures.
  */
 export class OutageWarnings {
   readonly #outage: Outage
   #failures = 0
 
   /**
-   * `server`: the client or store; all instances of one share its warnings. `store` names it, like "Redis at 127.0.0.1:6379"; `meanwhile` is a
-   * clause that says what happens during an outage. Times are by `nowMs`, a monotonic clock.
+   * `server`: the client or store; all instances of one share its warnings. `store` names it, like "Redis at
+   * 127.0.0.1:6379"; `meanwhile` is a clause that says what happens during an outage. Times are by `nowMs`, a monotonic
+   * clock.
    */
   constructor(
     server: object,
@@ -50,7 +52,10 @@ export class OutageWarnings {
     this.#outage = getOrMake(OUTAGES, server, () => ({ warned: false, code, warnedAt: never, failedAt: never }))
   }
 
-  /** The server failed one decision, or is not asked because it fails. `isOutage`: it has failed so often that it is no longer asked. */
+  /**
+   * The server failed one decision, or is not asked because it fails. `isOutage`: it has failed so often that it is no
+   * longer asked.
+   */
   failed(error: Error | undefined, isOutage = false): void {
     this.#failures = isOutage ? Math.max(this.#failures + 1, IN_A_ROW) : this.#failures + 1
     this.#outage.failedAt = this.nowMs()

@@ -22,7 +22,10 @@ interface MemoryLine {
 
 const LINES = new WeakMap<MemoryStore, MemoryLines>()
 
-/** Waiting lines over a memory store, by the same rules as those in Redis, but without messages, because all waiters are in this process. */
+/**
+ * Waiting lines over a memory store, by the same rules as those in Redis, but without messages, because all waiters are
+ * in this process.
+ */
 export class MemoryLines implements StoreLines {
   readonly #lines = new Map<string, MemoryLine>()
 

@@ -23,9 +23,10 @@ export interface MemoryStoreOptions {
   /** Default: the system clock. In tests a `ManualClock`. */
   clock?: Clock
   /**
-   * Most stored keys and blocks, each counted once per limit; integer ≥ 1, default 1 000 000. A full store removes a key that is first as if
-   * never used; keys that are denied now only when all are, the one whose denial ends first. To find it, at
-   * most 512 keys are examined. A key longer than 200 characters is stored as a hash, so that memory is bounded in bytes as well.
+   * Most stored keys and blocks, each counted once per limit; integer ≥ 1, default 1 000 000. A full store removes a
+   * key that is first as if never used; keys that are denied now only when all are, the one whose denial ends first. To
+   * find it, at most 512 keys are examined. A key longer than 200 characters is stored as a hash, so that memory is
+   * bounded in bytes as well.
    */
   maxKeys?: number
 }
@@ -48,8 +49,8 @@ interface Measured extends Measurement {
 }
 
 /**
- * State in this process: exact for one process, without dependencies. Every call is synchronous. Expired keys are removed a few
- * at a time, by the calls themselves and by an unreferenced timer that does not keep the process alive.
+ * State in this process: exact for one process, without dependencies. Every call is synchronous. Expired keys are
+ * removed a few at a time, by the calls themselves and by an unreferenced timer that does not keep the process alive.
  */
 export class MemoryStore implements Store, DecisionTime {
   readonly clock: Clock
@@ -92,8 +93,9 @@ export class MemoryStore implements Store, DecisionTime {
   }
 
   /**
-   * The most common case of `consume`: one charge, for a key that has a state. The caller spends from the slot directly afterwards, at `decidedAt`.
-   * Undefined if the key is new, may be blocked or has waiters: then the caller asks `consumeRarely`.
+   * The most common case of `consume`: one charge, for a key that has a state. The caller spends from the slot directly
+   * afterwards, at `decidedAt`. Undefined if the key is new, may be blocked or has waiters: then the caller asks
+   * `consumeRarely`.
    *
    * @internal This and the next two are for `BoundLimit`. `table` is or was `tableOf` the limit.
    */
@@ -227,7 +229,10 @@ export class MemoryStore implements Store, DecisionTime {
     if (this.#waiting.size === 0) this.#waiting = undefined
   }
 
-  /** @internal When a waiter fits behind `ahead` units, in ms: 0 now, Infinity never. Like every decision it corrects states after the clock ran back. */
+  /**
+   * @internal When a waiter fits behind `ahead` units, in ms: 0 now, Infinity never. Like every decision it corrects
+   *   states after the clock ran back.
+   */
   fitsAfterMs(charges: readonly Charge[], ahead: number, cost: number): number {
     const nowMs = this.#now()
     this.#consumeAll(charges, nowMs, 0)
@@ -265,7 +270,9 @@ export class MemoryStore implements Store, DecisionTime {
     return this.#behind(charges, nowMs, cost)?.map((measured, i) => this.#commit(charges[i], measured, false))
   }
 
-  /** As `#measureAll`, of a newcomer that has to come after the waiters of the line; undefined if it fits beside them. */
+  /**
+   * As `#measureAll`, of a newcomer that has to come after the waiters of the line; undefined if it fits beside them.
+   */
   #behind(charges: readonly Charge[], nowMs: number, cost: number): readonly Measured[] | undefined {
     const ahead = this.#waiting?.get(this.lineName(charges)) ?? 0
     if (ahead === 0 || cost === 0) return undefined
@@ -353,7 +360,9 @@ class BoundLimit implements BoundPolicy {
     this.#table = store.tableOf(limit, limiter)
   }
 
-  /** Undefined if the store fails, or if a user replaced its `consume`: then the limiter asks it like any other store. */
+  /**
+   * Undefined if the store fails, or if a user replaced its `consume`: then the limiter asks it like any other store.
+   */
   consume(key: string, cost: number): Verdict | undefined {
     const { store, limit } = this
     if (store.consume !== CONSUME) return undefined

@@ -49,7 +49,10 @@ class RefundNotes {
   }
 }
 
-/** Keys with a number each, which the sweeper visits in turn. Long keys are stored as hashes; `kept` is a key as it is stored. */
+/**
+ * Keys with a number each, which the sweeper visits in turn. Long keys are stored as hashes; `kept` is a key as it is
+ * stored.
+ */
 export abstract class SweptKeys {
   protected readonly numbers = new Map<string, number>()
   #hand: MapIterator<[string, number]> | undefined
@@ -109,8 +112,8 @@ export class BlockList extends SweptKeys {
 }
 
 /**
- * The time of a decision, ms. Passed as an object, because V8 allocates one anyway for each number of this size that is an argument of a function which it
- * does not inline.
+ * The time of a decision, ms. Passed as an object, because V8 allocates one anyway for each number of this size that is
+ * an argument of a function which it does not inline.
  */
 export interface DecisionTime {
   readonly decidedAt: number
@@ -132,13 +135,16 @@ const IN_CHUNK = CHUNK_ROWS - 1
 const FIRST_ROWS = 8
 
 /**
- * The states of all keys under one limit. A key costs one entry of a `Map` and, for algorithms of constant state, one row in
- * flat arrays: for a million keys a fraction of the size of one object per key. Long keys are stored as hashes.
+ * The states of all keys under one limit. A key costs one entry of a `Map` and, for algorithms of constant state, one
+ * row in flat arrays: for a million keys a fraction of the size of one object per key. Long keys are stored as hashes.
  */
 export class MemoryTable extends SweptKeys {
   readonly algorithm: Algorithm<State>
   readonly #column: Column
-  /** The limit whose time states are kept for: that under which they were written, or a slower one that asked later. Most tables have one. */
+  /**
+   * The limit whose time states are kept for: that under which they were written, or a slower one that asked later.
+   * Most tables have one.
+   */
   #limit: Limit | undefined
   #otherLimits: Map<number, Limit> | undefined
   readonly #free: number[] = []
@@ -164,7 +170,10 @@ export class MemoryTable extends SweptKeys {
     return this.#notes
   }
 
-  /** An abandoned table has been removed from the store, and is and stays empty; callers that still hold it must look it up again. */
+  /**
+   * An abandoned table has been removed from the store, and is and stays empty; callers that still hold it must look it
+   * up again.
+   */
   get abandoned(): boolean {
     return this.#abandoned
   }
@@ -262,7 +271,9 @@ export class MemoryTable extends SweptKeys {
   }
 }
 
-/** Rows of numbers in chunks: growing copies at most one chunk, so that no call takes time in proportion to all keys. */
+/**
+ * Rows of numbers in chunks: growing copies at most one chunk, so that no call takes time in proportion to all keys.
+ */
 class RowColumn implements Column {
   readonly #chunks: Float64Array[] = []
   readonly #row: Row<State>

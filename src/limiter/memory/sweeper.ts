@@ -15,8 +15,9 @@ interface Victim {
 }
 
 /**
- * Chooses what to remove from a full store: of a few keys that are not denied now, the one that is first as if never used. If all are
- * denied, the one whose denial ends first. It examines at most 512 keys, so that no call slows down with the size of the store.
+ * Chooses what to remove from a full store: of a few keys that are not denied now, the one that is first as if never
+ * used. If all are denied, the one whose denial ends first. It examines at most 512 keys, so that no call slows down
+ * with the size of the store.
  */
 class Eviction {
   #looksLeft = REACH
@@ -87,7 +88,10 @@ function entriesOf(table: MemoryTable): number {
 const PADDING_MS = 1000
 const STEPS_BETWEEN_LOOKS = 8
 
-/** Keeps the tables of a `MemoryStore` small: removes expired keys a few at a time and makes room when there are too many. */
+/**
+ * Keeps the tables of a `MemoryStore` small: removes expired keys a few at a time and makes room when there are too
+ * many.
+ */
 export class Sweeper {
   #size = 0
   readonly #sweep = new BudgetedSweep(until => this.#sweepUntil(until))
@@ -175,7 +179,10 @@ export class Sweeper {
     return this.#size > 0
   }
 
-  /** Each sweep begins behind the last one's table: one that takes all the time delays the others, but does not keep them from being swept. */
+  /**
+   * Each sweep begins behind the last one's table: one that takes all the time delays the others, but does not keep
+   * them from being swept.
+   */
   #nextTable(): [identity: string, table: MemoryTable] {
     for (;;) {
       this.#hand ??= this.tables.entries()

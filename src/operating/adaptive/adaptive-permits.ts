@@ -39,9 +39,9 @@ const MOST_WINDOW_MS = 250
 const ENOUGH_SAMPLES = 10
 
 /**
- * Finds how many requests may be inside at once from how long they take, so that they do not wait for each other: for the option `permits` of one
- * `concurrencyLimit`. Bounds hold for each process. How long the service takes without load is known only if there was little load at first.
- * Throws `PolicyError`.
+ * Finds how many requests may be inside at once from how long they take, so that they do not wait for each other: for
+ * the option `permits` of one `concurrencyLimit`. Bounds hold for each process. How long the service takes without load
+ * is known only if there was little load at first. Throws `PolicyError`.
  */
 export function adaptivePermits(options: AdaptivePermitsOptions = {}): AdaptivePermits {
   checkOptions('adaptivePermits', options, OPTIONS, '{ min: 5, max: 200 }')
@@ -99,8 +99,8 @@ export class MeasuredPermits implements AdaptivePermits {
   }
 
   /**
-   * A request has entered. Call what this returns when it leaves: true if it took as long as the service needs, false if that means nothing
-   * (the client had gone, or the response is a stream).
+   * A request has entered. Call what this returns when it leaves: true if it took as long as the service needs, false
+   * if that means nothing (the client had gone, or the response is a stream).
    */
   enter(): (counts: boolean) => void {
     this.#inUse++

@@ -11,7 +11,10 @@ import { LoadFactor } from './load-policy.js'
 
 /** Options of `followLoad`. */
 export interface FollowLoadOptions {
-  /** The load that the rate follows. The writing process's own load counts, so use a load that is the same for all processes. */
+  /**
+   * The load that the rate follows. The writing process's own load counts, so use a load that is the same for all
+   * processes.
+   */
   load: Load
   /** The least permits per interval; integer ≥ 1. */
   min: number
@@ -44,11 +47,11 @@ export function turnsOf(rate: string): string {
 }
 
 /**
- * Adapts a shared rate to a load: at most one process of the fleet writes at a time, for five seconds. While its load is above 1 the rate is
- * halved twice a second, down to `min`; below 0.7 it rises by a tenth of `max` a second. What was taken still counts. While Redis is away nothing is written.
- * A rate that somebody else sets, in whatever interval, is brought within the bounds within five seconds and followed from there: to hold a rate
- * down, end the follower or lower its `max`.
- * Throws `PolicyError`.
+ * Adapts a shared rate to a load: at most one process of the fleet writes at a time, for five seconds. While its load
+ * is above 1 the rate is halved twice a second, down to `min`; below 0.7 it rises by a tenth of `max` a second. What
+ * was taken still counts. While Redis is away nothing is written. A rate that somebody else sets, in whatever interval,
+ * is brought within the bounds within five seconds and followed from there: to hold a rate down, end the follower or
+ * lower its `max`. Throws `PolicyError`.
  */
 export function followLoad(rate: SharedRateLimiter, options: FollowLoadOptions): LoadFollower {
   const example = "{ load, min: 10, max: 100, interval: '1s' }"
@@ -128,7 +131,10 @@ class RateFollower {
     }
   }
 
-  /** The rate that was set last, by a writer or an operator, for our interval and within our bounds; `max` if none is set. */
+  /**
+   * The rate that was set last, by a writer or an operator, for our interval and within our bounds; `max` if none is
+   * set.
+   */
   async #start(): Promise<number> {
     const { min, max, intervalMs } = this.#bounds
     const config = await this.#rate.getConfig()

@@ -17,8 +17,9 @@ const RAISE_EVERY_MS = 1000
 const RAISE_BY = 0.1
 
 /**
- * A factor that follows a load: while the level is above 1 it is halved twice a second, down to `min`; below 0.7 it rises by 0.1 a second, up to 1;
- * between the two it stays. So it falls fast and rises slowly, and does not swing about the edge.
+ * A factor that follows a load: while the level is above 1 it is halved twice a second, down to `min`; below 0.7 it
+ * rises by 0.1 a second, up to 1; between the two it stays. So it falls fast and rises slowly, and does not swing about
+ * the edge.
  */
 export class LoadFactor {
   value = 1
@@ -52,7 +53,10 @@ export interface LoadPolicyOptions {
   load: Load
   /** The smallest factor, above 0 to 1; default 0.1. */
   min?: number
-  /** Default: none. Called when the factor changes, like `(factor, reason) => log.info({ factor, reason })`. Its errors become process warnings. */
+  /**
+   * Default: none. Called when the factor changes, like `(factor, reason) => log.info({ factor, reason })`. Its errors
+   * become process warnings.
+   */
   onChange?: (factor: number, reason: string) => void
 }
 
@@ -67,9 +71,10 @@ const OPTIONS: OptionNames<LoadPolicyOptions> = { load: true, min: true, onChang
 const LOOK_EVERY_MS = 250
 
 /**
- * A policy whose limits follow a load, for the option `policy` of a middleware or a `RateLimiter`: quota and burst are multiplied by a
- * factor from `min` to 1, rounded, and are at least 1 (a quota of 0 stays 0). The names of limits stay, so that counts go on; a token-bucket or leaky-bucket keeps the
- * share that is left. `policy` may be a function of the request, or of the key. Throws `PolicyError`.
+ * A policy whose limits follow a load, for the option `policy` of a middleware or a `RateLimiter`: quota and burst are
+ * multiplied by a factor from `min` to 1, rounded, and are at least 1 (a quota of 0 stays 0). The names of limits stay,
+ * so that counts go on; a token-bucket or leaky-bucket keeps the share that is left. `policy` may be a function of the
+ * request, or of the key. Throws `PolicyError`.
  */
 export function loadPolicy(
   policy: PolicyInput | ((...context: never[]) => PolicyInput),

@@ -59,9 +59,10 @@ export interface CustomLoadOptions {
 const READ_TIMEOUT_MS = 5000
 
 /**
- * A load that you measure: the length of a queue, the latency of a database. `read` returns a number ≥ 0, 1 at the edge of what is healthy. It
- * is called again after it has answered. If it throws, rejects, returns anything else or takes longer than 5 s, the level stays, with one process warning
- * until it answers again. Does not keep the process alive. Throws `PolicyError` for invalid options.
+ * A load that you measure: the length of a queue, the latency of a database. `read` returns a number ≥ 0, 1 at the edge
+ * of what is healthy. It is called again after it has answered. If it throws, rejects, returns anything else or takes
+ * longer than 5 s, the level stays, with one process warning until it answers again. Does not keep the process alive.
+ * Throws `PolicyError` for invalid options.
  */
 export function customLoad(read: () => number | Promise<number>, options: CustomLoadOptions = {}): Load {
   if (typeof read !== 'function') {

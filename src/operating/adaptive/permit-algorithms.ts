@@ -22,8 +22,8 @@ const BACKOFF = 0.9
 const TIMEOUT_MS = 5000
 
 /**
- * AIMD of Netflix's concurrency-limits: one permit more for each sample while at least half of them are used, a tenth less when requests
- * take longer than five seconds.
+ * AIMD of Netflix's concurrency-limits: one permit more for each sample while at least half of them are used, a tenth
+ * less when requests take longer than five seconds.
  */
 export class Aimd implements PermitAlgorithm {
   next(limit: number, { rttMs, inFlight }: Sample): number {
@@ -42,12 +42,12 @@ const LONG_SAMPLES = 600
 const WARMUP = 10
 
 /**
- * Gradient2 of Netflix's concurrency-limits: compares the time of the last sample with a long average, and keeps the limit where the two differ by
- * at most `TOLERANCE`.
+ * Gradient2 of Netflix's concurrency-limits: compares the time of the last sample with a long average, and keeps the
+ * limit where the two differ by at most `TOLERANCE`.
  *
- * Unlike the source, the long average stands still while the limit is used up: then requests wait for each other, and an average that followed
- * them would take our own line for the service (in ten minutes of overload times would rise to five times what they were). So the
- * unloaded time is known only if there was little load at first, or is now and then.
+ * Unlike the source, the long average stands still while the limit is used up: then requests wait for each other, and
+ * an average that followed them would take our own line for the service (in ten minutes of overload times would rise to
+ * five times what they were). So the unloaded time is known only if there was little load at first, or is now and then.
  */
 export class Gradient implements PermitAlgorithm {
   #longMs = 0
@@ -74,10 +74,11 @@ export class Gradient implements PermitAlgorithm {
 const PROBE = 30
 
 /**
- * Vegas of Netflix's concurrency-limits, after TCP Vegas: estimates how many requests queue, limit × (1 − least time ÷ time), and
- * keeps that number between 3 and 6 times log10 of the limit.
+ * Vegas of Netflix's concurrency-limits, after TCP Vegas: estimates how many requests queue, limit × (1 − least time ÷
+ * time), and keeps that number between 3 and 6 times log10 of the limit.
  *
- * Unlike the source, the least time is not measured anew while the limit is used up: that would take our own line for the service.
+ * Unlike the source, the least time is not measured anew while the limit is used up: that would take our own line for
+ * the service.
  */
 export class Vegas implements PermitAlgorithm {
   #leastMs = 0

@@ -9,8 +9,8 @@ import { checkOptions, type OptionNames } from '../../limiter/core/options.js'
 import { CALM_LEVEL, type Load, parseEvery, SmoothLevel } from './load.js'
 
 /**
- * How many processors this process may use: those of the machine, or fewer if a container or a service has a quota (cgroup version 1 or 2, in its own
- * group or in one above it). May be a fraction. `root` stands for / in tests.
+ * How many processors this process may use: those of the machine, or fewer if a container or a service has a quota
+ * (cgroup version 1 or 2, in its own group or in one above it). May be a fraction. `root` stands for / in tests.
  */
 export function containerCpus(root = '/', machine = availableParallelism()): number {
   let least = machine
@@ -25,7 +25,9 @@ export function containerCpus(root = '/', machine = availableParallelism()): num
   return least
 }
 
-/** The smallest quota of a group and those above it. In a container the group named in /proc may be mounted as the root. */
+/**
+ * The smallest quota of a group and those above it. In a container the group named in /proc may be mounted as the root.
+ */
 function quotaOf(mount: string, path: string, read: (folder: string) => number): number {
   let least = read(mount)
   for (let group = path; group !== '/'; group = dirname(group)) least = Math.min(least, read(join(mount, group)))
@@ -61,8 +63,8 @@ function textOf(file: string): string | undefined {
 const EVERY_MS = 50
 
 /**
- * How late a timer rings. Not `monitorEventLoopDelay`: in Node it loses the delay that follows each reset, in Deno those of a loop that never rests, and in Bun a reset
- * by one user takes it from all.
+ * How late a timer rings. Not `monitorEventLoopDelay`: in Node it loses the delay that follows each reset, in Deno
+ * those of a loop that never rests, and in Bun a reset by one user takes it from all.
  */
 class EventLoopDelay {
   #dueAt = performance.now() + EVERY_MS
@@ -89,7 +91,9 @@ class EventLoopDelay {
   }
 }
 
-/** Options of `processLoad`: what is healthy. Each measurement is divided by its threshold; the largest is the level. */
+/**
+ * Options of `processLoad`: what is healthy. Each measurement is divided by its threshold; the largest is the level.
+ */
 export interface ProcessLoadOptions {
   /** Delay of the event loop, 99th percentile; default '70ms'. */
   eventLoopDelayP99?: Duration
@@ -114,9 +118,10 @@ const OPTIONS: OptionNames<ProcessLoadOptions> = {
 type Reason = Exclude<Load['reason'], 'none' | 'custom'>
 
 /**
- * How busy this process is: delay and utilisation of its event loop, processor time against what its container may use (cgroup quotas), heap
- * against its limit. Takes less than 0.2 % of a core and keeps no process alive. What a runtime does not tell is left out: Bun and Deno the
- * utilisation, Bun also the heap's limit. Throws `PolicyError` for options that mean nothing.
+ * How busy this process is: delay and utilisation of its event loop, processor time against what its container may use
+ * (cgroup quotas), heap against its limit. Takes less than 0.2 % of a core and keeps no process alive. What a runtime
+ * does not tell is left out: Bun and Deno the utilisation, Bun also the heap's limit. Throws `PolicyError` for options
+ * that mean nothing.
  */
 export function processLoad(options: ProcessLoadOptions = {}): Load {
   checkOptions('processLoad', options, OPTIONS, "{ eventLoopDelayP99: '70ms' }")

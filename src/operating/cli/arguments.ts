@@ -28,8 +28,9 @@ export interface Command {
   /** Besides `--help`. */
   readonly options: Readonly<Record<string, Option>>
   /**
-   * Resolves to the exit code. Throws `UsageError` or `PolicyError` for wrong arguments, any other `SpillwayError` for faults;
-   * each has a one-line message. `interrupted` is aborted by Ctrl-C: the command should end quickly and report what it knows.
+   * Resolves to the exit code. Throws `UsageError` or `PolicyError` for wrong arguments, any other `SpillwayError` for
+   * faults; each has a one-line message. `interrupted` is aborted by Ctrl-C: the command should end quickly and report
+   * what it knows.
    */
   run(given: Arguments, terminal: Terminal, interrupted: AbortSignal): Promise<number>
 }
@@ -37,8 +38,9 @@ export interface Command {
 export const EXIT = { ok: 0, fault: 1, usage: 2, interrupted: 130 } as const
 
 /**
- * Resolves when the text has been passed on, even to a slow reader: a process that exits earlier loses what is in the pipe.
- * Rejects with the system's error if the reader has gone (EPIPE), with `SpillwayError` if the text cannot be written.
+ * Resolves when the text has been passed on, even to a slow reader: a process that exits earlier loses what is in the
+ * pipe. Rejects with the system's error if the reader has gone (EPIPE), with `SpillwayError` if the text cannot be
+ * written.
  */
 export function write(output: NodeJS.WritableStream, text: string): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -56,7 +58,9 @@ export class UsageError extends SpillwayError {
 }
 
 export interface Option {
-  /** For an option with a value: a description of the value, like 'a whole number'. Without it the option is a switch. */
+  /**
+   * For an option with a value: a description of the value, like 'a whole number'. Without it the option is a switch.
+   */
   readonly value?: string
   readonly example: string
   readonly short?: string
@@ -86,7 +90,10 @@ export async function runCommand(
   return EXIT.ok
 }
 
-/** Reads arguments strictly: an option that is unknown, given twice or lacks its value is a `UsageError`. `help` is always an option. */
+/**
+ * Reads arguments strictly: an option that is unknown, given twice or lacks its value is a `UsageError`. `help` is
+ * always an option.
+ */
 export function readArguments(args: readonly string[], own: Readonly<Record<string, Option>>): Arguments {
   const options: Readonly<Record<string, Option>> = { ...own, help: HELP }
   const found = new Map<string, string[]>()

@@ -241,7 +241,10 @@ async function playOutage(screen: Screen, connection: Connection): Promise<void>
 A decision takes at most its deadline, 50 ms; after some of them nobody waits for Redis any more. Meanwhile each process keeps the limit by itself.`)
 }
 
-/** Until the server that was just started accepts connections, or for two seconds: then the command that connects says what is wrong. */
+/**
+ * Until the server that was just started accepts connections, or for two seconds: then the command that connects says
+ * what is wrong.
+ */
 async function accepting(port: number): Promise<void> {
   for (const endsAt = performance.now() + 2000; performance.now() < endsAt; await sleep(20)) {
     const socket = connect(port, '127.0.0.1')

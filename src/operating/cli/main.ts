@@ -74,7 +74,8 @@ function version(): string {
 for (const output of [process.stdout, process.stderr]) output.on('error', () => {})
 
 main(process.argv.slice(2)).then(
-  // All is written. A client of Redis that is closed while it connects may leave a connection open, which must not keep the command.
+  // All is written. A client of Redis that is closed while it connects may leave a connection open, which must not keep
+  // the command.
   exitCode => process.exit(exitCode),
   (error: NodeJS.ErrnoException) => {
     // A reader that closes the pipe early (`| head`) is not a fault.

@@ -45,7 +45,8 @@ export const REDIS_HELP = `  --redis URL      redis: or rediss: (TLS), with user
                    the client's certificate and its private key (PEM), if the server requires one`
 
 /**
- * Reads the URL of a Redis server. Throws `UsageError` for anything else, without repeating it: it may contain a password.
+ * Reads the URL of a Redis server. Throws `UsageError` for anything else, without repeating it: it may contain a
+ * password.
  */
 export function readAddress(text: string, source = '--redis'): Address {
   const url = URL.canParse(text) ? new URL(text) : undefined

@@ -43,7 +43,10 @@ class ConnectionError extends Error {
   }
 }
 
-/** Why a server cannot be used, in words, and what helps. Throws anything that is no error of a server or its connection. */
+/**
+ * Why a server cannot be used, in words, and what helps. Throws anything that is no error of a server or its
+ * connection.
+ */
 export function troubleOf(error: unknown): {
   readonly text: string
   readonly remedy: string
@@ -71,8 +74,8 @@ interface Waiting {
 }
 
 /**
- * Our own connection instead of a client library: it needs no installation, and shows the server's behaviour without a client's
- * retries.
+ * Our own connection instead of a client library: it needs no installation, and shows the server's behaviour without a
+ * client's retries.
  */
 export class Connection {
   readonly #reader = new ReplyReader()
@@ -89,7 +92,10 @@ export class Connection {
     limits.interrupted.addEventListener('abort', this.#interrupt)
   }
 
-  /** Connects, logs in and makes sure that the server serves. Rejects with `ConnectionError`, or with the server's `ReplyError`. */
+  /**
+   * Connects, logs in and makes sure that the server serves. Rejects with `ConnectionError`, or with the server's
+   * `ReplyError`.
+   */
   static async open(address: SecureAddress, limits: ReplyLimits): Promise<Connection> {
     const socket = await dial(address, limits)
     const connection = new Connection(socket, limits)
@@ -347,8 +353,9 @@ export class WaitNotice {
 }
 
 /**
- * Waits until Redis serves this user, and says meanwhile on the terminal what for. Resolves to whether it is a cluster, or to undefined if
- * `interrupted` comes first. Rejects with `SpillwayError` for what waiting does not mend, like a wrong password.
+ * Waits until Redis serves this user, and says meanwhile on the terminal what for. Resolves to whether it is a cluster,
+ * or to undefined if `interrupted` comes first. Rejects with `SpillwayError` for what waiting does not mend, like a
+ * wrong password.
  */
 export async function waitForRedis(
   address: SecureAddress,

@@ -87,7 +87,10 @@ export function countsText(counts: Counts): string {
   return counts.join(',')
 }
 
-/** Any client may write to Redis: undefined for invalid counts. A step of a large fleet has thousands of them, so they are parsed by hand. */
+/**
+ * Any client may write to Redis: undefined for invalid counts. A step of a large fleet has thousands of them, so they
+ * are parsed by hand.
+ */
 function readCounts(text: string, from = 0, to = text.length): Counts | undefined {
   const counts = noCounts()
   let place = 0

@@ -14,7 +14,9 @@ export const STEPS = 90
 export const MINUTE_MS = 60_000
 export const TEN_MINUTES_MS = 600_000
 
-/** The keys of what processes report, all in one slot of a cluster: see lua/operating/dashboard/dashboard_report.lua. */
+/**
+ * The keys of what processes report, all in one slot of a cluster: see lua/operating/dashboard/dashboard_report.lua.
+ */
 export class RecordKeys {
   /** processes, records, details */
   readonly processes: readonly string[]
@@ -198,7 +200,9 @@ const RECORD: Shape<ProcessRecord> = objectOf<
   },
 )
 
-/** Undefined for what is no record. See lua/operating/dashboard/dashboard_report.lua for what stands before the JSON. */
+/**
+ * Undefined for what is no record. See lua/operating/dashboard/dashboard_report.lua for what stands before the JSON.
+ */
 export function readProcessRecord(line: string): { heardAt: number; record: ProcessRecord } | undefined {
   const [, heardAt, json] = /^\d+ (\d+) (.*)$/s.exec(line) ?? []
   const [at, record] = [moment(Number(heardAt)), parsed(json, RECORD)]
@@ -213,7 +217,10 @@ export interface DeliveryRow extends Readonly<Deliveries> {
   readonly queue: string
 }
 
-/** What a process holds: the reference of a lease ('' for a place that only the process counts), permits, since when in ms since the epoch. */
+/**
+ * What a process holds: the reference of a lease ('' for a place that only the process counts), permits, since when in
+ * ms since the epoch.
+ */
 export type HoldRow = readonly [lease: string, permits: number, since: number]
 
 /** A lease is reported by the beginning of its id: 48 random bits name it, and nobody can take it over by them. */

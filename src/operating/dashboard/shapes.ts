@@ -1,6 +1,6 @@
 /**
- * Shapes of what is read from Redis. Any client may write there, and processes of other versions do: what has not the expected shape is
- * left out, and never fails a page. A shape returns the checked value, or undefined.
+ * Shapes of what is read from Redis. Any client may write there, and processes of other versions do: what has not the
+ * expected shape is left out, and never fails a page. A shape returns the checked value, or undefined.
  */
 export type Shape<T> = (given: unknown) => T | undefined
 

@@ -1,4 +1,7 @@
-/** What the dashboard's page asks, and parts of the answers: types only, for both. Moments are ms since the epoch by the clock of the Redis server. The views: see `viewOf`. */
+/**
+ * What the dashboard's page asks, and parts of the answers: types only, for both. Moments are ms since the epoch by the
+ * clock of the Redis server. The views: see `viewOf`.
+ */
 import type { LimitState } from '../live/live-limit.js'
 
 export interface AlertView {
@@ -77,13 +80,19 @@ export type QueueRow = (QueueCounts | UnreadRow) & {
   readonly attempts?: number
 }
 
-/** A shared rate, a semaphore, the places of a concurrency limit, a Bottleneck, or a budget of a partner (`politeFetch`). */
+/**
+ * A shared rate, a semaphore, the places of a concurrency limit, a Bottleneck, or a budget of a partner
+ * (`politeFetch`).
+ */
 export interface SharedRow {
   readonly kind: 'rate' | 'budget' | 'semaphore' | 'concurrency' | 'bottleneck' | 'limiter'
   readonly name: string
   /** Why nothing of it is known. */
   readonly unread?: string
-  /** Permits in use, of how many; absent: nothing is set, or it is not known. Of a partner's budget they may be more: a debt. */
+  /**
+   * Permits in use, of how many; absent: nothing is set, or it is not known. Of a partner's budget they may be more: a
+   * debt.
+   */
   readonly inUse?: number
   readonly of?: number
   /** Of a Bottleneck: what was left when it last decided. */
@@ -116,7 +125,9 @@ export interface HolderView {
   readonly since?: number
   /** Of a lease. */
   readonly expiresAt?: number
-  /** 'new': not reported yet; 'untold': its process holds more than it tells; 'unknown': its process reports nothing. */
+  /**
+   * 'new': not reported yet; 'untold': its process holds more than it tells; 'unknown': its process reports nothing.
+   */
   readonly by: HolderName | 'new' | 'untold' | 'unknown'
 }
 
@@ -192,7 +203,10 @@ type UndoLimit = {
   readonly change: string
 } & Partial<{ readonly key: string } & { readonly ref: string }>
 
-/** Puts back the block that was there, or none, unless there is another one than was left. Moments of the server's clock. */
+/**
+ * Puts back the block that was there, or none, unless there is another one than was left. Moments of the server's
+ * clock.
+ */
 type UndoBlock = {
   readonly act: 'restore-block'
   readonly limiter: string

@@ -24,8 +24,8 @@ interface FollowerUser {
 }
 
 /**
- * Follows the changes of live limits, by numbered messages. A gap in the numbers, a new connection or a check every two seconds reveals
- * missed changes, which are then read from the log, or everything is read again.
+ * Follows the changes of live limits, by numbered messages. A gap in the numbers, a new connection or a check every two
+ * seconds reveals missed changes, which are then read from the log, or everything is read again.
  */
 export class Follower {
   readonly #records: LiveRecords
@@ -73,14 +73,20 @@ export class Follower {
     return this.#known?.epoch === epoch
   }
 
-  /** Resolves when this process has read the present state, which connects a lazy client; rejects with `StoreError` if it cannot. */
+  /**
+   * Resolves when this process has read the present state, which connects a lazy client; rejects with `StoreError` if
+   * it cannot.
+   */
   async begin(): Promise<void> {
     if (this.#known === undefined) await (this.#asking ?? this.#catchUp(true))
     if (this.#known === undefined && this.#failure === undefined) await this.#catchUp(true)
     if (this.#known === undefined && this.#failure !== undefined) throw this.#failure
   }
 
-  /** Applies a change that this process has asked for at `askedAt`, by `performance.now()`; resolves when all before it are applied as well. */
+  /**
+   * Applies a change that this process has asked for at `askedAt`, by `performance.now()`; resolves when all before it
+   * are applied as well.
+   */
   async applyOwn(change: Change & { readonly nowMs: number }, askedAt: number): Promise<void> {
     this.#learn(change.nowMs, askedAt)
     const known = this.#known
@@ -190,8 +196,9 @@ export class Follower {
   }
 
   /**
-   * The server's clock showed `nowMs` after it was asked and before this. What was known stays as far as that is possible: an answer that was read late tells little, and
-   * would make a temporary limit last longer here than elsewhere.
+   * The server's clock showed `nowMs` after it was asked and before this. What was known stays as far as that is
+   * possible: an answer that was read late tells little, and would make a temporary limit last longer here than
+   * elsewhere.
    */
   #learn(nowMs: number, askedAt: number): void {
     const least = nowMs - performance.now()

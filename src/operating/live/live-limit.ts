@@ -30,8 +30,8 @@ export function checkLiveName(name: unknown): asserts name is string {
 }
 
 /**
- * Reads a policy and names its limits: the first without a name 'api', the next 'api-2'. So a limit keeps its counts when its quota changes.
- * Throws `PolicyError`.
+ * Reads a policy and names its limits: the first without a name 'api', the next 'api-2'. So a limit keeps its counts
+ * when its quota changes. Throws `PolicyError`.
  */
 export function livePolicy(name: string, given: PolicyInput): LivePolicy {
   const entries = entriesOf(given)
@@ -148,7 +148,10 @@ export interface ChangeText {
 
 const LINE = /^(\S+) (\d+) (\d+) (-?\d+) (\{.*\})$/s
 
-/** Reads `<epoch> <seq> <at, ms> <until, ms, or -1> <ChangeText as JSON>`. Any client may write to Redis: undefined for anything else. */
+/**
+ * Reads `<epoch> <seq> <at, ms> <until, ms, or -1> <ChangeText as JSON>`. Any client may write to Redis: undefined for
+ * anything else.
+ */
 export function readChange(line: unknown): Change | undefined {
   const match = typeof line === 'string' ? LINE.exec(line) : null
   if (match === null) return undefined
@@ -209,8 +212,9 @@ interface SetLimit {
 }
 
 /**
- * The limits set for a name or for one key: a permanent one, and a temporary one that holds until its end. Setting a limit without an end
- * removes both; setting one with an end replaces the earlier temporary one, and keeps the permanent one for afterwards.
+ * The limits set for a name or for one key: a permanent one, and a temporary one that holds until its end. Setting a
+ * limit without an end removes both; setting one with an end replaces the earlier temporary one, and keeps the
+ * permanent one for afterwards.
  */
 export class LiveLimit {
   #standing: SetLimit | undefined
@@ -234,7 +238,9 @@ export class LiveLimit {
     return this.#standing !== undefined || this.#temporary !== undefined
   }
 
-  /** The limit in force at a moment of the server's clock, which is only read if a limit ends; undefined: none is set. */
+  /**
+   * The limit in force at a moment of the server's clock, which is only read if a limit ends; undefined: none is set.
+   */
   at(serverNowMs: () => number): LivePolicy | undefined {
     const temporary = this.#temporary
     if (temporary !== undefined) {
@@ -255,8 +261,8 @@ export class LiveLimit {
   }
 
   /**
-   * Applies a later change; ignores an earlier one. A policy that this version does not understand is as none: a process that starts now cannot know
-   * what held before.
+   * Applies a later change; ignores an earlier one. A policy that this version does not understand is as none: a
+   * process that starts now cannot know what held before.
    */
   apply(change: Change): void {
     if (change.seq <= this.#seq) return
@@ -280,7 +286,9 @@ function setLimitOf(change: Change | undefined): SetLimit | undefined {
 /** Many keys have the same few limits. */
 const KNOWN = new BoundedMap<string, LivePolicy | null>(1000)
 
-/** A policy was checked when it was set, but perhaps by a newer version: null if this version does not understand it. */
+/**
+ * A policy was checked when it was set, but perhaps by a newer version: null if this version does not understand it.
+ */
 function livePolicyOf(name: string, given: PolicyInput): LivePolicy | null {
   return getOrMake(KNOWN, JSON.stringify([name, given]), () => {
     try {

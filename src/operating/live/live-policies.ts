@@ -21,11 +21,17 @@ import { OwnLimits } from './own-limits.js'
 
 /** Options of `LivePolicies`. A mistake, or an unknown name, throws `PolicyError` when it is built. */
 export interface LivePoliciesOptions {
-  /** The limits of each name while nothing is set: at least one name, 1 to 60 printable ASCII characters without space and ";". */
+  /**
+   * The limits of each name while nothing is set: at least one name, 1 to 60 printable ASCII characters without space
+   * and ";".
+   */
   defaults: Record<string, PolicyInput>
   /** Default 'spillway': the beginning of the keys and the channel in Redis. */
   prefix?: string
-  /** Default: none. Receives failures (`storeFailed`). Without an observer, an outage causes process warnings (SPILLWAY_STORE). */
+  /**
+   * Default: none. Receives failures (`storeFailed`). Without an observer, an outage causes process warnings
+   * (SPILLWAY_STORE).
+   */
   observer?: Observer
 }
 
@@ -64,12 +70,14 @@ interface Name {
 }
 
 /**
- * Limits that can be changed while the service runs, for all keys or for one, in every process that shares the Redis and the prefix.
+ * Limits that can be changed while the service runs, for all keys or for one, in every process that shares the Redis
+ * and the prefix.
  *
- * Decisions read memory only. A change is in force in every process within 1 s; after a lost connection within 1 s of the reconnect; after a lost
- * message within 5 s. While Redis is away the last known limits stay; a process that starts then uses the defaults until Redis is back. A limit
- * without a name is named after the live name ('api', then 'api-2'), so counts continue when its quota changes, as long as algorithm and
- * window stay; a token-bucket or leaky-bucket keeps the share that is left, also when burst or window change.
+ * Decisions read memory only. A change is in force in every process within 1 s; after a lost connection within 1 s of
+ * the reconnect; after a lost message within 5 s. While Redis is away the last known limits stay; a process that starts
+ * then uses the defaults until Redis is back. A limit without a name is named after the live name ('api', then
+ * 'api-2'), so counts continue when its quota changes, as long as algorithm and window stay; a token-bucket or
+ * leaky-bucket keeps the share that is left, also when burst or window change.
  */
 export class LivePolicies {
   readonly #records: LiveRecords
@@ -83,7 +91,10 @@ export class LivePolicies {
   #registeredEpoch: string | undefined
   #closed = false
 
-  /** Usable at once, with the defaults; reads the set limits in the background. Throws `PolicyError` for invalid options. */
+  /**
+   * Usable at once, with the defaults; reads the set limits in the background. Throws `PolicyError` for invalid
+   * options.
+   */
   constructor(client: RedisClient, options: LivePoliciesOptions) {
     checkOptions('LivePolicies', options, OPTIONS, '{ defaults: { api: "100/1m" } }')
     this.#observer = parseObserver(options.observer, 'LivePolicies')
@@ -119,8 +130,9 @@ export class LivePolicies {
   }
 
   /**
-   * For the option `policy` of `rateLimit` or `RateLimiter`: a function that returns the limits in force now, from memory. `keyOf` returns the key that may
-   * have its own limits, from the same arguments; undefined, or no `keyOf`: the limits of the name. Throws `PolicyError` for an unknown name.
+   * For the option `policy` of `rateLimit` or `RateLimiter`: a function that returns the limits in force now, from
+   * memory. `keyOf` returns the key that may have its own limits, from the same arguments; undefined, or no `keyOf`:
+   * the limits of the name. Throws `PolicyError` for an unknown name.
    */
   policy<Context extends readonly unknown[]>(
     name: string,
@@ -132,17 +144,20 @@ export class LivePolicies {
     return (...context) => this.#inForce(found, keyOf(...context)).input
   }
 
-  /** The limits in force now, for a name or for one of its keys, from memory. Throws `PolicyError` for an unknown name. */
+  /**
+   * The limits in force now, for a name or for one of its keys, from memory. Throws `PolicyError` for an unknown name.
+   */
   for(name: string, key?: string): Policy {
     return this.#inForce(this.#name(name), optionalText(key, 'key')).policy
   }
 
   /**
-   * Sets the limits of a name, or of one key, in all processes; in this one when the promise resolves. A limit with `until` holds until then; the
-   * earlier limit without `until` holds again afterwards. If two are set at once the last one stands, and both are in the history.
+   * Sets the limits of a name, or of one key, in all processes; in this one when the promise resolves. A limit with
+   * `until` holds until then; the earlier limit without `until` holds again afterwards. If two are set at once the last
+   * one stands, and both are in the history.
    *
-   * Rejects with `PolicyError` for an unknown name and for an invalid policy or option; then nothing has changed. Rejects with `StoreError`
-   * when Redis fails, at the latest after 5 s; then it is unknown whether the limit changed.
+   * Rejects with `PolicyError` for an unknown name and for an invalid policy or option; then nothing has changed.
+   * Rejects with `StoreError` when Redis fails, at the latest after 5 s; then it is unknown whether the limit changed.
    */
   async set(name: string, policy: PolicyInput, options: LiveSetOptions = {}): Promise<void> {
     this.#name(name)
@@ -154,8 +169,8 @@ export class LivePolicies {
   }
 
   /**
-   * Clears the limits of a name, or of one key: its default, or the limits of the name, hold again. Rejects as `set` does; if nothing was set,
-   * only the history changes.
+   * Clears the limits of a name, or of one key: its default, or the limits of the name, hold again. Rejects as `set`
+   * does; if nothing was set, only the history changes.
    */
   async clear(name: string, options: LiveClearOptions = {}): Promise<void> {
     this.#name(name)
@@ -163,15 +178,19 @@ export class LivePolicies {
     await this.#change({ name, key: optionalText(options.key, 'key'), by: optionalText(options.by, 'by') }, {})
   }
 
-  /** The newest 100 changes, newest first: of all names, or of one name and its keys. Rejects with `StoreError` when Redis fails. */
+  /**
+   * The newest 100 changes, newest first: of all names, or of one name and its keys. Rejects with `StoreError` when
+   * Redis fails.
+   */
   async history(name?: string): Promise<LiveChange[]> {
     if (name !== undefined) this.#name(name)
     return (await this.#records.history(name, MOST_HISTORY)).map(liveChange)
   }
 
   /**
-   * Calls back for each change of these names, once and in their order, when this process follows it; not when a limit ends by itself. If more than 1000
-   * changes were missed in one outage, they are not reported. Returns a function that ends it. An error of the listener becomes a process warning.
+   * Calls back for each change of these names, once and in their order, when this process follows it; not when a limit
+   * ends by itself. If more than 1000 changes were missed in one outage, they are not reported. Returns a function that
+   * ends it. An error of the listener becomes a process warning.
    */
   onChange(listener: (change: LiveChange) => void): () => void {
     if (typeof listener !== 'function') {

@@ -18,8 +18,9 @@ import {
 } from './live-limit.js'
 
 /**
- * The keys of LivePolicies in Redis. One hash tag puts all of them into one slot of a cluster, so that one script changes a limit, numbers
- * the change and writes the log. A *record* and an entry of a log are the same text: see `readChange`.
+ * The keys of LivePolicies in Redis. One hash tag puts all of them into one slot of a cluster, so that one script
+ * changes a limit, numbers the change and writes the log. A *record* and an entry of a log are the same text: see
+ * `readChange`.
  *
  * | key | kind | holds |
  * | --- | --- | --- |
@@ -106,7 +107,10 @@ export interface ChangeEnd {
 /** So many names or keys are asked for in one call. */
 const MOST_AT_ONCE = 500
 
-/** Reads and writes the live limits of one prefix in Redis, without a cache. Every method rejects with `StoreError` when Redis fails. */
+/**
+ * Reads and writes the live limits of one prefix in Redis, without a cache. Every method rejects with `StoreError` when
+ * Redis fails.
+ */
 export class LiveRecords {
   readonly keys: LiveKeys
   readonly port: ClientPort
@@ -121,7 +125,9 @@ export class LiveRecords {
     this.#commands = new Commands(client, user, this.keys.base)
   }
 
-  /** The changes since a position, oldest first; `changes` is undefined if there are too many, or the data was replaced. */
+  /**
+   * The changes since a position, oldest first; `changes` is undefined if there are too many, or the data was replaced.
+   */
   async since({ epoch, seq }: Position): Promise<Position & { readonly changes: readonly Change[] | undefined }> {
     const { state, log } = this.keys
     const reply = await this.#read(liveSince, [state, log], [epoch, String(seq)])
@@ -131,7 +137,10 @@ export class LiveRecords {
     return { ...positionOf(reply), changes: complete ? (changes as Change[]) : undefined }
   }
 
-  /** The limits of some names, and whether any of their keys has its own limit. The position is that of the oldest answer. */
+  /**
+   * The limits of some names, and whether any of their keys has its own limit. The position is that of the oldest
+   * answer.
+   */
   async load(
     names: readonly string[],
   ): Promise<Position & { readonly limits: ReadonlyArray<{ readonly limit: LiveLimit; readonly hasKeys: boolean }> }> {
@@ -185,8 +194,8 @@ export class LiveRecords {
   }
 
   /**
-   * All names that processes have registered within 30 days, with their limits; without those whose default this version does not understand.
-   * Of `known`, by name, those that stand in Redis as they did are returned as they are.
+   * All names that processes have registered within 30 days, with their limits; without those whose default this
+   * version does not understand. Of `known`, by name, those that stand in Redis as they did are returned as they are.
    */
   async names(
     known: ReadonlyMap<string, NamedLimit> = new Map(),

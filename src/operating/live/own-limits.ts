@@ -3,8 +3,8 @@ import { type Change, LiveLimit, type LivePolicy } from './live-limit.js'
 import { fieldOfKey, type LiveRecords } from './live-records.js'
 
 /**
- * A bounded map that keeps recently used entries: in two halves, of which the older is dropped when the younger is full. A look-up takes one or
- * two steps; the map keeps the last `size` / 2 to `size` used entries.
+ * A bounded map that keeps recently used entries: in two halves, of which the older is dropped when the younger is
+ * full. A look-up takes one or two steps; the map keeps the last `size` / 2 to `size` used entries.
  */
 export class RecentMap<Value> {
   readonly #half: number
@@ -80,8 +80,8 @@ interface Asked {
 }
 
 /**
- * The own limits of keys of one name, for keys that this process has seen: bounded in memory, loaded in the background at a key's
- * first request, and updated by the received changes.
+ * The own limits of keys of one name, for keys that this process has seen: bounded in memory, loaded in the background
+ * at a key's first request, and updated by the received changes.
  */
 export class OwnLimits {
   readonly #own: RecentMap<OwnLimit>
@@ -107,7 +107,10 @@ export class OwnLimits {
     this.#without = new RecentMap(size)
   }
 
-  /** The own limit of the key, from memory; undefined: the limit of the name applies, at least until the key's own is loaded. */
+  /**
+   * The own limit of the key, from memory; undefined: the limit of the name applies, at least until the key's own is
+   * loaded.
+   */
   at(key: string, serverNowMs: () => number): LivePolicy | undefined {
     if (!this.#any) return undefined
     const text = shortKey(key)

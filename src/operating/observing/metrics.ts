@@ -3,7 +3,10 @@ import { PolicyError, shown } from '../../limiter/core/errors.js'
 import { getOrMake } from '../../limiter/core/maps.js'
 import type { Observer } from '../../limiter/core/observer.js'
 
-/** Most values per label. Names come from code and are few; but names derived from requests must not fill a monitoring system. */
+/**
+ * Most values per label. Names come from code and are few; but names derived from requests must not fill a monitoring
+ * system.
+ */
 const MOST_VALUES = 1000
 /** Stands for all further ones. */
 const OTHER_VALUES = 'other'
@@ -32,7 +35,9 @@ export interface Metric {
   readonly unit: string
   readonly labels: readonly string[]
   readonly help: string
-  /** Of a gauge: all processes tell the same, of something outside of them; it is absent once it was not asked for 15 s. */
+  /**
+   * Of a gauge: all processes tell the same, of something outside of them; it is absent once it was not asked for 15 s.
+   */
   readonly shared?: true
   /** Of a histogram: the upper bounds of its buckets, in seconds. */
   readonly buckets?: readonly number[]
@@ -237,8 +242,8 @@ interface DecisionCell {
 type LimitCells = Map<DecisionSource, readonly DecisionCell[]>
 
 /**
- * Decisions by limiter, limit, outcome and source. They are counted here and passed on at collection: the counters of metrics
- * libraries look up their labels at each step, which would cost as much as a decision in memory.
+ * Decisions by limiter, limit, outcome and source. They are counted here and passed on at collection: the counters of
+ * metrics libraries look up their labels at each step, which would cost as much as a decision in memory.
  */
 export class DecisionCounts {
   readonly cells: DecisionCell[] = []

@@ -24,7 +24,10 @@ import {
 export interface OpenTelemetryOptions {
   /** A `Meter`. Default: `metrics.getMeter('spillway')`, of the provider that is set when this is called. */
   meter?: object
-  /** Attributes that every series carries, such as `{ region: 'eu' }`. Default: none. Not those that a metric has already. */
+  /**
+   * Attributes that every series carries, such as `{ region: 'eu' }`. Default: none. Not those that a metric has
+   * already.
+   */
   attributes?: Record<string, string>
 }
 
@@ -32,9 +35,10 @@ const NAMES: OptionNames<OpenTelemetryOptions> = { meter: true, attributes: true
 const ATTRIBUTE = /^[^\s]+$/
 
 /**
- * An observer that measures with OpenTelemetry; `@opentelemetry/api` must be installed, and a `MeterProvider` set before this is called. Give it to everything
- * that should be measured. docs/observing.md lists the metrics, which are named after those of ASP.NET's rate limiting. Attributes never hold a key, and
- * have at most 1000 values each; what comes later is counted under 'other'. Make one for each meter. Throws `PolicyError` for options that mean nothing.
+ * An observer that measures with OpenTelemetry; `@opentelemetry/api` must be installed, and a `MeterProvider` set
+ * before this is called. Give it to everything that should be measured. docs/observing.md lists the metrics, which are
+ * named after those of ASP.NET's rate limiting. Attributes never hold a key, and have at most 1000 values each; what
+ * comes later is counted under 'other'. Make one for each meter. Throws `PolicyError` for options that mean nothing.
  */
 export function openTelemetryObserver(options: OpenTelemetryOptions = {}): Observer {
   checkOptions('openTelemetryObserver', options, NAMES, "{ attributes: { region: 'eu' } }")
@@ -57,7 +61,10 @@ export function openTelemetryObserver(options: OpenTelemetryOptions = {}): Obser
 class OpenTelemetrySink implements MetricSink {
   readonly #sums = new Map<Metric, Counter | UpDownCounter>()
   readonly #histograms = new Map<Metric, Histogram>()
-  /** What each gauge was last set to: an UpDownCounter is told by how much it changes, so that the levels of processes add up. */
+  /**
+   * What each gauge was last set to: an UpDownCounter is told by how much it changes, so that the levels of processes
+   * add up.
+   */
   readonly #levels = new Map<string, number>()
   /** By shared gauge, then by labels: what was told last, and when by `performance.now()`. */
   readonly #shared = new Map<Metric, Map<string, readonly [value: number, at: number, labels: Labels]>>()

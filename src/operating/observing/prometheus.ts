@@ -20,7 +20,9 @@ export interface PrometheusOptions {
   registry?: object
   /** What the names of all metrics begin with. Default 'ratelimit_'. */
   prefix?: string
-  /** Labels that every series carries, such as `{ region: 'eu' }`. Default: none. Not those that a metric has already. */
+  /**
+   * Labels that every series carries, such as `{ region: 'eu' }`. Default: none. Not those that a metric has already.
+   */
   labels?: Record<string, string>
 }
 
@@ -30,12 +32,13 @@ const NAMES: OptionNames<PrometheusOptions> = { registry: true, prefix: true, la
 const REGISTERED = new WeakMap<object, Map<string, PrometheusMetrics>>()
 
 /**
- * An observer that counts into a registry of prom-client, which must be installed (`npm install prom-client`). Give it to everything that should be
- * measured; `registry.metrics()` is then the page that Prometheus scrapes. docs/observing.md lists the metrics. Labels never hold a key, and have at most
- * 1000 values each; what comes later is counted under 'other'.
+ * An observer that counts into a registry of prom-client, which must be installed (`npm install prom-client`). Give it
+ * to everything that should be measured; `registry.metrics()` is then the page that Prometheus scrapes.
+ * docs/observing.md lists the metrics. Labels never hold a key, and have at most 1000 values each; what comes later is
+ * counted under 'other'.
  *
- * Two calls with one registry, prefix and labels give the same observer. Throws `PolicyError` for options that mean nothing, and where the registry has metrics
- * of these names that are not ours.
+ * Two calls with one registry, prefix and labels give the same observer. Throws `PolicyError` for options that mean
+ * nothing, and where the registry has metrics of these names that are not ours.
  */
 export function prometheusObserver(options: PrometheusOptions = {}): Observer {
   checkOptions('prometheusObserver', options, NAMES, "{ prefix: 'ratelimit_' }")

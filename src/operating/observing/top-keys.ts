@@ -3,7 +3,9 @@ import { ownCopy, shortKey } from '../../limiter/core/short-key.js'
 
 /** Options of `TopKeys`. */
 export interface TopKeysOptions {
-  /** How many keys are counted at a time; integer ≥ 1, default 512. Memory and the error bound depend on nothing else. */
+  /**
+   * How many keys are counted at a time; integer ≥ 1, default 512. Memory and the error bound depend on nothing else.
+   */
   size?: number
   /** A count halves in this time; default 60 000 ms. Infinity: counts do not decay. */
   halfLifeMs?: number
@@ -25,12 +27,13 @@ export interface TopKey {
 const LARGEST_WEIGHT = 2 ** 40
 
 /**
- * The keys that come most often, of any number of keys, in memory of a fixed size: the space-saving sketch (Metwally, Agrawal, El Abbadi,
- * "Efficient computation of frequent and top-k elements in data streams", 2005) with counts that decay.
+ * The keys that come most often, of any number of keys, in memory of a fixed size: the space-saving sketch (Metwally,
+ * Agrawal, El Abbadi, "Efficient computation of frequent and top-k elements in data streams", 2005) with counts that
+ * decay.
  *
- * Bound: a key that has added more than `total` ÷ `size` is always among those counted, and the count of each is too high by at most its
- * `error`, which is at most `total` ÷ `size`, and never too low. All numbers are decayed to the same moment. With 512 keys that is a fifth of a
- * percent of the traffic, whoever sends it.
+ * Bound: a key that has added more than `total` ÷ `size` is always among those counted, and the count of each is too
+ * high by at most its `error`, which is at most `total` ÷ `size`, and never too low. All numbers are decayed to the
+ * same moment. With 512 keys that is a fifth of a percent of the traffic, whoever sends it.
  */
 export class TopKeys {
   readonly #size: number

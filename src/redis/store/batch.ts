@@ -9,9 +9,14 @@ import { limitArguments, loneLimitNumbers, scriptAlgorithmOf } from './wire-form
 
 /** Work that the server does in about 1 ms on an old core, in units of about 4 µs. */
 const BATCH_WORK = 256
-/** Above this the script writes numbers out in digits, without a fast path: see large_numbers_as_text in lua/limiter/lib/decision.lua. */
+/**
+ * Above this the script writes numbers out in digits, without a fast path: see large_numbers_as_text in
+ * lua/limiter/lib/decision.lua.
+ */
 const LARGEST_PLAIN = Number.MAX_SAFE_INTEGER - 63
-/** The common part of decisions that may share a script call: the limits, the limiter, and the hash tag of their keys. */
+/**
+ * The common part of decisions that may share a script call: the limits, the limiter, and the hash tag of their keys.
+ */
 export class BatchKind {
   readonly limits: readonly Limit[]
   readonly script: Script

@@ -11,8 +11,9 @@ import { listOf, VerdictReader } from './wire-format.js'
 const WORTH_TWO = 32
 
 /**
- * Decides when batchers send: at the end of the turn of the event loop, when all sockets are read; or, while no call is in
- * flight and waiting gains nothing, as soon as the running callback ends. Over HTTP always at the end of the turn. Batches are sent in the order in which they were requested.
+ * Decides when batchers send: at the end of the turn of the event loop, when all sockets are read; or, while no call is
+ * in flight and waiting gains nothing, as soon as the running callback ends. Over HTTP always at the end of the turn.
+ * Batches are sent in the order in which they were requested.
  */
 export class SendScheduler {
   /** Calls without an answer so far. */
@@ -53,8 +54,9 @@ export class SendScheduler {
   }
 
   /**
-   * How many decisions the first call of this turn may hold: half of the decisions just answered, if the same callers ask again. With one call
-   * for all, the server would be idle while this process reads and asks, and this process while the server decides.
+   * How many decisions the first call of this turn may hold: half of the decisions just answered, if the same callers
+   * ask again. With one call for all, the server would be idle while this process reads and asks, and this process
+   * while the server decides.
    */
   get firstShare(): number {
     return this.#inFlight === 0 && this.#answered >= WORTH_TWO ? this.#answered >> 1 : Number.POSITIVE_INFINITY
@@ -72,12 +74,16 @@ const MOST_HELD = 10_000
 
 /**
  * Collects decisions under the same limits, and sends them in one script call at the end of the turn of the event loop.
- * While the client connects for the first time, decisions wait until their deadline; a client that lost its connection is not asked.
+ * While the client connects for the first time, decisions wait until their deadline; a client that lost its connection
+ * is not asked.
  */
 export class Batcher {
   readonly port: ClientPort
   #open: Batch[] = []
-  /** The newest batch of each kind. Overwritten instead of cleared: a cleared Map keeps its former contents from the garbage collector. */
+  /**
+   * The newest batch of each kind. Overwritten instead of cleared: a cleared Map keeps its former contents from the
+   * garbage collector.
+   */
   readonly #filling = new WeakMap<BatchKind, Batch>()
   /** Decisions that are collected. */
   #held = 0

@@ -17,7 +17,10 @@ interface ChangeFacts {
   readonly words?: (tag: number) => readonly [string, string]
   /** By `performance.now()`; default: a second from now. */
   readonly endsAt?: number
-  /** Whether other processes are told: that units came back, or that the key was reset or blocked, which also ends its leases. Default: not at all. */
+  /**
+   * Whether other processes are told: that units came back, or that the key was reset or blocked, which also ends its
+   * leases. Default: not at all.
+   */
   readonly tells?: 'units' | 'key'
   /** Called when Redis has answered, before the promise is settled, or when the change has failed. */
   readonly answered?: () => void
@@ -26,8 +29,8 @@ interface ChangeFacts {
 }
 
 /**
- * Changes what keys may spend: one script call for each slot. The script also wakes the requests that wait for the units, and tells other
- * processes, unless that is gathered with other changes of the same moment.
+ * Changes what keys may spend: one script call for each slot. The script also wakes the requests that wait for the
+ * units, and tells other processes, unless that is gathered with other changes of the same moment.
  */
 export class Changes {
   readonly #scripts: StoreScripts

@@ -6,9 +6,10 @@ import type { ClientPort } from '../client.js'
 import { clientSegment, crc16, evenTags, keySegment } from '../keys.js'
 
 /**
- * The Redis keys of charges. On one server `prefix:{client}:limiter:limit:kind`; on a cluster `prefix:{tag}:client:…`, where
- * the tag is one of a fixed number, because a script call may only touch keys of one slot. A change of quota keeps the key and its
- * counts; a change of algorithm, or of the window of any but a bucket, starts a new key, because the state would have another meaning.
+ * The Redis keys of charges. On one server `prefix:{client}:limiter:limit:kind`; on a cluster `prefix:{tag}:client:…`,
+ * where the tag is one of a fixed number, because a script call may only touch keys of one slot. A change of quota
+ * keeps the key and its counts; a change of algorithm, or of the window of any but a bucket, starts a new key, because
+ * the state would have another meaning.
  */
 export class ChargeKeys {
   readonly #suffixes = new WeakMap<Limit, Map<string | undefined, string>>()
@@ -16,7 +17,9 @@ export class ChargeKeys {
   readonly #tags: readonly string[]
   readonly #slots: readonly number[]
 
-  /** `tags`: the number of hash tags over which a cluster's keys are spread. `onNewLimit` is called once for each limit. */
+  /**
+   * `tags`: the number of hash tags over which a cluster's keys are spread. `onNewLimit` is called once for each limit.
+   */
   constructor(
     readonly prefix: string,
     readonly port: ClientPort,
@@ -69,13 +72,19 @@ export class ChargeKeys {
     return `${this.prefix}:${this.port.cluster ? `{${this.#tags[tag]}}` : ''}!blocked${this.#suffix(charge)}`
   }
 
-  /** The key of the units that wait in all lines in which requests wait for these limits together: see `line_note_units` in lua/waiting/line/lib/line.lua. */
+  /**
+   * The key of the units that wait in all lines in which requests wait for these limits together: see `line_note_units`
+   * in lua/waiting/line/lib/line.lua.
+   */
   waitingUnitsOf(charges: readonly Charge[], tag: number): string {
     const suffixes = keySegment(charges.map(charge => this.#suffix(charge)).join(' '))
     return `${this.prefix}:${this.port.cluster ? `{${this.#tags[tag]}}` : ''}!waiting:${suffixes}`
   }
 
-  /** The keys of the line in which requests wait for these limits together: see `line_open` in lua/waiting/line/lib/line.lua. The first names the line: each combination of limits has its own. */
+  /**
+   * The keys of the line in which requests wait for these limits together: see `line_open` in
+   * lua/waiting/line/lib/line.lua. The first names the line: each combination of limits has its own.
+   */
   lineOf(charges: readonly Charge[], tag: number): [line: string, asks: string, meta: string] {
     const [first, ...others] = charges.map(charge => this.keyOf(charge, tag))
     let line = `${first}:line`

@@ -44,28 +44,36 @@ export interface RedisStoreOptions {
   prefix?: string
   /** Default: the server's TIME. Pass a clock only in tests and simulations. */
   clock?: Clock
-  /** Most decisions in one script call; integer ≥ 1, default 128. Policies with several limits use fewer: about 1 ms of work. */
+  /**
+   * Most decisions in one script call; integer ≥ 1, default 128. Policies with several limits use fewer: about 1 ms of
+   * work.
+   */
   maxBatch?: number
-  /** On a cluster: the number of hash tags over which the keys are spread, evenly over the slots. Integer 1 to 1024, default 64. */
+  /**
+   * On a cluster: the number of hash tags over which the keys are spread, evenly over the slots. Integer 1 to 1024,
+   * default 64.
+   */
   tags?: number
   /**
-   * Whether processes tell each other of every refund, reset, block, unblock and settlement that gives back, so that a denial that one process
-   * remembers ends in all processes within a second. Default true. It takes one more connection per process, open while denials are
-   * remembered. false: a remembered denial ends when its `retryAfterMs` is over. A client that cannot subscribe, like one of @upstash/redis or a sentinel client of
-   * node-redis: the default is false, true throws `PolicyError`, and denials are remembered for at most 1 s.
+   * Whether processes tell each other of every refund, reset, block, unblock and settlement that gives back, so that a
+   * denial that one process remembers ends in all processes within a second. Default true. It takes one more connection
+   * per process, open while denials are remembered. false: a remembered denial ends when its `retryAfterMs` is over. A
+   * client that cannot subscribe, like one of @upstash/redis or a sentinel client of node-redis: the default is false,
+   * true throws `PolicyError`, and denials are remembered for at most 1 s.
    */
   shareResets?: boolean
   /**
-   * Default false. true: a process buys units of a busy key in advance and spends them without asking Redis. The limit is never exceeded, with any number of
-   * processes, through crashes and pauses. Redis decides keys that are not busy, and limits too small to divide, as before. Not for 'leaky-bucket'
-   * (with `{ … }`: `PolicyError` when a limiter with such a limit is built; with true: Redis decides). A request may be denied while other processes hold
-   * unspent units.
+   * Default false. true: a process buys units of a busy key in advance and spends them without asking Redis. The limit
+   * is never exceeded, with any number of processes, through crashes and pauses. Redis decides keys that are not busy,
+   * and limits too small to divide, as before. Not for 'leaky-bucket' (with `{ … }`: `PolicyError` when a limiter with
+   * such a limit is built; with true: Redis decides). A request may be denied while other processes hold unspent units.
    */
   leases?: boolean | LeaseOptions
   /**
-   * Default '1s'. Until Redis has answered this process for the first time, a decision may take this long instead of its deadline (connecting, loading the
-   * script), so that a process that has just started counts where the others do. A connection that is refused, or was closed, ends this at once. 0, and anything
-   * below the deadline: the deadline from the start.
+   * Default '1s'. Until Redis has answered this process for the first time, a decision may take this long instead of
+   * its deadline (connecting, loading the script), so that a process that has just started counts where the others do.
+   * A connection that is refused, or was closed, ends this at once. 0, and anything below the deadline: the deadline
+   * from the start.
    */
   connectDeadline?: Duration
 }
@@ -151,7 +159,10 @@ export class RedisStore implements Store {
   /** Held here, because the channel does not keep its listeners alive. */
   readonly #onChange: ResetListener = (key, endsLeases) => this.#leases?.changed(key, endsLeases)
 
-  /** `client`: a `Redis` or `Cluster` of ioredis or iovalkey, a client, cluster or sentinel of node-redis, a `GlideClient` or `GlideClusterClient`, or a `Redis` of @upstash/redis (Redis over HTTP). The store never closes it. */
+  /**
+   * `client`: a `Redis` or `Cluster` of ioredis or iovalkey, a client, cluster or sentinel of node-redis, a
+   * `GlideClient` or `GlideClusterClient`, or a `Redis` of @upstash/redis (Redis over HTTP). The store never closes it.
+   */
   constructor(client: RedisClient, options: RedisStoreOptions = {}) {
     const { prefix, clock, maxBatch, tags, shareResets, leases, connectDeadlineMs } = parseRedisStoreOptions(options)
     this.clock = clock
@@ -168,7 +179,8 @@ export class RedisStore implements Store {
     })
     if (this.#port.cluster) this.serverOf = charge => this.#keys.serverOf(this.#keys.tagOf(charge))
     // A given clock is checked for steps where it is read.
-    // Looked up once, because the global is a getter: for a decision from a lease it would take a tenth of the time of reading the clock.
+    // Looked up once, because the global is a getter: for a decision from a lease it would take a tenth of the time of
+    // reading the clock.
     const { performance: processTime } = globalThis
     this.#decided = (tag, nowMs) => {
       if (clock === undefined) this.#stepsOf(tag).note(nowMs)
@@ -230,7 +242,9 @@ export class RedisStore implements Store {
     }
   }
 
-  /** @internal Whether `ask` gives what this method would: users replace methods, to spy on them or to make them fail. */
+  /**
+   * @internal Whether `ask` gives what this method would: users replace methods, to spy on them or to make them fail.
+   */
   isAskable(verb: 'consume' | 'peek'): boolean {
     return verb === 'consume' ? this.consume === consume : this.peek === peek
   }
@@ -254,7 +268,8 @@ export class RedisStore implements Store {
   }
 
   /**
-   * Spends as much as fits, at most `partial.cost`, in one call of Redis. A lease, and limits in several slots of a cluster, are asked for the whole cost instead: `whole` is told.
+   * Spends as much as fits, at most `partial.cost`, in one call of Redis. A lease, and limits in several slots of a
+   * cluster, are asked for the whole cost instead: `whole` is told.
    *
    * @internal Ask `isAskable` first.
    */
@@ -269,12 +284,17 @@ export class RedisStore implements Store {
     }
   }
 
-  /** @internal The leases of this process under a policy; undefined if each decision asks Redis. Throws `PolicyError`: see the option `leases`. */
+  /**
+   * @internal The leases of this process under a policy; undefined if each decision asks Redis. Throws `PolicyError`:
+   *   see the option `leases`.
+   */
   leasesOf(limits: readonly Limit[], limiter: string | undefined): LeaseBook | undefined {
     return this.#leases?.bookOf(limits, limiter)
   }
 
-  /** @internal A request that waited in line was granted: the verdicts with the units that this process holds on leases. */
+  /**
+   * @internal A request that waited in line was granted: the verdicts with the units that this process holds on leases.
+   */
   besideLeases(charges: readonly Charge[], verdicts: readonly Verdict[], grantedAt: number): readonly Verdict[] {
     return this.#leases?.granted(charges, verdicts, grantedAt) ?? verdicts
   }
@@ -336,7 +356,8 @@ export class RedisStore implements Store {
   }
 
   /**
-   * The line in which requests wait for these charges together; undefined if the charges are in several slots of a cluster.
+   * The line in which requests wait for these charges together; undefined if the charges are in several slots of a
+   * cluster.
    *
    * @internal For `acquire`.
    */
@@ -364,7 +385,10 @@ export class RedisStore implements Store {
     if (this.#sharesResets) this.#resets.hearFor(forMs)
   }
 
-  /** Gives back unspent units, sends pending messages to other processes, and stops listening to them. The client stays open. */
+  /**
+   * Gives back unspent units, sends pending messages to other processes, and stops listening to them. The client stays
+   * open.
+   */
   async close(): Promise<void> {
     await this.#leases?.close()
     this.#resets.flush()

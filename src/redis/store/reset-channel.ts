@@ -10,8 +10,8 @@ import { publish } from '../scripts.js'
 import { Subscriber, type Subscription } from '../subscriber.js'
 
 /**
- * Called with a key whose denials may have ended by a change anywhere; with `undefined` when such messages may have been lost. `endsLeases`: the key was reset or
- * blocked, so that its leases must not be spent.
+ * Called with a key whose denials may have ended by a change anywhere; with `undefined` when such messages may have
+ * been lost. `endsLeases`: the key was reset or blocked, so that its leases must not be spent.
  */
 export type ResetListener = (key: string | undefined, endsLeases: boolean) => void
 
@@ -30,8 +30,9 @@ interface Message {
 }
 
 /**
- * Announces keys whose denials may have ended: at once to the stores of this process, and by a channel to other processes. One channel
- * exists per client and prefix. It listens while denials are remembered, over the connection of the client's `Subscriber`.
+ * Announces keys whose denials may have ended: at once to the stores of this process, and by a channel to other
+ * processes. One channel exists per client and prefix. It listens while denials are remembered, over the connection of
+ * the client's `Subscriber`.
  */
 export class ResetChannel {
   readonly #id = randomText(12)
@@ -84,7 +85,10 @@ export class ResetChannel {
     if (this.#held && (ms === 0 || this.#release === undefined)) this.#releaseLater()
   }
 
-  /** The message that the script of a change publishes; '' if the change is announced later, with others of the same 20 ms. `tells`: see `Changes`. */
+  /**
+   * The message that the script of a change publishes; '' if the change is announced later, with others of the same 20
+   * ms. `tells`: see `Changes`.
+   */
   message(keys: readonly string[], tells: 'units' | 'key'): string {
     if (tells === 'units') {
       if (this.#sending !== undefined) return ''
@@ -173,7 +177,10 @@ function messageOf(text: string): Message | undefined {
   return { from, keys, endsLeases: endsLeases === true }
 }
 
-/** Whether processes announce resets to each other; `given`: the option `shareResets`. Throws `PolicyError` if it is true and the client cannot subscribe. */
+/**
+ * Whether processes announce resets to each other; `given`: the option `shareResets`. Throws `PolicyError` if it is
+ * true and the client cannot subscribe.
+ */
 export function sharesResets(client: RedisClient, given: boolean | undefined): boolean {
   const can = listeningOf(client) !== undefined
   if (given !== true || can) return given ?? can

@@ -36,9 +36,9 @@ interface DecidedApart {
 }
 
 /**
- * One decision over keys of several slots, which no single script call can access: it asks slot by slot, and gives back what was spent
- * if a later slot refuses, or does not answer until `endsAt`. Meanwhile other requests see those units as spent. `asks` is called with each tag before its
- * server is asked.
+ * One decision over keys of several slots, which no single script call can access: it asks slot by slot, and gives back
+ * what was spent if a later slot refuses, or does not answer until `endsAt`. Meanwhile other requests see those units
+ * as spent. `asks` is called with each tag before its server is asked.
  */
 export async function consumeApart(
   groups: readonly ChargeGroup<Charge>[],
@@ -90,7 +90,10 @@ function isAllowed({ verdicts }: { readonly verdicts: readonly Verdict[] }): boo
   return verdicts.every(({ allowed }) => allowed)
 }
 
-/** Settles as `answer`, or rejects at `endsAt`, by `performance.now()`; then `late` receives the answer if it comes after all. */
+/**
+ * Settles as `answer`, or rejects at `endsAt`, by `performance.now()`; then `late` receives the answer if it comes
+ * after all.
+ */
 function inTime<T>(answer: Promise<T>, endsAt: number | undefined, late: (value: T) => void): Promise<T> {
   if (endsAt === undefined) return answer
   return new Promise((resolve, reject) => {

@@ -16,7 +16,10 @@ interface StoreCall extends Pick<TimelyCall, 'script' | 'does' | 'keys' | 'isNum
   readonly args: (nowMs: number) => readonly string[]
   /** By `performance.now()`; default: a second from now. Infinity: whenever it comes. */
   readonly endsAt?: number
-  /** Called when the answer is read, or the call has failed: before the promise of `run` is settled, and so in the order of all answers. */
+  /**
+   * Called when the answer is read, or the call has failed: before the promise of `run` is settled, and so in the order
+   * of all answers.
+   */
   readonly answered?: () => void
 }
 
@@ -38,7 +41,10 @@ export class StoreScripts {
     this.#now = now
   }
 
-  /** The given clock's time as text; '' makes a script read the server's clock. Throws `StoreError` if the given clock fails. */
+  /**
+   * The given clock's time as text; '' makes a script read the server's clock. Throws `StoreError` if the given clock
+   * fails.
+   */
   now(): string {
     if (this.#now === undefined) return ''
     try {
@@ -48,7 +54,10 @@ export class StoreScripts {
     }
   }
 
-  /** The time of a call, as far as this process knows it: it says in which window of the calendar a limit is. `now`: what `now` has given. */
+  /**
+   * The time of a call, as far as this process knows it: it says in which window of the calendar a limit is. `now`:
+   * what `now` has given.
+   */
   nowMs(now: string, server: string): number {
     return now === '' ? this.timely.serverNow(server) : Number(now)
   }
@@ -100,7 +109,10 @@ export class StoreScripts {
   }
 }
 
-/** Asks for as much as fits, under limits of one slot: one script call for each request. `decided` is called with the moment of the decision. */
+/**
+ * Asks for as much as fits, under limits of one slot: one script call for each request. `decided` is called with the
+ * moment of the decision.
+ */
 export function askUpTo(
   scripts: StoreScripts,
   charges: readonly Charge[],

@@ -13,7 +13,10 @@ export function scriptAlgorithmOf({ algorithm, calendar }: Limit): ScriptAlgorit
   return calendar === undefined ? algorithm : 'calendar-window'
 }
 
-/** Limits as script arguments: their number, then four arguments each. `nowMs`: the server's clock, as far as it is known. */
+/**
+ * Limits as script arguments: their number, then four arguments each. `nowMs`: the server's clock, as far as it is
+ * known.
+ */
 export function limitArguments(limits: readonly Limit[], nowMs: () => number): string[] {
   const args = [String(limits.length)]
   for (const limit of limits) args.push(scriptAlgorithmOf(limit), ...numbersOf(limit, nowMs).map(String))
@@ -51,14 +54,20 @@ export function strikeArguments(
   return [Math.floor(ageMs), after, windowMs, forMs, factor, maxMs, forgetMs].map(String)
 }
 
-/** Reads what the change `strike` returns. Clients can be configured to return numbers as text or bigint. Throws `StoreError`. */
+/**
+ * Reads what the change `strike` returns. Clients can be configured to return numbers as text or bigint. Throws
+ * `StoreError`.
+ */
 export function strikesOf(answer: unknown): Strikes {
   const [, blockedMs, isNew, left, resetAfterMs] = Array.isArray(answer) ? answer.slice(0, 5).map(Number) : []
   if (!(blockedMs >= 0 && resetAfterMs >= 0)) throw new StoreError(`Redis could not count denials: ${String(answer)}`)
   return { blockedMs, isNew: isNew === 1, left, resetAfterMs }
 }
 
-/** The list that an answer stands for: one request that is admitted is answered with one number, see answer_lone in lua/limiter/lib/decision.lua. */
+/**
+ * The list that an answer stands for: one request that is admitted is answered with one number, see answer_lone in
+ * lua/limiter/lib/decision.lua.
+ */
 export function listOf(reply: unknown, untilMs: number, limit: Limit): unknown {
   if (typeof reply === 'object') return reply
   const number = Number(reply)

@@ -183,7 +183,10 @@ function ioredisClient(Redis: ClientModule, options: unknown, nodes: unknown): u
   return nodes == null ? new Redis(options) : new Redis.Cluster(nodes, options)
 }
 
-/** The module that was given, or the user's own: nothing else of the package needs it, so that bundles do not look for it. */
+/**
+ * The module that was given, or the user's own: nothing else of the package needs it, so that bundles do not look for
+ * it.
+ */
 function moduleOf(name: string, given: unknown): ClientModule {
   const found = (given ?? required(name)) as ClientModule
   return found.createClient === undefined ? (found.default ?? found) : found

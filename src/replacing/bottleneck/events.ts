@@ -30,8 +30,8 @@ export class Listeners {
   }
 
   /**
-   * Calls the listeners of an event. Resolves, when all of them have answered, to the first answer by the order of the listeners that is neither null nor
-   * undefined. Never rejects.
+   * Calls the listeners of an event. Resolves, when all of them have answered, to the first answer by the order of the
+   * listeners that is neither null nor undefined. Never rejects.
    */
   // biome-ignore lint/suspicious/noExplicitAny: what a listener answers is a matter of the event.
   trigger(name: string, ...args: unknown[]): Promise<any> {
@@ -72,7 +72,10 @@ function warn(error: unknown): void {
 // biome-ignore lint/suspicious/noExplicitAny: any object may become an emitter.
 type Emitter = Record<string, any>
 
-/** Makes any object an emitter: it gains `on`, `once` and `removeAllListeners`. Throws an Error if it has one of them already. */
+/**
+ * Makes any object an emitter: it gains `on`, `once` and `removeAllListeners`. Throws an Error if it has one of them
+ * already.
+ */
 export class Events extends Listeners {
   constructor(instance: object) {
     super()
@@ -90,7 +93,10 @@ export class Events extends Listeners {
   }
 }
 
-/** The methods of an emitter, on the prototype: a Group has one limiter for each key. `Names`: the arguments of each event's listeners. */
+/**
+ * The methods of an emitter, on the prototype: a Group has one limiter for each key. `Names`: the arguments of each
+ * event's listeners.
+ */
 export abstract class Emitting<Names extends Record<keyof Names, readonly unknown[]>> {
   readonly Events = new Listeners()
 

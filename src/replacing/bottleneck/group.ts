@@ -34,7 +34,10 @@ export abstract class Group<L extends Limiter = Limiter> extends Emitting<GroupE
   readonly #ownsConnection: boolean
   #sweep: ReturnType<typeof setInterval> | undefined
 
-  /** `options`: for each of its limiters; `id` (default 'group-key') and `timeout` (default 5 minutes) are the group's own. */
+  /**
+   * `options`: for each of its limiters; `id` (default 'group-key') and `timeout` (default 5 minutes) are the group's
+   * own.
+   */
   constructor(options: ConstructorOptions = {}) {
     super()
     this.limiterOptions = options

@@ -51,8 +51,8 @@ class BottleneckGroup extends Group<Bottleneck> {
 }
 
 /**
- * The class of bottleneck 2.19.5: a queue of jobs, executed as `maxConcurrent`, `minTime` and a reservoir allow; in this process, or in all processes over Redis. Throws
- * `BottleneckError` for options that are no object.
+ * The class of bottleneck 2.19.5: a queue of jobs, executed as `maxConcurrent`, `minTime` and a reservoir allow; in
+ * this process, or in all processes over Redis. Throws `BottleneckError` for options that are no object.
  *
  * ```ts
  * import Bottleneck from 'spillway/bottleneck'

@@ -14,7 +14,10 @@ class LightGroup extends Group<Bottleneck> {
   }
 }
 
-/** `spillway/bottleneck` without what opens connections to Redis: for browsers, and for whoever needs it in one process only. A `connection` may be given. */
+/**
+ * `spillway/bottleneck` without what opens connections to Redis: for browsers, and for whoever needs it in one process
+ * only. A `connection` may be given.
+ */
 export class Bottleneck extends Limiter {
   static readonly default = Bottleneck
   static readonly Bottleneck = Bottleneck

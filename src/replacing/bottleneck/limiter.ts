@@ -106,7 +106,10 @@ export class Limiter extends Emitting<LimiterEvents> {
     return this._store.publish(String(message))
   }
 
-  /** Closes the Redis clients, unless they belong to a `connection` that was given. `flush`, default true: waits for what was sent. Jobs that wait over Redis stay where they are. */
+  /**
+   * Closes the Redis clients, unless they belong to a `connection` that was given. `flush`, default true: waits for
+   * what was sent. Jobs that wait over Redis stay where they are.
+   */
   disconnect(flush = true): Promise<void> {
     this.#scheduler.rest()
     return this._store.disconnect(flush)

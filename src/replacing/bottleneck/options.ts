@@ -10,11 +10,17 @@ export interface ConstructorOptions {
   readonly highWater?: number | null
   /** What happens at `highWater`. Default `Bottleneck.strategy.LEAK`. */
   readonly strategy?: Strategy | null
-  /** Of the strategy BLOCK: for so many ms after the last refused job, jobs are refused. Default 15 × `minTime`, or 5000 if that is 0. */
+  /**
+   * Of the strategy BLOCK: for so many ms after the last refused job, jobs are refused. Default 15 × `minTime`, or 5000
+   * if that is 0.
+   */
   readonly penalty?: number | null
   /** The weight that may still be launched; at 0 none is. Default null: unlimited. */
   readonly reservoir?: number | null
-  /** Every so many ms, counted from the limiter's beginning, `reservoir` becomes `reservoirRefreshAmount`. Any number of ms ≥ 1. */
+  /**
+   * Every so many ms, counted from the limiter's beginning, `reservoir` becomes `reservoirRefreshAmount`. Any number of
+   * ms ≥ 1.
+   */
   readonly reservoirRefreshInterval?: number | null
   readonly reservoirRefreshAmount?: number | null
   /** Every so many ms `reservoir` grows by `reservoirIncreaseAmount`, up to `reservoirIncreaseMaximum`. */
@@ -25,7 +31,9 @@ export interface ConstructorOptions {
   readonly id?: string | number | null
   /** False: the promise of a dropped job never settles. Default true. */
   readonly rejectOnDrop?: boolean | null
-  /** True: `counts`, `jobs` and `jobStatus` remember jobs that are done. Takes memory for each of them. Default false. */
+  /**
+   * True: `counts`, `jobs` and `jobStatus` remember jobs that are done. Takes memory for each of them. Default false.
+   */
   readonly trackDoneStatus?: boolean | null
   /** 'local' (default), 'ioredis' (ioredis 5 or 6) or 'redis' (node-redis 4 to 6). */
   readonly datastore?: 'local' | 'redis' | 'ioredis' | (string & {}) | null
@@ -37,13 +45,17 @@ export interface ConstructorOptions {
   readonly clusterNodes?: unknown
   /** The module ioredis or redis. Default: it is required. */
   readonly Redis?: unknown
-  /** A connection that other limiters use too; then `datastore`, `clientOptions` and `clusterNodes` do not count, and `disconnect` leaves it open. */
+  /**
+   * A connection that other limiters use too; then `datastore`, `clientOptions` and `clusterNodes` do not count, and
+   * `disconnect` leaves it open.
+   */
   readonly connection?: ConnectionLike | null
   /** True: begins by deleting the state of this id in Redis. Default false. */
   readonly clearDatastore?: boolean | null
   /**
-   * Over Redis: the state of a limiter that nobody uses is deleted after so many ms; and a process that died gives its places back after so many, but at least 3 s and at
-   * most 30 s. Default null: the state stays; 30 s. Of a Group (default 5 minutes): limiters without jobs are forgotten after so many ms.
+   * Over Redis: the state of a limiter that nobody uses is deleted after so many ms; and a process that died gives its
+   * places back after so many, but at least 3 s and at most 30 s. Default null: the state stays; 30 s. Of a Group
+   * (default 5 minutes): limiters without jobs are forgotten after so many ms.
    */
   readonly timeout?: number | null
   /** Accepted, without effect: nothing here waits for a heartbeat. */
@@ -51,8 +63,9 @@ export interface ConstructorOptions {
   /** Accepted, without effect: see `timeout`. */
   readonly clientTimeout?: number | null
   /**
-   * Only here. Receives `waited`, `held`, `holding` and `level` of the jobs of this process: object 'bottleneck', named by the `id`; of a Group, of all its limiters together, named by the Group's. Default: none.
-   * Something else than an observer: `PolicyError`.
+   * Only here. Receives `waited`, `held`, `holding` and `level` of the jobs of this process: object 'bottleneck', named
+   * by the `id`; of a Group, of all its limiters together, named by the Group's. Default: none. Something else than an
+   * observer: `PolicyError`.
    */
   readonly observer?: Observer | null
 }

@@ -59,8 +59,8 @@ export function idOf(key: string): string {
 }
 
 /**
- * The state of a limiter in Redis, shared by all processes; all moments are by the server's clock. The queue stays here. While this process has places or waiting
- * jobs it renews its lease; while it has neither it sends nothing.
+ * The state of a limiter in Redis, shared by all processes; all moments are by the server's clock. The queue stays
+ * here. While this process has places or waiting jobs it renews its lease; while it has neither it sends nothing.
  */
 export class RedisStore implements LimiterStore {
   readonly storeOptions: StoreOptions

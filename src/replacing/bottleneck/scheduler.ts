@@ -28,7 +28,10 @@ interface Host {
   readonly chained: { schedule(options: object, task: Job['task'], ...args: unknown[]): Promise<unknown> } | null
 }
 
-/** Takes jobs from their arrival to their end. What may run is decided by the limiter's store, once in a turn of the event loop. */
+/**
+ * Takes jobs from their arrival to their end. What may run is decided by the limiter's store, once in a turn of the
+ * event loop.
+ */
 export class Scheduler {
   readonly queue = new Queue()
   readonly states = new JobStates()
@@ -48,7 +51,10 @@ export class Scheduler {
   /** Jobs end before Redis has their places again: it is so without `maxConcurrent`. */
   #settlesAtOnce = false
   #heads = 1
-  /** Most new jobs of the next tick. The first one goes alone: it may have ended before those after it are decided, as with a store that decides one job at a time. */
+  /**
+   * Most new jobs of the next tick. The first one goes alone: it may have ended before those after it are decided, as
+   * with a store that decides one job at a time.
+   */
   #batch = 1
   readonly #again = new Alarm(() => this.ask())
   readonly #renewal = new Alarm(() => this.ask(), false)
@@ -344,7 +350,8 @@ export class Scheduler {
     this.states.remove(job, this.host.trackDoneStatus)
     this.host._watch?.ended(job)
     if (this.host.Events.hears('done')) this.#tell('done', info)
-    // Where nobody waits for its place, the store hears of it with the next launch. Elsewhere a program that ends with its job would keep the place.
+    // Where nobody waits for its place, the store hears of it with the next launch. Elsewhere a program that ends with
+    // its job would keep the place.
     if (this.#settlesAtOnce) settle()
     this.free(job, this.#settlesAtOnce ? () => {} : settle)
   }

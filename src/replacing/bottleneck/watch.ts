@@ -2,7 +2,10 @@ import { HoldWatch, LevelMeter, type WaitEnd } from '../../limiter/core/meters.j
 import { type Observer, parseObserver } from '../../limiter/core/observer.js'
 import type { Job } from './job.js'
 
-/** Reports the jobs of a limiter to its observer: a job waits until it is executed, and then holds its weight until it has ended, retries included. */
+/**
+ * Reports the jobs of a limiter to its observer: a job waits until it is executed, and then holds its weight until it
+ * has ended, retries included.
+ */
 export class JobWatch {
   readonly #holds: HoldWatch
   readonly #meter: LevelMeter | undefined
@@ -19,7 +22,10 @@ export class JobWatch {
     this.#meter = LevelMeter.of(observer, 'bottleneck', name)
   }
 
-  /** The limiters of a Group are one object to its observer, by the name of the Group: a name for each key could be without end. Throws `PolicyError`. */
+  /**
+   * The limiters of a Group are one object to its observer, by the name of the Group: a name for each key could be
+   * without end. Throws `PolicyError`.
+   */
   static of(observer: Observer | JobWatch | null | undefined, name: string, isOfGroup = false): JobWatch | undefined {
     if (observer instanceof JobWatch) return observer
     const parsed = parseObserver(observer ?? undefined, 'Bottleneck')

@@ -17,7 +17,10 @@ export interface Configuration extends Options {
 
 export const skipNone: Options['skip'] = () => false
 
-/** Reads options as express-rate-limit does: undefined counts as absent, and errors are logged. Does not change the given object. */
+/**
+ * Reads options as express-rate-limit does: undefined counts as absent, and errors are logged. Does not change the
+ * given object.
+ */
 export function configurationOf(passed: RateLimitOptions): Configuration {
   const given = Object.fromEntries(
     Object.entries(passed).filter(([, value]) => value !== undefined),

@@ -143,7 +143,8 @@ class PolicyCount implements Count {
   ) {
     const waitMs = allowed ? resetAfterMs : retryAfterMs
     this.limit = limit.quota
-    // A refused request reports one hit more than the limit, though it spent nothing: handlers compare `used` with `limit`.
+    // A refused request reports one hit more than the limit, though it spent nothing: handlers compare `used` with
+    // `limit`.
     this.totalHits = allowed ? Math.max(0, limit.quota - remaining) : limit.quota + 1
     this.resetTime = new Date(Date.now() + (Number.isFinite(waitMs) ? waitMs : limit.windowMs))
     this.windowMs = limit.windowMs
@@ -156,7 +157,8 @@ function policyOf(
   passed: RateLimitOptions,
 ): Options['policy'] & {} {
   if (policy === undefined) {
-    // '15m' is a window here, as for the Redis store; '900000' is its number, as in a hit store. What is neither is refused by its name.
+    // '15m' is a window here, as for the Redis store; '900000' is its number, as in a hit store. What is neither is
+    // refused by its name.
     const window = Number.isNaN(Number(windowMs)) ? (windowMs as Duration) : windowLength(windowMs)
     // A text of the environment counts as its number, as in a hit store.
     const quotaOf = (limit: unknown) => (typeof limit === 'string' ? Number(limit) : limit) as number

@@ -2,7 +2,10 @@ import { createHash } from 'node:crypto'
 import type { Response } from 'express'
 import type { RateLimitInfo } from './options.js'
 
-/** Headers in the exact form of express-rate-limit 8; its draft 8 differs from ours in spaces and in `pk`, and clients may depend on it. */
+/**
+ * Headers in the exact form of express-rate-limit 8; its draft 8 differs from ours in spaces and in `pk`, and clients
+ * may depend on it.
+ */
 
 /** `X-RateLimit-*`, and a `Date`, which clients need because `X-RateLimit-Reset` is a moment. */
 export function setLegacyHeaders(response: Response, { limit, remaining, resetTime }: RateLimitInfo): void {

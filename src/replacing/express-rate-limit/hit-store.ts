@@ -18,8 +18,8 @@ interface Hits {
 }
 
 /**
- * A store in the format of express-rate-limit (for Mongo, Memcached, Postgres, DynamoDB …): it counts hits, each in the one window
- * that `init` gave it, and knows no limit.
+ * A store in the format of express-rate-limit (for Mongo, Memcached, Postgres, DynamoDB …): it counts hits, each in the
+ * one window that `init` gave it, and knows no limit.
  */
 export interface HitStore {
   /** Called once, before anything else, with `windowMs` and the limiter's other options. */
@@ -82,8 +82,8 @@ function isFunction(value: unknown): boolean {
 const ADAPTERS = new WeakMap<HitStore | CallbackHitStore, HitStoreAdapter>()
 
 /**
- * Adapts a store of express-rate-limit to the `Store` interface, for policies that such a store can count: one limit, a fixed window, the
- * same window for all limiters on that store. Throws `PolicyError` for any other.
+ * Adapts a store of express-rate-limit to the `Store` interface, for policies that such a store can count: one limit, a
+ * fixed window, the same window for all limiters on that store. Throws `PolicyError` for any other.
  */
 export function adaptHitStore(store: HitStore | CallbackHitStore, policy: Policy): HitStoreAdapter {
   checkPolicy(store, policy)
@@ -93,9 +93,9 @@ export function adaptHitStore(store: HitStore | CallbackHitStore, policy: Policy
 }
 
 /**
- * Decides by the hit count of a store of express-rate-limit. Such a store counts first, so the hits of a refused request are given back
- * at once; meanwhile, other requests may be refused although they would have fitted, but none is allowed that does not fit. A cost of n is
- * n hits. To peek, a store without `get` has to count a hit and give it back.
+ * Decides by the hit count of a store of express-rate-limit. Such a store counts first, so the hits of a refused
+ * request are given back at once; meanwhile, other requests may be refused although they would have fitted, but none is
+ * allowed that does not fit. A cost of n is n hits. To peek, a store without `get` has to count a hit and give it back.
  */
 class HitStoreAdapter implements Store {
   readonly clock: Clock = systemClock

@@ -14,8 +14,8 @@ export const HITS_LIMIT = 'hits'
 export const DEFAULT_WINDOW_MS = 60_000
 
 /**
- * `windowMs` as a number: plain JavaScript passes on texts of the environment. 0 and less: as in express-rate-limit, a window ends when it begins, and nothing
- * is refused.
+ * `windowMs` as a number: plain JavaScript passes on texts of the environment. 0 and less: as in express-rate-limit, a
+ * window ends when it begins, and nothing is refused.
  */
 export function windowLength(windowMs: unknown): number {
   const isBlank = typeof windowMs === 'string' && windowMs.trim() === ''

@@ -7,9 +7,9 @@ const MAPPED = '::ffff:'
  * The key of an address: an IPv4 address itself; for an IPv6 address the network of its first `ipv6Subnet` bits
  * (default 56; false: the address as it is), in its shortest form, like `2001:db8:0:ff00::/56`.
  *
- * An IPv4 address in IPv6 notation (`::ffff:1.2.3.4`, `::ffff:102:304`, `::1.2.3.4`) is that IPv4 address. Any other text is
- * its own key. For a `keyGenerator` that falls back on the address: `req => req.user?.id ?? ipKeyGenerator(req.ip)`. Throws
- * `PolicyError` for an invalid subnet.
+ * An IPv4 address in IPv6 notation (`::ffff:1.2.3.4`, `::ffff:102:304`, `::1.2.3.4`) is that IPv4 address. Any other
+ * text is its own key. For a `keyGenerator` that falls back on the address:
+ * `req => req.user?.id ?? ipKeyGenerator(req.ip)`. Throws `PolicyError` for an invalid subnet.
  */
 export function ipKeyGenerator(ip: string, ipv6Subnet: number | false = 56): string {
   // The caller chooses the key of a request without an address.

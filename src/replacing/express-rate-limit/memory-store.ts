@@ -6,8 +6,8 @@ import type { Client, ClientRateLimitInfo, Options, Store } from './options.js'
 /** Options of the drop-in's `MemoryStore`. */
 export interface MemoryStoreOptions {
   /**
-   * Most stored keys; integer ≥ 1. Default: no limit, as in express-rate-limit. When full, it compares a few keys and removes the one
-   * whose window ends first.
+   * Most stored keys; integer ≥ 1. Default: no limit, as in express-rate-limit. When full, it compares a few keys and
+   * removes the one whose window ends first.
    */
   maxKeys?: number
 }

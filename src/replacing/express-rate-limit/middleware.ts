@@ -82,8 +82,8 @@ class Outcome {
 const DONE = Promise.resolve()
 
 /**
- * Middleware for Express 4 and 5 with the interface and behaviour of express-rate-limit 8. Options that seem wrong are logged; throws
- * `TypeError` for an invalid store or logger, and `PolicyError` for an invalid `algorithm` or `policy`.
+ * Middleware for Express 4 and 5 with the interface and behaviour of express-rate-limit 8. Options that seem wrong are
+ * logged; throws `TypeError` for an invalid store or logger, and `PolicyError` for an invalid `algorithm` or `policy`.
  */
 export function rateLimit(passedOptions?: RateLimitOptions): RateLimitRequestHandler {
   const passed = passedOptions ?? {}

@@ -64,13 +64,18 @@ export interface Logger {
 /** Which draft of the header fields `standardHeaders` follows. */
 export type DraftHeadersVersion = 'draft-6' | 'draft-7' | 'draft-8'
 
-/** The options of express-rate-limit 8, with their names, defaults and meaning; `algorithm` and `policy` are additions. */
+/**
+ * The options of express-rate-limit 8, with their names, defaults and meaning; `algorithm` and `policy` are additions.
+ */
 export type Options = {
   /** Length of the window in ms; default 60 000. It starts at a key's first request. */
   windowMs: number
   /** Requests allowed in a window; default 5. 0 refuses all. */
   limit: number | ValueDeterminingMiddleware<number>
-  /** Body of a refusal: text, an object (sent as JSON), or a function that gives one of them. Default 'Too many requests, please try again later.' */
+  /**
+   * Body of a refusal: text, an object (sent as JSON), or a function that gives one of them. Default 'Too many
+   * requests, please try again later.'
+   */
   // biome-ignore lint/suspicious/noExplicitAny: as express-rate-limit declares it
   message: any | ValueDeterminingMiddleware<any>
   /** Status of a refusal; default 429. */
@@ -101,7 +106,9 @@ export type Options = {
   requestWasSuccessful: ValueDeterminingMiddleware<boolean>
   /** Default: a `MemoryStore` of its own. */
   store: Store | LegacyStore
-  /** Default true: all checks, each once. false disables all; a record disables checks by name, like `{ ip: false }`. */
+  /**
+   * Default true: all checks, each once. false disables all; a record disables checks by name, like `{ ip: false }`.
+   */
   validate: boolean | EnabledValidations
   /** Old name of `legacyHeaders`. */
   headers?: boolean
@@ -112,11 +119,13 @@ export type Options = {
   /** Receives warnings and errors by `warn` and `error`. Default: the console. */
   logger: Logger
   /**
-   * Default 'fixed-window', as in express-rate-limit. Another one, like 'sliding-window' or 'token-bucket', counts differently. Refused requests
-   * then spend nothing. Requires a store of spillway, or one of this module.
+   * Default 'fixed-window', as in express-rate-limit. Another one, like 'sliding-window' or 'token-bucket', counts
+   * differently. Refused requests then spend nothing. Requires a store of spillway, or one of this module.
    */
   algorithm?: AlgorithmName
-  /** Instead of `limit`, `windowMs` and `algorithm`: '10/1s; 1000/1h token-bucket', or a function that returns a policy. */
+  /**
+   * Instead of `limit`, `windowMs` and `algorithm`: '10/1s; 1000/1h token-bucket', or a function that returns a policy.
+   */
   policy?: PolicyInput | ValueDeterminingMiddleware<PolicyInput>
 }
 

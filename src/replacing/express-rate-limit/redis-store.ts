@@ -11,15 +11,18 @@ import { literal, unlinkAll } from '../../redis/unlink-all.js'
 import { DEFAULT_WINDOW_MS, HITS_LIMIT, HITS_LIMITER, hitsCharge, hitsOf, hitsWindow, windowLength } from './hits.js'
 import type { ClientRateLimitInfo, Options, Store } from './options.js'
 
-/** Sends a command: `(...args) => client.call(...args)` with ioredis, `(...args) => client.sendCommand(args)` with node-redis. */
+/**
+ * Sends a command: `(...args) => client.call(...args)` with ioredis, `(...args) => client.sendCommand(args)` with
+ * node-redis.
+ */
 export type SendCommand = (...args: string[]) => Promise<unknown>
 
 /** The same for a cluster; receives the key of the command. */
 export type SendCommandCluster = (details: { key?: string; isReadOnly: boolean; command: string[] }) => Promise<unknown>
 
 /**
- * Adapts a function that sends commands, as `rate-limit-redis` takes one, to the shape of a client. It does not know whether it is connected,
- * so only the deadline limits its commands.
+ * Adapts a function that sends commands, as `rate-limit-redis` takes one, to the shape of a client. It does not know
+ * whether it is connected, so only the deadline limits its commands.
  */
 function commandClient(sendCommand?: SendCommand, sendCommandCluster?: SendCommandCluster): RedisClient {
   const send = sendCommand ?? sendCommandCluster
@@ -48,7 +51,10 @@ function commandClient(sendCommand?: SendCommand, sendCommandCluster?: SendComma
 
 /** Options of the drop-in's `RedisStore`. */
 export interface RedisStoreOptions {
-  /** A client of ioredis, iovalkey, node-redis or GLIDE, single or cluster, like `new Redis(url)`. The store never closes it. Mutually exclusive with the two functions. */
+  /**
+   * A client of ioredis, iovalkey, node-redis or GLIDE, single or cluster, like `new Redis(url)`. The store never
+   * closes it. Mutually exclusive with the two functions.
+   */
   client?: RedisClient
   /** As in `rate-limit-redis`. Prefer `client`, which reports when it is not connected. */
   sendCommand?: SendCommand
@@ -63,11 +69,11 @@ export interface RedisStoreOptions {
 const OPTIONS = ['client', 'sendCommand', 'sendCommandCluster', 'prefix', 'deadline']
 
 /**
- * Counts hits in Redis, for all processes together, by the server's clock. Also a store for express-rate-limit itself. The requests of
- * one turn of the event loop share a script call; every key has a lifetime.
+ * Counts hits in Redis, for all processes together, by the server's clock. Also a store for express-rate-limit itself.
+ * The requests of one turn of the event loop share a script call; every key has a lifetime.
  *
- * While Redis fails, methods reject with `StoreError`: within the deadline, and at once when it is known to fail. Throws
- * `PolicyError` for invalid options.
+ * While Redis fails, methods reject with `StoreError`: within the deadline, and at once when it is known to fail.
+ * Throws `PolicyError` for invalid options.
  */
 export class RedisStore implements Store {
   /** Other instances count the same keys. */
@@ -164,7 +170,10 @@ function optionsOf(given: RedisClient | RedisStoreOptions, more: RedisStoreOptio
   return options
 }
 
-/** Every key has the colon anyway, so the usual colon at the end is removed; prefixes with and without it must not share keys. */
+/**
+ * Every key has the colon anyway, so the usual colon at the end is removed; prefixes with and without it must not share
+ * keys.
+ */
 function corePrefix(prefix: string): string {
   return prefix.endsWith(':') ? prefix.slice(0, -1) : `${prefix}#`
 }

@@ -3,7 +3,10 @@ import type { Request } from 'express'
 import { LONGEST_TIMER_MS } from '../../limiter/core/clock.js'
 import type { CheckName, EnabledValidations, Logger, Options, Store, ValueDeterminingMiddleware } from './options.js'
 
-/** A probable mistake in the use of the limiter. Logged, never thrown during a request. `code` and `help` as in express-rate-limit. */
+/**
+ * A probable mistake in the use of the limiter. Logged, never thrown during a request. `code` and `help` as in
+ * express-rate-limit.
+ */
 export class ValidationError extends Error {
   readonly help: string
 

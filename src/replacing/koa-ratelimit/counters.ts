@@ -85,7 +85,10 @@ function isWindow(value: MemoryEntry | undefined): boolean {
 
 const SWEEPERS = new WeakMap<object, MapSweeper<MemoryEntry>>()
 
-/** Counts in Redis, under the key and in the form of koa-ratelimit: at most `max` in any span of the duration, for all processes together. */
+/**
+ * Counts in Redis, under the key and in the form of koa-ratelimit: at most `max` in any span of the duration, for all
+ * processes together.
+ */
 export class RedisCounter implements Counter {
   readonly #script: KeyedScript
   readonly #prefix: string

@@ -33,7 +33,10 @@ export interface HeaderNames {
 export interface LimiterOptions {
   /** The kind of store. Default 'redis'. */
   driver?: 'redis' | 'memory'
-  /** For 'redis' a client of ioredis, iovalkey, node-redis or GLIDE, which is never closed here. For 'memory' a Map; default: one of its own. */
+  /**
+   * For 'redis' a client of ioredis, iovalkey, node-redis or GLIDE, which is never closed here. For 'memory' a Map;
+   * default: one of its own.
+   */
   db?: object
   /** In ms, more than 0; default one hour. */
   duration?: number
@@ -104,8 +107,8 @@ function numberOf(value: unknown): number {
 }
 
 /**
- * Middleware for Koa 2 and 3 with the interface and behaviour of koa-ratelimit 6. While Redis fails, requests fail with a `StoreError`, within
- * five seconds. Throws `PolicyError` for invalid options.
+ * Middleware for Koa 2 and 3 with the interface and behaviour of koa-ratelimit 6. While Redis fails, requests fail with
+ * a `StoreError`, within five seconds. Throws `PolicyError` for invalid options.
  */
 export function ratelimit(options: LimiterOptions = {}): Middleware {
   const config = configurationOf(options)

@@ -131,7 +131,10 @@ export class RateLimiterMemory extends RateLimiterAbstract {
     return { version: 1, dumpedAt, storage }
   }
 
-  /** Restores the counters of a dump; undefined if it is not a dump. Returns how many records (with `detailResponse`: which) were restored, had expired, or were invalid. */
+  /**
+   * Restores the counters of a dump; undefined if it is not a dump. Returns how many records (with `detailResponse`:
+   * which) were restored, had expired, or were invalid.
+   */
   restore(
     data: Omit<IRateLimiterMemoryExport, 'dumpedAt'>,
     detailResponse: true,

@@ -168,8 +168,9 @@ export class RateLimiterQueue {
   }
 
   /**
-   * Consumes tokens, waiting for them if need be, and gives what remains. `expiresUnixAt`, in seconds since 1970: a request that still waits at its
-   * next turn after that is refused; 0: never. Rejects with `RateLimiterQueueError` for that, for more tokens than the limiter has points, and when too many wait.
+   * Consumes tokens, waiting for them if need be, and gives what remains. `expiresUnixAt`, in seconds since 1970: a
+   * request that still waits at its next turn after that is refused; 0: never. Rejects with `RateLimiterQueueError` for
+   * that, for more tokens than the limiter has points, and when too many wait.
    */
   removeTokens(tokens: number, key: string | number = DEFAULT_KEY, expiresUnixAt = 0): Promise<number> {
     const name = String(key)

@@ -81,7 +81,10 @@ export interface IRateLimiterOptions {
   execEvenlyMinDelayMs?: number
   /** In seconds: how long a key is blocked when it first consumes more than its points. Default 0: not at all. */
   blockDuration?: number
-  /** Default: none. Decides when the store fails, like `new RateLimiterMemory({ points: 5, duration: 1 })`. It takes over this limiter's `blockDuration` and `execEvenly`. */
+  /**
+   * Default: none. Decides when the store fails, like `new RateLimiterMemory({ points: 5, duration: 1 })`. It takes
+   * over this limiter's `blockDuration` and `execEvenly`.
+   */
   insuranceLimiter?: LimiterLike
 }
 
@@ -92,11 +95,16 @@ export interface IRateLimiterStoreOptions extends IRateLimiterOptions {
   storeClient: any
   /** Declared as in rate-limiter-flexible; ignored here. */
   storeType?: string
-  /** A key that has consumed so many points is refused without asking the store. At least `points`; default 0: never. */
+  /**
+   * A key that has consumed so many points is refused without asking the store. At least `points`; default 0: never.
+   */
   inMemoryBlockOnConsumed?: number
   /** In whole seconds: for how long. Default 0: until its duration ends. */
   inMemoryBlockDuration?: number
-  /** A key is blocked for `blockDuration` when it has consumed so many points. At least `points`; default 0: when it has consumed more than `points`. */
+  /**
+   * A key is blocked for `blockDuration` when it has consumed so many points. At least `points`; default 0: when it has
+   * consumed more than `points`.
+   */
   blockOnConsumed?: number
   /** Declared as in rate-limiter-flexible; ignored here. */
   dbName?: string
@@ -114,7 +122,10 @@ export interface IRateLimiterRedisOptions extends IRateLimiterStoreOptions {
   useRedisPackage?: boolean
   /** Clients of node-redis 3 and older are not recognised. */
   useRedis3AndLowerPackage?: boolean
-  /** Default: none. Counts in place of our own script. KEYS[1]: the key; ARGV: points to add, duration in whole seconds, the limiter's points and duration. Returns the count and the ms left. */
+  /**
+   * Default: none. Counts in place of our own script. KEYS[1]: the key; ARGV: points to add, duration in whole seconds,
+   * the limiter's points and duration. Returns the count and the ms left.
+   */
   customIncrTtlLuaScript?: string
 }
 
@@ -258,7 +269,10 @@ export class RateLimiterInsuredAbstract extends RateLimiterAbstract {
     this.insuranceLimiter = opts.insuranceLimiter
   }
 
-  /** Default: none. Decides when the store fails, like `new RateLimiterMemory({ points: 5, duration: 1 })`. It takes over this limiter's `blockDuration` and `execEvenly`. */
+  /**
+   * Default: none. Decides when the store fails, like `new RateLimiterMemory({ points: 5, duration: 1 })`. It takes
+   * over this limiter's `blockDuration` and `execEvenly`.
+   */
   get insuranceLimiter(): LimiterLike | undefined {
     return this.#insurance
   }
@@ -308,7 +322,10 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
     this.inMemoryBlockDuration = opts.inMemoryBlockDuration ?? 0
   }
 
-  /** A key is blocked for `blockDuration` when it has consumed so many points; 0: when it has consumed more than `points`. */
+  /**
+   * A key is blocked for `blockDuration` when it has consumed so many points; 0: when it has consumed more than
+   * `points`.
+   */
   get blockOnConsumed(): number {
     return this.#blockOnConsumed
   }
@@ -349,7 +366,9 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
     return this.#inMemoryBlockDuration * 1000
   }
 
-  /** How many ms a key is still refused without asking the store; 0: it is not. Takes the key as `getKey` returns it. */
+  /**
+   * How many ms a key is still refused without asking the store; 0: it is not. Takes the key as `getKey` returns it.
+   */
   getInMemoryBlockMsBeforeExpire(rlKey: string): number {
     return this.#inMemoryBlockOnConsumed > 0 ? this.blockedKeys.msLeft(rlKey) : 0
   }

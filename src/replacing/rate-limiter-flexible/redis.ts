@@ -120,8 +120,8 @@ interface Counting {
 }
 
 /**
- * Counts in Redis, for all processes together, in the keys of rate-limiter-flexible. Refused calls count. While Redis fails, the
- * `insuranceLimiter` answers, or calls reject with `StoreError`, within 5 s.
+ * Counts in Redis, for all processes together, in the keys of rate-limiter-flexible. Refused calls count. While Redis
+ * fails, the `insuranceLimiter` answers, or calls reject with `StoreError`, within 5 s.
  */
 export class RateLimiterRedis extends RateLimiterStoreAbstract {
   readonly #counters: RedisCounters

@@ -23,7 +23,10 @@ export class BurstyRateLimiter {
     return (this.#limiter as RateLimiterAbstract).points
   }
 
-  /** Rejects with `RateLimiterRes` if both refuse. The result is the first limiter's, with the smaller `msBeforeNext` of the two. */
+  /**
+   * Rejects with `RateLimiterRes` if both refuse. The result is the first limiter's, with the smaller `msBeforeNext` of
+   * the two.
+   */
   async consume(key: string | number, pointsToConsume = 1, options: CallOptions = {}): Promise<RateLimiterRes> {
     try {
       return await this.#limiter.consume(key, pointsToConsume, options)
@@ -68,7 +71,10 @@ export class RateLimiterUnion {
     this.#limiters = limiters
   }
 
-  /** The result of each limiter, by its `keyPrefix`. Rejects with the results or errors of the limiters that refuse or fail, by their `keyPrefix`. */
+  /**
+   * The result of each limiter, by its `keyPrefix`. Rejects with the results or errors of the limiters that refuse or
+   * fail, by their `keyPrefix`.
+   */
   async consume(key: string | number, points = 1): Promise<Record<string, RateLimiterRes>> {
     const outcomes = await Promise.allSettled(this.#limiters.map(limiter => limiter.consume(key, points)))
     const allowed: Record<string, RateLimiterRes> = {}

@@ -25,7 +25,9 @@ import { WaitingLine } from './waiting-line.js'
 
 /** A key that waits again within this time continues as the same member of its line. */
 const IDLE_MS = 10_000
-/** Above this number of lines, those without waiters are forgotten at once: a client chooses how many keys there are. */
+/**
+ * Above this number of lines, those without waiters are forgotten at once: a client chooses how many keys there are.
+ */
 const MOST_LINES = 1000
 
 /** What the lines need of a `RedisStore`. */
@@ -207,7 +209,9 @@ export interface RedisLine {
   readonly failing: StoreError | undefined
   /** Calls back whenever the client becomes ready; the returned function unsubscribes. */
   onReady(listener: () => void): () => void
-  /** `endsAt`: by `performance.now()`, the last moment at which the ask may be carried out. Rejects with `StoreError`. */
+  /**
+   * `endsAt`: by `performance.now()`, the last moment at which the ask may be carried out. Rejects with `StoreError`.
+   */
   ask(ask: LineAsk, endsAt: number): Promise<unknown>
 }
 

@@ -2,7 +2,10 @@ import { shown } from '../../limiter/core/errors.js'
 
 /** The server's answer to an ask: see lua/waiting/line/lib/line_ask.lua. */
 export interface LineAnswer {
-  /** 1: the ask was carried out; 0: the member is unknown and must be opened anew. Below 0: a code of the user's script, and nothing was done. */
+  /**
+   * 1: the ask was carried out; 0: the member is unknown and must be opened anew. Below 0: a code of the user's script,
+   * and nothing was done.
+   */
   readonly code: number
   readonly stamp: string
   /** The time of its grants, by the server's clock, ms. */
@@ -39,8 +42,9 @@ interface Refused {
 }
 
 /**
- * Reads a reply in which each grant has `width` facts: see `line_answer` in lua/waiting/line/lib/line_ask.lua. Throws `TypeError` for anything else. Every hand-over waits for this, often
- * with cold processor caches, where plain loops take half as long as `map`.
+ * Reads a reply in which each grant has `width` facts: see `line_answer` in lua/waiting/line/lib/line_ask.lua. Throws
+ * `TypeError` for anything else. Every hand-over waits for this, often with cold processor caches, where plain loops
+ * take half as long as `map`.
  */
 export function lineAnswer(reply: unknown, width: number): LineAnswer {
   const parts = String(reply).split(',')

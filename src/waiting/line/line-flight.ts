@@ -5,8 +5,8 @@ import type { LineUser } from './line-user.js'
 /** Repeats an ask that no error has ended: its answer may be lost. */
 const UNANSWERED_MS = 1000
 /**
- * How long an ask may be sent again, and may act: the server remembers a member for 60 s, so no copy comes after its record, and nobody is granted who has
- * given up.
+ * How long an ask may be sent again, and may act: the server remembers a member for 60 s, so no copy comes after its
+ * record, and nobody is granted who has given up.
  */
 export const REMEMBERED_MS = 50_000
 

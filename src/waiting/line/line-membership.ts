@@ -4,7 +4,10 @@ import type { LineAsk, LineUser, Outage } from './line-user.js'
 
 let openings = 0
 
-/** The identity of a process in a line. It numbers its asks; if the server does not know the member, the process becomes another member. */
+/**
+ * The identity of a process in a line. It numbers its asks; if the server does not know the member, the process becomes
+ * another member.
+ */
 class LineMember {
   readonly id: string
   /** The number of its last answered ask; 0: not opened yet. */
@@ -41,15 +44,18 @@ export interface LineWaiter<Grant> {
   /** False: it takes what is free now, or nothing. */
   readonly waits: boolean
   /**
-   * `outside`: will join, or has left. `joining`: its ask is in flight. `inside`: is in the line. `late`: was granted too late, and
-   * will exchange the grant for its old place.
+   * `outside`: will join, or has left. `joining`: its ask is in flight. `inside`: is in the line. `late`: was granted
+   * too late, and will exchange the grant for its old place.
    */
   place: 'outside' | 'joining' | 'inside' | 'late'
   /** Its number within the member. */
   number: number
   /** Its place in the line; undefined until the server has assigned it. */
   ticket: number | undefined
-  /** Its last grant as the scripts read it, "at fact fact": the moment by the server's clock, ms, then the facts of the user's script. */
+  /**
+   * Its last grant as the scripts read it, "at fact fact": the moment by the server's clock, ms, then the facts of the
+   * user's script.
+   */
   grant: string
   /** The last grant came late, so the next one is used however late it is. */
   wasLate: boolean
@@ -145,7 +151,10 @@ class LineChanges<Grant> {
   }
 }
 
-/** The changes as line_ask.lua reads them: four words for each, and a newline after each word. `maxWaitMs` returns the longest time that a waiter waits. */
+/**
+ * The changes as line_ask.lua reads them: four words for each, and a newline after each word. `maxWaitMs` returns the
+ * longest time that a waiter waits.
+ */
 function changeText<Grant>(
   { leaves, returns, lateGrants, custom, joins }: LineChangeSet<Grant>,
   maxWaitMs: (waiter: LineWaiter<Grant>) => number,
@@ -170,7 +179,10 @@ export interface NumberedAsk<Grant> {
   readonly ask: LineAsk
 }
 
-/** The waiters of this process, which of them are in the line on the server, and the changes that are not sent yet. It has no clock and sends nothing. */
+/**
+ * The waiters of this process, which of them are in the line on the server, and the changes that are not sent yet. It
+ * has no clock and sends nothing.
+ */
 export class LineMembership<Grant> {
   readonly changes = new LineChanges<Grant>()
   /** In the order of their requests. */
@@ -238,7 +250,10 @@ export class LineMembership<Grant> {
     return { number, changes, ask: { member: member.id, replaces, words } }
   }
 
-  /** Reads the answer to an ask that was carried out. `askedAt`: its grants were made then or later. True if the server counts as many of the waiters as this process. */
+  /**
+   * Reads the answer to an ask that was carried out. `askedAt`: its grants were made then or later. True if the server
+   * counts as many of the waiters as this process.
+   */
   read({ number, changes }: NumberedAsk<Grant>, answer: LineAnswer, now: number, askedAt: number): boolean {
     const member = this.#member
     const { joins, lateGrants, leaves, custom } = changes
@@ -271,7 +286,10 @@ export class LineMembership<Grant> {
     return answer.waiting === expected
   }
 
-  /** The server has rejected the ask without carrying it out: its returns, custom changes and late grants are sent again. `rejoin` follows, which sends the joins again. */
+  /**
+   * The server has rejected the ask without carrying it out: its returns, custom changes and late grants are sent
+   * again. `rejoin` follows, which sends the joins again.
+   */
   putBack({ changes }: NumberedAsk<Grant>): void {
     this.changes.putBack(changes)
     for (const waiter of changes.lateGrants) {
@@ -282,14 +300,17 @@ export class LineMembership<Grant> {
   }
 
   /**
-   * It is unknown whether the ask was carried out. Returns are dropped, because a grant that is given back twice could take another waiter's grant; custom changes may be
-   * sent twice; late grants join again with their tickets.
+   * It is unknown whether the ask was carried out. Returns are dropped, because a grant that is given back twice could
+   * take another waiter's grant; custom changes may be sent twice; late grants join again with their tickets.
    */
   abandonAsk({ changes }: NumberedAsk<Grant>): void {
     this.changes.custom = [...changes.custom, ...this.changes.custom]
   }
 
-  /** Becomes another member. All waiters join again, with their tickets if they have any; late ones exchange their grants instead. */
+  /**
+   * Becomes another member. All waiters join again, with their tickets if they have any; late ones exchange their
+   * grants instead.
+   */
   rejoin(): void {
     this.#member = new LineMember(this.#user.mailbox.address, this.#member.id)
     this.#byNumber.clear()

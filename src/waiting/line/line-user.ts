@@ -28,7 +28,10 @@ export interface GrantFacts {
   readonly askedAt: number
 }
 
-/** The user of a waiting line (a limiter, shared rate or semaphore): what it counts, how it asks, and which errors it gives. */
+/**
+ * The user of a waiting line (a limiter, shared rate or semaphore): what it counts, how it asks, and which errors it
+ * gives.
+ */
 export interface LineUser<Grant> {
   /** Where the server wakes this process. It is held while waiters of this process are in the line. */
   readonly mailbox: LineMailbox
@@ -38,20 +41,31 @@ export interface LineUser<Grant> {
   readonly deadlineMs: number
   /** Waiters of this process are in the line from now on. */
   begins?(): void
-  /** Calls back whenever the client becomes ready; the returned function unsubscribes. Without it, the user calls `resend` itself. */
+  /**
+   * Calls back whenever the client becomes ready; the returned function unsubscribes. Without it, the user calls
+   * `resend` itself.
+   */
   onReady?(listener: () => void): () => void
   /** False while nothing may be sent. */
   ready(): boolean
-  /** Why the server is known to fail at this moment; undefined if it is not. For a user whose waiters have an `Outage`. */
+  /**
+   * Why the server is known to fail at this moment; undefined if it is not. For a user whose waiters have an `Outage`.
+   */
   failing?(): unknown
-  /** `endsAt`: by `performance.now()`, the last moment at which the server may carry the ask out. Its process has given it up then. */
+  /**
+   * `endsAt`: by `performance.now()`, the last moment at which the server may carry the ask out. Its process has given
+   * it up then.
+   */
   send(ask: LineAsk, endsAt: number): Promise<unknown>
   /** True for an error that repeating would not cure. */
   isFault(error: unknown): boolean
   /** Whether a grant is too old to be used. `again`: the waiter's previous grant was too old, too. */
   isLate(wanted: Wanted, ageMs: number, lateMs: number, again: boolean): boolean
   grant(wanted: Wanted, facts: GrantFacts): Grant
-  /** The error for a wait in ms that exceeds the waiter's timeout; below 0: it can never be granted. `most`: the capacity. */
+  /**
+   * The error for a wait in ms that exceeds the waiter's timeout; below 0: it can never be granted. `most`: the
+   * capacity.
+   */
   refusal(wanted: Wanted, waitMs: number, most: number): unknown
   timedOut(wanted: Wanted, timeoutMs: number): unknown
   /** The error for a script code below 0, which ends the wait of all. */
@@ -63,7 +77,10 @@ export interface LineUser<Grant> {
 /** The part of a `Mailbox` that a line uses. */
 export type LineMailbox = Pick<Mailbox, 'address' | 'canHear' | 'hold' | 'release'>
 
-/** What the lines of all shared objects have in common: waiters are rejected when Redis does not answer for five seconds. */
+/**
+ * What the lines of all shared objects have in common: waiters are rejected when Redis does not answer for five
+ * seconds.
+ */
 export abstract class SharedObjectLine {
   readonly deadlineMs = 5000
   readonly isFault = isFault
@@ -88,7 +105,10 @@ export abstract class SharedObjectLine {
   }
 }
 
-/** What a waiter does while the server fails. Without it, the waiter is rejected when the server is silent for longer than the deadline. */
+/**
+ * What a waiter does while the server fails. Without it, the waiter is rejected when the server is silent for longer
+ * than the deadline.
+ */
 export interface Outage {
   /** The server fails. The waiter keeps its place; `leave` gives it up, and rejects the wait with this error. */
   begins(error: unknown, leave: (error: unknown) => void): void

@@ -4,7 +4,10 @@ import type { RedisClient } from '../../redis/client.js'
 import { keySegment } from '../../redis/keys.js'
 import { Subscriber, type Subscription } from '../../redis/subscriber.js'
 
-/** How often to check whether the connection has been silent for too long, while an object listens. Usually nothing is sent. */
+/**
+ * How often to check whether the connection has been silent for too long, while an object listens. Usually nothing is
+ * sent.
+ */
 const CHECK_EVERY_MS = 250
 /** An object that is not recorded as missed asks at the next safety check. */
 const MOST_MISSED = 10_000
@@ -57,7 +60,10 @@ export class Mailbox {
 
 const CHANNELS = new WeakMap<RedisClient, Map<string, ProcessChannel>>()
 
-/** The channel of this process: one for each client and prefix, for all objects. A message begins with the number of its object. */
+/**
+ * The channel of this process: one for each client and prefix, for all objects. A message begins with the number of its
+ * object.
+ */
 class ProcessChannel {
   /** The name of the process in the scripts. */
   readonly name = randomText(12)
@@ -66,8 +72,8 @@ class ProcessChannel {
   /** By number; contains only objects that listen, so that objects used once leave nothing behind. */
   readonly listeners = new Map<string, MailboxListener>()
   /**
-   * Numbers of objects that were woken before they listened: an object starts to listen when it reads that it waits, and the
-   * wake-up may come before that.
+   * Numbers of objects that were woken before they listened: an object starts to listen when it reads that it waits,
+   * and the wake-up may come before that.
    */
   readonly missed = new Set<string>()
   /** The server has refused the last subscription. */
@@ -95,7 +101,10 @@ class ProcessChannel {
     return getOrMake(channels, channel, () => new ProcessChannel(client, channel))
   }
 
-  /** While an object listens, a silent connection is noticed within five seconds: `Subscription.check` sends a PING after two. */
+  /**
+   * While an object listens, a silent connection is noticed within five seconds: `Subscription.check` sends a PING
+   * after two.
+   */
   watch(): void {
     const { subscription } = this
     if (subscription === undefined || this.#checks !== undefined) return

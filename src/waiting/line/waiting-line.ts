@@ -13,8 +13,9 @@ const CLOSE_MS = 1000
 const UNSUBSCRIBED_ASK_MS = 1000
 
 /**
- * The waiters of this process in one waiting line on the server: one ask in flight, one timer. The server grants only in answers to
- * asks, so a lost message, answer or connection can delay a waiter, but never causes an early or double grant.
+ * The waiters of this process in one waiting line on the server: one ask in flight, one timer. The server grants only
+ * in answers to asks, so a lost message, answer or connection can delay a waiter, but never causes an early or double
+ * grant.
  */
 export class WaitingLine<Grant> {
   readonly #user: LineUser<Grant>
@@ -72,7 +73,10 @@ export class WaitingLine<Grant> {
     return this.#membership.waiters.size
   }
 
-  /** Waits for a grant; the signal must not be aborted yet. A timeout of 0: takes what is free, and does not wait. `outage`: what it does while the server fails. */
+  /**
+   * Waits for a grant; the signal must not be aborted yet. A timeout of 0: takes what is free, and does not wait.
+   * `outage`: what it does while the server fails.
+   */
   wait(cost: number, details: string, patience: Patience, outage?: Outage): Promise<Grant> {
     const wait = new Wait<Grant>(
       // A caller that does not wait for a grant still waits for the answer, up to the deadline.
@@ -108,8 +112,9 @@ export class WaitingLine<Grant> {
   }
 
   /**
-   * Sends a change that only the user of the line defines, with the next ask. Resolves to the number that the script returns. For example, the semaphore ends a lease
-   * with the letter 'e' and the words `[id, token, '']`, and gets 1, or 0 if the lease had ended before.
+   * Sends a change that only the user of the line defines, with the next ask. Resolves to the number that the script
+   * returns. For example, the semaphore ends a lease with the letter 'e' and the words `[id, token, '']`, and gets 1,
+   * or 0 if the lease had ended before.
    */
   change(letter: string, words: readonly [string, string, string]): Promise<number> {
     return new Promise((answered, failed) => this.send({ letter, words, answered, failed }))
@@ -149,8 +154,8 @@ export class WaitingLine<Grant> {
   }
 
   /**
-   * Rejects all waiters. Resolves when they have left the line: at once if the client is not connected, and otherwise after one
-   * second at most. If the server does not receive the message, it drops this member when its record expires.
+   * Rejects all waiters. Resolves when they have left the line: at once if the client is not connected, and otherwise
+   * after one second at most. If the server does not receive the message, it drops this member when its record expires.
    */
   async close(error: unknown): Promise<void> {
     for (const waiter of [...this.#membership.waiters]) this.#membership.reject(waiter, error)
@@ -234,7 +239,8 @@ export class WaitingLine<Grant> {
     }
     this.#bringBack()
     if (answer.code === 0) this.#rejoin()
-    // A code below 0 comes from the user's own script, for example if no rate is set: no waiter in this line can be granted.
+    // A code below 0 comes from the user's own script, for example if no rate is set: no waiter in this line can be
+    // granted.
     else if (answer.code < 0) this.#endAll(this.#user.ended(answer.code))
     else this.#read(answer, sentAt)
   }
@@ -303,7 +309,10 @@ export class WaitingLine<Grant> {
     }
   }
 
-  /** Sets the alarm to the moment when the first waiter has waited for an answer for too long; clears it if no waiter waits for an answer. */
+  /**
+   * Sets the alarm to the moment when the first waiter has waited for an answer for too long; clears it if no waiter
+   * waits for an answer.
+   */
   #setDeadline(): void {
     const flight = this.#flight
     const first = this.#membership.first

@@ -7,12 +7,13 @@ import { textOf } from './record.js'
 /**
  * How long a message waits after a failed delivery, in whole ms or as a `Duration`.
  *
- * - 'fixed': `delay` each time. 'exponential': `delay` after the first, twice as long after each further one, at most `max` (default: no
- *   bound). More than 400 years counts as 400 years.
- * - `jitter`: 0.2 makes it delay × (0.8 to 1.2), so that messages that failed together do not return together. 0 to 1, default 0.
- * - A function receives the number of the failed delivery, from 1, and the error. It returns ms ≥ 0, rounded; 0: at once; Infinity: 400
- *   years. If it throws or returns anything else, the default backoff applies, with a process warning (`SPILLWAY_BACKOFF`) at most
- *   once a minute.
+ * - 'fixed': `delay` each time. 'exponential': `delay` after the first, twice as long after each further one, at most
+ *   `max` (default: no bound). More than 400 years counts as 400 years.
+ * - `jitter`: 0.2 makes it delay × (0.8 to 1.2), so that messages that failed together do not return together. 0 to 1,
+ *   default 0.
+ * - A function receives the number of the failed delivery, from 1, and the error. It returns ms ≥ 0, rounded; 0: at
+ *   once; Infinity: 400 years. If it throws or returns anything else, the default backoff applies, with a process
+ *   warning (`SPILLWAY_BACKOFF`) at most once a minute.
  */
 export type Backoff =
   | {

@@ -10,9 +10,14 @@ export interface ReceiveOptions {
   count?: number
   /** How long to wait for the first message. Default 0: does not wait; `Infinity`: until there is one. */
   wait?: Duration | 0
-  /** How long the deliveries belong to this caller. Default: the queue's `visibility`. More than 0, at most 400 years. */
+  /**
+   * How long the deliveries belong to this caller. Default: the queue's `visibility`. More than 0, at most 400 years.
+   */
   visibility?: Duration
-  /** Default: none. Aborting it, like `AbortSignal.timeout(60_000)`, rejects with its reason; messages taken by then are put back, not counted as an attempt. */
+  /**
+   * Default: none. Aborting it, like `AbortSignal.timeout(60_000)`, rejects with its reason; messages taken by then are
+   * put back, not counted as an attempt.
+   */
   signal?: AbortSignal
 }
 
@@ -39,19 +44,27 @@ export function parseReceiveOptions(options: ReceiveOptions, visibilityMs: numbe
 /** Options of `DelayQueue.consume`. */
 export interface ConsumeOptions {
   /**
-   * Most handlers that run at once: integer from 1, default 1. While handlers take less than 2 ms, a process takes up to 8 messages more in advance, for at most 5 ms. If
-   * it is stopped or killed just then, these come to other processes when their visibility ends, and that counts as an attempt.
+   * Most handlers that run at once: integer from 1, default 1. While handlers take less than 2 ms, a process takes up
+   * to 8 messages more in advance, for at most 5 ms. If it is stopped or killed just then, these come to other
+   * processes when their visibility ends, and that counts as an attempt.
    */
   concurrency?: number
-  /** How long a delivery belongs to this consumer before it must be extended. Default: the queue's. More than 0, at most 400 years. */
+  /**
+   * How long a delivery belongs to this consumer before it must be extended. Default: the queue's. More than 0, at most
+   * 400 years.
+   */
   visibility?: Duration
-  /** Default true: the visibility is extended while the handler runs. False: a message whose handler takes longer is delivered again meanwhile. */
+  /**
+   * Default true: the visibility is extended while the handler runs. False: a message whose handler takes longer is
+   * delivered again meanwhile.
+   */
   autoExtend?: boolean
   /** Aborting it closes the consumer, with the grace of 30 s. Default: none. */
   signal?: AbortSignal
   /**
-   * Default: none. A `SharedRateLimiter`: one permit is acquired before each delivery is handled, so that all processes together keep its rate. The consumer holds at most one message
-   * that has no permit yet; only when its handler begins does that count as an attempt. While the limiter fails, it is asked once a second at most.
+   * Default: none. A `SharedRateLimiter`: one permit is acquired before each delivery is handled, so that all processes
+   * together keep its rate. The consumer holds at most one message that has no permit yet; only when its handler begins
+   * does that count as an attempt. While the limiter fails, it is asked once a second at most.
    */
   limiter?: Limiter
 }
@@ -101,7 +114,10 @@ export function parseConsumeOptions(
   }
 }
 
-/** A `RateLimiter` acquires for a key, and a lease of a `Semaphore` must be released: both have an `acquire` of another meaning. */
+/**
+ * A `RateLimiter` acquires for a key, and a lease of a `Semaphore` must be released: both have an `acquire` of another
+ * meaning.
+ */
 function checkLimiter(limiter: Limiter, user: string): void {
   const expected = 'expected a SharedRateLimiter, like new SharedRateLimiter(client, "webhooks")'
   const { acquire, consume, use } = (limiter ?? {}) as { acquire?: unknown; consume?: unknown; use?: unknown }

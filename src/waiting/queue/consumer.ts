@@ -17,8 +17,8 @@ const MOST_AHEAD = 8
 const WEIGHT = 0.2
 
 /**
- * Measures how long a handler takes. A fast handler gets some messages in advance, so that one call to Redis brings several; a slow one gets none,
- * because another process may be idle.
+ * Measures how long a handler takes. A fast handler gets some messages in advance, so that one call to Redis brings
+ * several; a slow one gets none, because another process may be idle.
  */
 export class HandlerTime {
   #meanMs = Number.POSITIVE_INFINITY
@@ -43,9 +43,9 @@ export interface Consumer extends AsyncDisposable {
   /** The number of running handlers. */
   readonly running: number
   /**
-   * Takes no more messages, puts back messages whose handler has not begun, and waits for running handlers, at most `grace` (default '30s';
-   * 0: not at all). A message that is not settled by then is delivered again when its visibility ends. Never rejects because of Redis; an invalid
-   * grace throws `PolicyError`.
+   * Takes no more messages, puts back messages whose handler has not begun, and waits for running handlers, at most
+   * `grace` (default '30s'; 0: not at all). A message that is not settled by then is delivered again when its
+   * visibility ends. Never rejects because of Redis; an invalid grace throws `PolicyError`.
    */
   close(options?: { grace?: Duration | 0 }): Promise<void>
 }
@@ -75,7 +75,10 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
   readonly #endings = new Set<Promise<void>>()
   readonly #closing = new AbortController()
   #running = 0
-  /** A delivery waits for a permit: no other is taken meanwhile, so that it waits where others, and a pause, can still reach it. */
+  /**
+   * A delivery waits for a permit: no other is taken meanwhile, so that it waits where others, and a pause, can still
+   * reach it.
+   */
   #waitsForPermit = false
   /** After a failure of the limiter no message is taken until this timer rings. */
   #limiterRest: ReturnType<typeof setTimeout> | undefined
@@ -200,7 +203,10 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     return this.#end(delivery, () => delivery.ack())
   }
 
-  /** Waits for a permit, then asks Redis whether the handler may begin: not if the queue was paused, or the delivery lost, meanwhile. */
+  /**
+   * Waits for a permit, then asks Redis whether the handler may begin: not if the queue was paused, or the delivery
+   * lost, meanwhile.
+   */
   async #permitted(limiter: Limiter, delivery: OpenDelivery<T>): Promise<boolean> {
     this.#waitsForPermit = true
     try {

@@ -49,12 +49,14 @@ export interface QueueStats {
 }
 
 /**
- * A durable queue of delayed work. A message is stored with the moment when it is due, by the server's clock. It is then delivered to one
- * consumer for its visibility, and removed once it is acknowledged; otherwise it is delivered again. So every message is delivered at least once, and
- * a handler must tolerate running twice. Due messages come by priority, then by due moment, then in the order of `push`.
+ * A durable queue of delayed work. A message is stored with the moment when it is due, by the server's clock. It is
+ * then delivered to one consumer for its visibility, and removed once it is acknowledged; otherwise it is delivered
+ * again. So every message is delivered at least once, and a handler must tolerate running twice. Due messages come by
+ * priority, then by due moment, then in the order of `push`.
  *
- * `visibility`, `backoff` and `maxAttempts` belong to this object, not to the queue in Redis: use the same values in all processes. Every method
- * that calls Redis rejects with `StoreError` when Redis fails or does not answer within 5 s, and with `SpillwayError` after `close`.
+ * `visibility`, `backoff` and `maxAttempts` belong to this object, not to the queue in Redis: use the same values in
+ * all processes. Every method that calls Redis rejects with `StoreError` when Redis fails or does not answer within 5
+ * s, and with `SpillwayError` after `close`.
  */
 export class DelayQueue<T = unknown> {
   readonly #subject: string
@@ -96,8 +98,8 @@ export class DelayQueue<T = unknown> {
   }
 
   /**
-   * Stores a message. Resolves to its id, or to null if a message with that id is already delayed, ready or unacked, or the queue is full.
-   * Rejects with `PolicyError` for invalid options, or a payload that the codec cannot encode.
+   * Stores a message. Resolves to its id, or to null if a message with that id is already delayed, ready or unacked, or
+   * the queue is full. Rejects with `PolicyError` for invalid options, or a payload that the codec cannot encode.
    */
   async push(payload: T, options: PushOptions = {}): Promise<string | null> {
     this.#checkOpen()
@@ -117,7 +119,9 @@ export class DelayQueue<T = unknown> {
     return requests.map(({ id }, i) => (accepted[i] ? id : null))
   }
 
-  /** Takes up to `count` due messages, and waits up to `wait` for the first. Resolves to an empty list if there is none. */
+  /**
+   * Takes up to `count` due messages, and waits up to `wait` for the first. Resolves to an empty list if there is none.
+   */
   async receive(options: ReceiveOptions = {}): Promise<Array<Delivery<T>>> {
     this.#checkOpen()
     const user = `${this.#subject}: receive`
@@ -136,9 +140,11 @@ export class DelayQueue<T = unknown> {
   }
 
   /**
-   * Calls `handler` for each message when it is due, until the consumer is closed. If the handler resolves, the message is acknowledged; if it
-   * throws, the message is nacked with the backoff; neither happens if the handler has settled the message itself. While Redis or the limiter fails no
-   * messages arrive, and the observer is told (`storeFailed`, `breakerOpened`), or without one a process warning (SPILLWAY_QUEUE) is emitted. Throws `PolicyError` for an invalid handler or option.
+   * Calls `handler` for each message when it is due, until the consumer is closed. If the handler resolves, the message
+   * is acknowledged; if it throws, the message is nacked with the backoff; neither happens if the handler has settled
+   * the message itself. While Redis or the limiter fails no messages arrive, and the observer is told (`storeFailed`,
+   * `breakerOpened`), or without one a process warning (SPILLWAY_QUEUE) is emitted. Throws `PolicyError` for an invalid
+   * handler or option.
    */
   consume(handler: (delivery: Delivery<T>) => Promise<void>, options: ConsumeOptions = {}): Consumer {
     this.#checkOpen()
@@ -171,7 +177,10 @@ export class DelayQueue<T = unknown> {
     return (await this.#commands.once(queueCancel, this.#keys, [this.#clock(), id])) === 1
   }
 
-  /** Makes a delayed message due in `delay` from now. False if no message with that id is delayed: unknown, due already, or delivered. */
+  /**
+   * Makes a delayed message due in `delay` from now. False if no message with that id is delayed: unknown, due already,
+   * or delivered.
+   */
   async reschedule(id: string, delay: Duration | 0): Promise<boolean> {
     this.#checkOpen()
     const delayMs = Math.min(LONGEST_DELAY_MS, parseDurationOrZero(delay, `${this.#subject}: reschedule: delay`))
@@ -187,8 +196,9 @@ export class DelayQueue<T = unknown> {
   }
 
   /**
-   * Stops all deliveries, in all processes, until `resume`. Open deliveries can still be settled. Handlers that have begun go on; so do messages that a process has
-   * fetched for a handler that is free, but none that waits for a limiter.
+   * Stops all deliveries, in all processes, until `resume`. Open deliveries can still be settled. Handlers that have
+   * begun go on; so do messages that a process has fetched for a handler that is free, but none that waits for a
+   * limiter.
    */
   async pause(): Promise<void> {
     this.#checkOpen()
@@ -212,8 +222,9 @@ export class DelayQueue<T = unknown> {
   }
 
   /**
-   * Puts dead letters back, those with these ids or all: ready at once, attempts from 1, without their ttl. A letter stays if its id is in the
-   * queue again, or if its record has another version. Resolves to the number of letters put back.
+   * Puts dead letters back, those with these ids or all: ready at once, attempts from 1, without their ttl. A letter
+   * stays if its id is in the queue again, or if its record has another version. Resolves to the number of letters put
+   * back.
    */
   async redrive(options: { ids?: readonly string[] } = {}): Promise<number> {
     this.#checkOpen()
@@ -228,8 +239,9 @@ export class DelayQueue<T = unknown> {
   }
 
   /**
-   * Closes its consumers, with their grace of 30 s; a waiting `receive` resolves to what it has. Does not wait for Redis without a connection,
-   * and at most two seconds for a Redis that hangs: fetched messages are then delivered again when their visibility ends. The client stays open.
+   * Closes its consumers, with their grace of 30 s; a waiting `receive` resolves to what it has. Does not wait for
+   * Redis without a connection, and at most two seconds for a Redis that hangs: fetched messages are then delivered
+   * again when their visibility ends. The client stays open.
    */
   close(): Promise<void> {
     this.#closed ??= this.#close()

@@ -9,9 +9,9 @@ import type { DeliveryOutcome, QueueWatch } from './queue-watch.js'
 import { begunReceipt, parseReceipt, type QueueRecord, reasonOf, textOf } from './record.js'
 
 /**
- * A message delivered to this process. Settle it by `ack`, `nack` or `reject` before its visibility ends. Once it is settled, or
- * its visibility has ended, or the queue was cleared, these methods reject with `StaleDeliveryError` and change nothing. When Redis fails they
- * reject with `StoreError`, after 5 s at the latest, and may be called again.
+ * A message delivered to this process. Settle it by `ack`, `nack` or `reject` before its visibility ends. Once it is
+ * settled, or its visibility has ended, or the queue was cleared, these methods reject with `StaleDeliveryError` and
+ * change nothing. When Redis fails they reject with `StoreError`, after 5 s at the latest, and may be called again.
  */
 export interface Delivery<T> {
   /** The id given to `push`, or a random one. */
@@ -21,19 +21,22 @@ export interface Delivery<T> {
   /** The headers given to `push`; {} if none. */
   readonly headers: Readonly<Record<string, string>>
   /**
-   * The number of this delivery, 1 for the first. A delivery that never reached a live process, because its connection was lost, does not
-   * count.
+   * The number of this delivery, 1 for the first. A delivery that never reached a live process, because its connection
+   * was lost, does not count.
    */
   readonly attempt: number
-  /** When it became due: ms since the epoch, server time. For a later attempt: when the last visibility, or the backoff, ended. */
+  /**
+   * When it became due: ms since the epoch, server time. For a later attempt: when the last visibility, or the backoff,
+   * ended.
+   */
   readonly dueAt: number
   /** Aborted with a `StaleDeliveryError` when the visibility ends before the delivery is settled. */
   readonly signal: AbortSignal
   /** Success: removes the message. */
   ack(): Promise<void>
   /**
-   * Failure: delivers the message again after `delay` (0: at once; more than 400 years counts as 400), by default the queue's backoff. After the last
-   * attempt it becomes a dead letter instead, with `error` as its reason.
+   * Failure: delivers the message again after `delay` (0: at once; more than 400 years counts as 400), by default the
+   * queue's backoff. After the last attempt it becomes a dead letter instead, with `error` as its reason.
    */
   nack(options?: { delay?: Duration | 0; error?: unknown }): Promise<void>
   /** Permanent failure: makes it a dead letter at once. The reason is cut at 1000 characters; default 'rejected'. */
@@ -163,7 +166,10 @@ export class OpenDelivery<T> implements Delivery<T> {
     await this.#settle(this.#unbegun ? 'unbegun' : 'return', String(this.#queueDueAt))
   }
 
-  /** Its handler may begin: from now on it counts as an attempt. False if the queue is paused, or if the delivery is lost. Rejects with `StoreError`. */
+  /**
+   * Its handler may begin: from now on it counts as an attempt. False if the queue is paused, or if the delivery is
+   * lost. Rejects with `StoreError`.
+   */
   async begin(): Promise<boolean> {
     if (!this.#unbegun) return this.open
     if (!this.open) return false

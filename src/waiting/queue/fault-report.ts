@@ -12,8 +12,8 @@ const LONG_MS = 1000
 const CODE = 'SPILLWAY_QUEUE'
 
 /**
- * Reports that something which a consumer needs keeps failing: to the observer (`storeFailed`, `breakerOpened`, `breakerClosed`), or without one by a pair of process
- * warnings.
+ * Reports that something which a consumer needs keeps failing: to the observer (`storeFailed`, `breakerOpened`,
+ * `breakerClosed`), or without one by a pair of process warnings.
  */
 export class FaultReport {
   readonly #observer: Observer | undefined

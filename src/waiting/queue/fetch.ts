@@ -4,8 +4,8 @@ import { ServerClock } from '../../redis/timely-scripts.js'
 const KEPT_MS = 60_000
 
 /**
- * Numbers the fetches. A fetch whose answer was lost is sent again under its number and gets the same messages, so that they
- * count as delivered only once.
+ * Numbers the fetches. A fetch whose answer was lost is sent again under its number and gets the same messages, so that
+ * they count as delivered only once.
  */
 export class FetchNumber {
   #value = 1
@@ -36,8 +36,8 @@ export class FetchNumber {
 }
 
 /**
- * The ways to settle a delivery; `return` puts the message back as if it had never been taken, `unbegun` one whose attempt does not count yet. `begin`:
- * the attempt counts from now on, and the visibility starts again.
+ * The ways to settle a delivery; `return` puts the message back as if it had never been taken, `unbegun` one whose
+ * attempt does not count yet. `begin`: the attempt counts from now on, and the visibility starts again.
  */
 export type SettlementKind = 'ack' | 'nack' | 'return' | 'unbegun' | 'reject' | 'extend' | 'begin'
 
@@ -55,7 +55,9 @@ export interface Taken {
   readonly receipt: string
   /** True if its attempt does not count before `begin`. */
   readonly unbegun: boolean
-  /** By the queue's clock, which is `aheadMs` ahead of the server's: see queue_clock in lua/waiting/queue/lib/queue.lua. */
+  /**
+   * By the queue's clock, which is `aheadMs` ahead of the server's: see queue_clock in lua/waiting/queue/lib/queue.lua.
+   */
   readonly dueAt: number
   readonly aheadMs: number
   /** The end of its visibility: server time, and `performance.now()` time, which is not later. */
@@ -65,7 +67,10 @@ export interface Taken {
 }
 
 export interface FetchReply {
-  /** For each settlement: 0 if the delivery is stale, else 1; for `extend` and `begin` the new end of its visibility; -1 for `begin` while the queue is paused. */
+  /**
+   * For each settlement: 0 if the delivery is stale, else 1; for `extend` and `begin` the new end of its visibility; -1
+   * for `begin` while the queue is paused.
+   */
   readonly settled: readonly number[]
   readonly nowMs: number
   /** When to ask again, server time; Infinity if nothing waits. */
@@ -84,8 +89,8 @@ export interface FetchRequest {
   /** In ms since the epoch; '' for the server's clock. */
   readonly clock: string
   /**
-   * 'look': searches for ended visibilities, too. 'watch': as 'look', and this process continues to ask, so the script need not wake another.
-   * 'sweep': the acknowledged messages may be the last ones.
+   * 'look': searches for ended visibilities, too. 'watch': as 'look', and this process continues to ask, so the script
+   * need not wake another. 'sweep': the acknowledged messages may be the last ones.
    */
   readonly mode: 'look' | 'watch' | 'sweep' | ''
   /** Number of the fetch; 0 if the call only settles. */
@@ -193,7 +198,10 @@ export class FetchSchedule {
     return this.#nextAt + this.#stepBackMs - performance.now() < SHARE_MS
   }
 
-  /** A message becomes due in `delayMs`, and no other process is woken for it. True if that is earlier than the next known one. */
+  /**
+   * A message becomes due in `delayMs`, and no other process is woken for it. True if that is earlier than the next
+   * known one.
+   */
   expect(delayMs: number): boolean {
     const at = performance.now() + delayMs
     if (at >= this.#nextAt) return false

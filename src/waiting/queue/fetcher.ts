@@ -31,7 +31,8 @@ const LINGER_MS = 20
 
 /**
  * Takes messages from a queue for the whole process: one script call at a time, which settles deliveries and takes due
- * messages. Between calls it waits for its own timer (which is more exact than a blocking command of the server), or for a wake-up from another process.
+ * messages. Between calls it waits for its own timer (which is more exact than a blocking command of the server), or
+ * for a wake-up from another process.
  */
 export class Fetcher {
   readonly #commands: Commands
@@ -112,7 +113,10 @@ export class Fetcher {
     this.#nextTick()
   }
 
-  /** Settles a delivery: 0 if it is stale, else 1, or for `extend` the new end of its visibility. Rejects with `StoreError`. */
+  /**
+   * Settles a delivery: 0 if it is stale, else 1, or for `extend` the new end of its visibility. Rejects with
+   * `StoreError`.
+   */
   settle(settlement: Settlement): Promise<number> {
     this.#nextTick()
     return this.#settlements.add(settlement)
@@ -128,7 +132,9 @@ export class Fetcher {
     this.#peers.woke()
   }
 
-  /** Waits for the call in flight, then hands over what this process watches. Takes at most one second. Never rejects. */
+  /**
+   * Waits for the call in flight, then hands over what this process watches. Takes at most one second. Never rejects.
+   */
   retire(): Promise<void> {
     return this.#commands.closing(this.#call.then(() => this.handOver()))
   }
@@ -141,7 +147,8 @@ export class Fetcher {
     clearTimeout(this.#retry)
     clearTimeout(this.#linger)
     await this.#call
-    // The first call repeats the fetch whose answer was lost, the second puts its messages back. If Redis does not answer, their visibility ends.
+    // The first call repeats the fetch whose answer was lost, the second puts its messages back. If Redis does not
+    // answer, their visibility ends.
     for (let calls = 0; calls < 2; calls++) {
       if (!this.#number.unread && this.#settlements.size === 0) continue
       this.#failed = false
@@ -152,7 +159,10 @@ export class Fetcher {
     await this.handOver()
   }
 
-  /** Without receivers, lets other processes watch for the next due messages, and deletes the record of the last fetch. Never rejects. */
+  /**
+   * Without receivers, lets other processes watch for the next due messages, and deletes the record of the last fetch.
+   * Never rejects.
+   */
   async handOver(): Promise<void> {
     if (this.#receivers.size > 0 || this.#number.unread) return
     const handsOver = this.#watching && (this.#schedule.knowsNext || this.#overdue)
@@ -331,8 +341,8 @@ interface Held {
 const FETCHERS = new WeakMap<RedisClient, Map<string, Held>>()
 
 /**
- * The fetcher of a queue: one for each client of this process, shared by all queue objects, so that they share one connection for
- * wake-ups. `release` closes it after its last user.
+ * The fetcher of a queue: one for each client of this process, shared by all queue objects, so that they share one
+ * connection for wake-ups. `release` closes it after its last user.
  */
 export function holdFetcher(
   client: RedisClient,

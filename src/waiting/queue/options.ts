@@ -10,9 +10,15 @@ import { recordBody, textOf } from './record.js'
 
 /** Options of a `DelayQueue`: use the same in all processes. */
 export interface DelayQueueOptions<T> {
-  /** How long a delivery belongs to one consumer: a message not settled by then is delivered again. Default '30s'; more than 0, at most 400 years. */
+  /**
+   * How long a delivery belongs to one consumer: a message not settled by then is delivered again. Default '30s'; more
+   * than 0, at most 400 years.
+   */
   visibility?: Duration
-  /** Most deliveries of a message, crashes included; after them it becomes a dead letter. Integer from 1 to 1 000 000, default 10. */
+  /**
+   * Most deliveries of a message, crashes included; after them it becomes a dead letter. Integer from 1 to 1 000 000,
+   * default 10.
+   */
   maxAttempts?: number
   /** How long a message waits after a failed delivery. Default: exponential from 1 s, max 5 m, jitter 0.2. */
   backoff?: Backoff
@@ -22,12 +28,16 @@ export interface DelayQueueOptions<T> {
   prefix?: string
   /** Default: the server's TIME. Pass a clock only in tests and simulations. */
   clock?: Clock
-  /** Default: JSON; a payload of `undefined` is the empty text. If `decode` throws for a payload, the message becomes a dead letter. */
+  /**
+   * Default: JSON; a payload of `undefined` is the empty text. If `decode` throws for a payload, the message becomes a
+   * dead letter.
+   */
   codec?: Codec<T>
   /**
-   * Default: none. Receives deliveries, their settlements, the levels of the queue (`delivered`, `settledDelivery`, `level`), and failures of its consumers (`storeFailed`,
-   * `breakerOpened`, `breakerClosed`). For the levels this process asks Redis at most once a second: after it has pushed, settled or begun to consume, and
-   * while a message is overdue. Without an observer, failures of consumers become process warnings (SPILLWAY_QUEUE).
+   * Default: none. Receives deliveries, their settlements, the levels of the queue (`delivered`, `settledDelivery`,
+   * `level`), and failures of its consumers (`storeFailed`, `breakerOpened`, `breakerClosed`). For the levels this
+   * process asks Redis at most once a second: after it has pushed, settled or begun to consume, and while a message is
+   * overdue. Without an observer, failures of consumers become process warnings (SPILLWAY_QUEUE).
    */
   observer?: Observer
 }
@@ -46,7 +56,10 @@ export interface PushOptions {
   delay?: Duration | 0
   /** Due at this moment, ms since the epoch by the server's clock; a past moment: at once. Default: after `delay`. */
   at?: Date | number
-  /** 1 to 512 characters; default: a random one. While a message with this id is delayed, ready or unacked, no other is accepted. */
+  /**
+   * 1 to 512 characters; default: a random one. While a message with this id is delayed, ready or unacked, no other is
+   * accepted.
+   */
   id?: string
   /** Integer from 0 to 9, default 0. Among due messages, the highest comes first. */
   priority?: number

@@ -9,7 +9,10 @@ interface PendingCall<Content, Answer> {
   reject(error: unknown): unknown
 }
 
-/** Calls that wait to be sent, in order: one command carries many. Each rejects with `StoreError` after five seconds, that wait included. */
+/**
+ * Calls that wait to be sent, in order: one command carries many. Each rejects with `StoreError` after five seconds,
+ * that wait included.
+ */
 export class PendingCalls<Content, Answer> {
   readonly #commands: Commands
   #calls: PendingCall<Content, Answer>[] = []

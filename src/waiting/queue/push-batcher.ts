@@ -22,7 +22,10 @@ export interface PushRequest {
 const MOST_MESSAGES = 100
 const MOST_CHARACTERS = 1_000_000
 
-/** Sends messages in order. Messages of one turn of the event loop, and those that come while a call is in flight, share a call. */
+/**
+ * Sends messages in order. Messages of one turn of the event loop, and those that come while a call is in flight, share
+ * a call.
+ */
 export class PushBatcher {
   readonly #commands: Commands
   readonly #keys: readonly string[]

@@ -48,7 +48,9 @@ export class QueueWatch {
     notify(this.observer, 'settledDelivery', { queue: this.queue, outcome, durationMs })
   }
 
-  /** This process has changed the queue, or begins to consume it: asks for its levels shortly, at most once a second. */
+  /**
+   * This process has changed the queue, or begins to consume it: asks for its levels shortly, at most once a second.
+   */
   changed(): void {
     if (this.#meter === undefined || this.#changed || this.#closed) return
     this.#changed = true

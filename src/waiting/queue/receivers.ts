@@ -9,7 +9,9 @@ export interface MessageReceiver {
   readonly beginsLater: boolean
   /** The number of messages that it can take now. */
   room(): number
-  /** Receives its share of the messages of one fetch, perhaps none. `more`: true if further messages are already due. */
+  /**
+   * Receives its share of the messages of one fetch, perhaps none. `more`: true if further messages are already due.
+   */
   take(taken: readonly Taken[], more: boolean): void
   /** A fetch has failed after `tookMs`. */
   failed(error: unknown, tookMs: number): void
@@ -31,7 +33,10 @@ export class Receivers extends Set<MessageReceiver> {
     return false
   }
 
-  /** A receiver for each message to ask for, at most `most`. They take turns, so that one with much room leaves some to the others. */
+  /**
+   * A receiver for each message to ask for, at most `most`. They take turns, so that one with much room leaves some to
+   * the others.
+   */
   wants(most: number): MessageReceiver[] {
     const wants: MessageReceiver[] = []
     let open = [...this].map(receiver => ({ receiver, room: receiver.room() })).filter(({ room }) => room > 0)

@@ -6,7 +6,10 @@ type SyncOrAsync<Value> = Value | Promise<Value>
 /** The schedules of some limits at one moment. */
 export interface ScheduleReading {
   readonly nowMs: number
-  /** By how much that is ahead of the clock by which callers say when a message is due; absent: 0. See `queue_schedule` in lua/waiting/queue. */
+  /**
+   * By how much that is ahead of the clock by which callers say when a message is due; absent: 0. See `queue_schedule`
+   * in lua/waiting/queue.
+   */
   readonly aheadMs?: number
   /** For each name: its text, which begins with a token; '' if there is none. */
   readonly texts: readonly string[]
@@ -25,7 +28,10 @@ export interface ScheduleText {
   readonly lifetimeMs: number
 }
 
-/** Keeps the schedules of deferred messages. Several processes may change one: a write must name the token that the writer has read. */
+/**
+ * Keeps the schedules of deferred messages. Several processes may change one: a write must name the token that the
+ * writer has read.
+ */
 export interface ScheduleStore {
   /** False while its server is known to be disconnected. */
   readonly available: boolean

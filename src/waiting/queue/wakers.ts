@@ -10,8 +10,8 @@ const SATURATED_MS = 2
 const INTERVAL_MS = 50
 
 /**
- * Wakes other idle processes of the same queue. After that it checks that one of them came; if not, it wakes more: 4, then 8, and so on, until one comes or no process
- * is idle. It does not keep the process alive.
+ * Wakes other idle processes of the same queue. After that it checks that one of them came; if not, it wakes more: 4,
+ * then 8, and so on, until one comes or no process is idle. It does not keep the process alive.
  */
 export class PeerWaker {
   readonly #commands: Commands

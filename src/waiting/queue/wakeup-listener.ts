@@ -21,8 +21,9 @@ export interface WakeupUser {
 }
 
 /**
- * Waits for wake-ups on a key of the queue, on a connection of its own. A lost or silent connection is replaced while the client is connected, which counts as a
- * wake-up, because one may have been missed. It does not keep the process alive; what fails is reported and tried again.
+ * Waits for wake-ups on a key of the queue, on a connection of its own. A lost or silent connection is replaced while
+ * the client is connected, which counts as a wake-up, because one may have been missed. It does not keep the process
+ * alive; what fails is reported and tried again.
  */
 export class WakeupListener {
   readonly #open: ReturnType<typeof blockingOf>

@@ -52,8 +52,9 @@ export class RateLine extends SharedObjectLine implements LineUser<number> {
   }
 
   /**
-   * Waits for permits; the signal must not be aborted yet. Resolves to the moment of the grant, in ms by the server's clock. Rejects with `TimeoutError` (at once if the turn would come too late), the signal's
-   * reason, `CostError` for more than the rate, `NotInitializedError`, `StoreError`.
+   * Waits for permits; the signal must not be aborted yet. Resolves to the moment of the grant, in ms by the server's
+   * clock. Rejects with `TimeoutError` (at once if the turn would come too late), the signal's reason, `CostError` for
+   * more than the rate, `NotInitializedError`, `StoreError`.
    */
   wait(permits: number, patience: Patience): Promise<number> {
     return this.#line.wait(permits, '', patience)

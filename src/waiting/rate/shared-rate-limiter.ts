@@ -39,11 +39,13 @@ const SET_OPTIONS = { keepState: true } as const
 const MOST_ATTEMPTS = 20
 
 /**
- * One named rate in Redis, for every process: at most `rate` permits in any `interval`, by the server's clock. The rate is stored
- * there and can be changed at run time. A permit taken at t is free at t + interval. After Redisson's RRateLimiter.
+ * One named rate in Redis, for every process: at most `rate` permits in any `interval`, by the server's clock. The rate
+ * is stored there and can be changed at run time. A permit taken at t is free at t + interval. After Redisson's
+ * RRateLimiter.
  *
- * To wait, use `acquire`; to drop work, `tryAcquire`. A number of permits that is not an integer ≥ 0, or exceeds the rate, is a
- * `CostError`, and takes nothing; 0 succeeds at once. Without a rate, methods reject with `NotInitializedError`; when Redis fails, with `StoreError`.
+ * To wait, use `acquire`; to drop work, `tryAcquire`. A number of permits that is not an integer ≥ 0, or exceeds the
+ * rate, is a `CostError`, and takes nothing; 0 succeeds at once. Without a rate, methods reject with
+ * `NotInitializedError`; when Redis fails, with `StoreError`.
  */
 export class SharedRateLimiter {
   readonly #subject: string
@@ -86,9 +88,10 @@ export class SharedRateLimiter {
   }
 
   /**
-   * Sets the rate, replaces any earlier one, and drops what was taken. `keepState` keeps it: a deficit is remembered when the rate falls,
-   * and a longer or shorter interval applies to the logged permits, too. The next decision of any process follows the new rate, and so do
-   * waiters; one that wants more than the new rate rejects with `CostError`. An end set by `expire` stays.
+   * Sets the rate, replaces any earlier one, and drops what was taken. `keepState` keeps it: a deficit is remembered
+   * when the rate falls, and a longer or shorter interval applies to the logged permits, too. The next decision of any
+   * process follows the new rate, and so do waiters; one that wants more than the new rate rejects with `CostError`. An
+   * end set by `expire` stays.
    */
   async setRate(rate: RateOptions, options: { keepState?: boolean } = {}): Promise<void> {
     checkOptions('setRate', options, SET_OPTIONS, '{ keepState: true }')
@@ -114,8 +117,8 @@ export class SharedRateLimiter {
   }
 
   /**
-   * Takes permits (default 1) now, or resolves to false. With a `timeout` it waits if its turn comes within it; otherwise it resolves to false
-   * at once. It never overtakes waiters.
+   * Takes permits (default 1) now, or resolves to false. With a `timeout` it waits if its turn comes within it;
+   * otherwise it resolves to false at once. It never overtakes waiters.
    */
   async tryAcquire(permits = 1, options?: WaitOptions): Promise<boolean> {
     checkPermits(permits, this.#subject)
@@ -130,9 +133,9 @@ export class SharedRateLimiter {
   }
 
   /**
-   * Waits for permits (default 1), first come, first served across all processes. Rejects with `TimeoutError` when `timeout` is over, or
-   * at once if its turn would come after it; with the signal's reason when it is aborted; with `StoreError` when Redis does not answer
-   * for five seconds. Then nothing is taken, and the waiters behind move up.
+   * Waits for permits (default 1), first come, first served across all processes. Rejects with `TimeoutError` when
+   * `timeout` is over, or at once if its turn would come after it; with the signal's reason when it is aborted; with
+   * `StoreError` when Redis does not answer for five seconds. Then nothing is taken, and the waiters behind move up.
    */
   async acquire(permits = 1, options?: WaitOptions): Promise<void> {
     checkPermits(permits, this.#subject)
@@ -162,21 +165,23 @@ export class SharedRateLimiter {
   }
 
   /**
-   * Ends the whole limiter, with the state of all clients, after `ttl`, used or not. Waiters whose turn would come later
-   * reject with `NotInitializedError`. False if no rate is set.
+   * Ends the whole limiter, with the state of all clients, after `ttl`, used or not. Waiters whose turn would come
+   * later reject with `NotInitializedError`. False if no rate is set.
    */
   async expire(ttl: Duration): Promise<boolean> {
     return this.#end(spanOf(ttl, `${this.#subject}: expire: ttl`))
   }
 
-  /** Deletes the rate and the state of all clients; waiters reject with `NotInitializedError`. False if no rate was set. */
+  /**
+   * Deletes the rate and the state of all clients; waiters reject with `NotInitializedError`. False if no rate was set.
+   */
   delete(): Promise<boolean> {
     return this.#end(0)
   }
 
   /**
-   * Waiters on this object reject with `StoreError`, and have left the line in Redis when this resolves: at once without a connection to Redis,
-   * after at most one second if Redis does not answer. The client stays open.
+   * Waiters on this object reject with `StoreError`, and have left the line in Redis when this resolves: at once
+   * without a connection to Redis, after at most one second if Redis does not answer. The client stays open.
    */
   async close(): Promise<void> {
     this.#closed = true

@@ -123,7 +123,10 @@ export class SemaphoreCommands {
     return [this.now, this.#initial, this.idle, this.channel]
   }
 
-  /** The keys of a direct take. The first is that of the leases while permits are taken directly: see semaphore_sweep in lua/waiting/semaphore/lib/semaphore.lua. */
+  /**
+   * The keys of a direct take. The first is that of the leases while permits are taken directly: see semaphore_sweep in
+   * lua/waiting/semaphore/lib/semaphore.lua.
+   */
   get directKeys(): readonly string[] {
     const [config, , facts, , , , direct] = this.keys
     return [direct, facts, config]
@@ -165,7 +168,10 @@ export class SemaphoreCommands {
     return { done: done === 1, permits: Number(total) }
   }
 
-  /** The permits, the number of permits held, the number of waiters; then id, deadline and permits of each lease, if requested. */
+  /**
+   * The permits, the number of permits held, the number of waiters; then id, deadline and permits of each lease, if
+   * requested.
+   */
   async look(leases = false): Promise<Reply> {
     return this.#checked(await this.#commands.run(semaphoreLook, this.keys, [...this.common, leases ? '1' : '0']))
   }

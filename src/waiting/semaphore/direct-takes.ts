@@ -42,18 +42,23 @@ interface Take {
 /** A release without an answer so far. */
 interface Release {
   ended(): void
-  /** The lease has ended before, or the release must go through the line. `unknown`: the server may have ended the lease nevertheless. */
+  /**
+   * The lease has ended before, or the release must go through the line. `unknown`: the server may have ended the lease
+   * nevertheless.
+   */
   absent(unknown: boolean): void
   failed(error: unknown): void
 }
 
 /**
- * Takes and releases leases of one permit without the waiting line, while nobody waits: a take is one short script, a release is one ZREM. A take
- * that finds no permit, or finds waiters, goes through the line instead, and so do all later takes until the line has granted at once for a
- * while. The code avoids promises and objects in each call.
+ * Takes and releases leases of one permit without the waiting line, while nobody waits: a take is one short script, a
+ * release is one ZREM. A take that finds no permit, or finds waiters, goes through the line instead, and so do all
+ * later takes until the line has granted at once for a while. The code avoids promises and objects in each call.
  */
 export class DirectTakes {
-  /** The name of this object in the script. Together with its newest token it lets the script recognize a repeated call. */
+  /**
+   * The name of this object in the script. Together with its newest token it lets the script recognize a repeated call.
+   */
   readonly sender: string
   #newest = '0'
   #isOpen = false
@@ -200,7 +205,10 @@ export class DirectTakes {
   }
 }
 
-/** The token of the first lease and the deadline of all in ms; or one token, which is the moment in µs from which the deadline counts. */
+/**
+ * The token of the first lease and the deadline of all in ms; or one token, which is the moment in µs from which the
+ * deadline counts.
+ */
 type Reply = number | readonly [token: number, expiresAt: number]
 
 function isGrant(reply: unknown): reply is Reply {

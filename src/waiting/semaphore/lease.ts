@@ -3,8 +3,8 @@ import { LeaseLostError, StoreError } from '../../limiter/core/errors.js'
 import { type Asked, type Grant, leaseMsOf } from './commands.js'
 import type { SemaphoreLine } from './line.js'
 
-// Needed by `await using` and by callers that dispose by hand; Node has it from 20.5.1 on. `Symbol.for`, so that two copies of this
-// package use the same symbol.
+// Needed by `await using` and by callers that dispose by hand; Node has it from 20.5.1 on. `Symbol.for`, so that two
+// copies of this package use the same symbol.
 if (Symbol.asyncDispose === undefined) {
   Object.defineProperty(Symbol, 'asyncDispose', { value: Symbol.for('Symbol.asyncDispose') })
 }
@@ -21,26 +21,29 @@ export interface Lease extends AsyncDisposable {
   /** How many permits it holds. */
   readonly permits: number
   /**
-   * Fencing token. It grows with every lease and every `resume` of the semaphore while Redis keeps its keys, even if clocks step. After Redis lost
-   * them (a restart or failover without the newest writes, FLUSHALL, `delete`) it continues to grow if the server's clock is not behind the moment
-   * of the last token, or if the requesting object has seen that token. Send it with every write: the receiver must reject a token below
-   * the greatest it has seen.
+   * Fencing token. It grows with every lease and every `resume` of the semaphore while Redis keeps its keys, even if
+   * clocks step. After Redis lost them (a restart or failover without the newest writes, FLUSHALL, `delete`) it
+   * continues to grow if the server's clock is not behind the moment of the last token, or if the requesting object has
+   * seen that token. Send it with every write: the receiver must reject a token below the greatest it has seen.
    */
   readonly token: bigint
   /** ms since the epoch, by the server's clock. */
   readonly expiresAt: number
   /** False once it is released or lost. */
   readonly held: boolean
-  /** Aborted with `LeaseLostError` when the lease is lost, as soon as this process can know; not when it is released. */
+  /**
+   * Aborted with `LeaseLostError` when the lease is lost, as soon as this process can know; not when it is released.
+   */
   readonly signal: AbortSignal
   /**
-   * Extends the lease to this length from now on, and later extensions too; at most ten years; default: the length so far. False if it was lost or released. Rejects
-   * with `StoreError` if Redis fails, or does not answer within five seconds. It never takes longer than the lease lasts.
+   * Extends the lease to this length from now on, and later extensions too; at most ten years; default: the length so
+   * far. False if it was lost or released. Rejects with `StoreError` if Redis fails, or does not answer within five
+   * seconds. It never takes longer than the lease lasts.
    */
   renew(lease?: Duration): Promise<boolean>
   /**
-   * Gives the permits back. False if the lease was released or lost before. Rejects with `StoreError` if Redis does not answer within five
-   * seconds: the caller may then try again, and the lease ends at its deadline at the latest.
+   * Gives the permits back. False if the lease was released or lost before. Rejects with `StoreError` if Redis does not
+   * answer within five seconds: the caller may then try again, and the lease ends at its deadline at the latest.
    */
   release(): Promise<boolean>
   /** Stops the automatic extension: the lease ends at its deadline. */
@@ -165,7 +168,10 @@ export class HeldLease implements Lease {
     this.#controller?.abort(this.#lost)
   }
 
-  /** Limits an answer to the end of the lease and to the deadline. With a given clock, the end of the lease is unknown in real time. */
+  /**
+   * Limits an answer to the end of the lease and to the deadline. With a given clock, the end of the lease is unknown
+   * in real time.
+   */
   #inTime(answer: Promise<boolean>): Promise<boolean> {
     const { clock } = this.home.commands
     const ms = clock === undefined ? Math.min(RENEW_MS, Math.max(0, Math.floor(this.leftMs))) : RENEW_MS

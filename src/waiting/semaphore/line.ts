@@ -49,8 +49,8 @@ class PlainCaller<T> implements Caller<T> {
 }
 
 /**
- * The waiting line of a semaphore, as seen by one object: its asks carry takes and releases, so that a process that does both
- * sends one command for many of them.
+ * The waiting line of a semaphore, as seen by one object: its asks carry takes and releases, so that a process that
+ * does both sends one command for many of them.
  */
 export class SemaphoreLine extends SharedObjectLine implements LineUser<Grant> {
   /** Token and deadline. */
@@ -73,7 +73,8 @@ export class SemaphoreLine extends SharedObjectLine implements LineUser<Grant> {
   }
 
   /**
-   * Takes permits, and returns the result of `leaseOf` for the grant. Throws the reason of an already aborted signal. Rejects with `TimeoutError`, the signal's reason, `CostError` for more permits than exist, `NotInitializedError`,
+   * Takes permits, and returns the result of `leaseOf` for the grant. Throws the reason of an already aborted signal.
+   * Rejects with `TimeoutError`, the signal's reason, `CostError` for more permits than exist, `NotInitializedError`,
    * and `StoreError` if Redis does not answer for five seconds.
    */
   take<Lease>(permits: number, leaseMs: number, patience: Patience, leaseOf: (grant: Grant) => Lease): Promise<Lease> {
@@ -140,7 +141,10 @@ export class SemaphoreLine extends SharedObjectLine implements LineUser<Grant> {
     this.#line.send({ letter, words: [word, '', ''], answered, failed() {} })
   }
 
-  /** Ends a lease; false if it had ended. Rejects with `StoreError` after five seconds; if Redis is back shortly after that, the lease is ended nevertheless. */
+  /**
+   * Ends a lease; false if it had ended. Rejects with `StoreError` after five seconds; if Redis is back shortly after
+   * that, the lease is ended nevertheless.
+   */
   end(name: string, token: bigint): Promise<boolean> {
     if (!name.startsWith('~') || !this.#direct.isOpen) return this.#endInLine(name, token)
     return new Promise((resolve, reject) => {

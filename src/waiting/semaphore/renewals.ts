@@ -20,8 +20,9 @@ const ANSWER = new Deadline(5000)
 const KEEPERS = new WeakMap<ClientPort, Renewals>()
 
 /**
- * Extends the leases of one client, across its semaphores: one timer for all, and one call for up to eight semaphores of one prefix that are due; on a
- * cluster one call for each semaphore, because they lie in different slots. It does not keep the process alive.
+ * Extends the leases of one client, across its semaphores: one timer for all, and one call for up to eight semaphores
+ * of one prefix that are due; on a cluster one call for each semaphore, because they lie in different slots. It does
+ * not keep the process alive.
  */
 export class Renewals implements Keeper {
   readonly #leases = new Set<HeldLease>()
@@ -47,7 +48,8 @@ export class Renewals implements Keeper {
   }
 
   remove(lease: HeldLease): void {
-    // The alarm stays set: a process that takes one lease after another would reset it each time, and it does not keep the process alive.
+    // The alarm stays set: a process that takes one lease after another would reset it each time, and it does not keep
+    // the process alive.
     this.#leases.delete(lease)
   }
 
@@ -165,7 +167,10 @@ function byHomeOf(leases: readonly HeldLease[]): Map<SemaphoreLine, HeldLease[]>
   return groups
 }
 
-/** The calls that these leases need. Processes of one prefix listen on channels of their own, so a call is for one prefix. */
+/**
+ * The calls that these leases need. Processes of one prefix listen on channels of their own, so a call is for one
+ * prefix.
+ */
 function batchesOf(leases: readonly HeldLease[], apart: boolean): HeldLease[][] {
   const batches: HeldLease[][] = []
   const open = new Map<string, { leases: HeldLease[]; semaphores: number }>()

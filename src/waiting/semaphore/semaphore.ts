@@ -17,17 +17,24 @@ import { Renewals } from './renewals.js'
 
 /** Options of a `Semaphore`. */
 export interface SemaphoreOptions {
-  /** Sets the number of permits with the first command, if none is set. Integer ≥ 0. Default: none, so that `trySetPermits` sets it. */
+  /**
+   * Sets the number of permits with the first command, if none is set. Integer ≥ 0. Default: none, so that
+   * `trySetPermits` sets it.
+   */
   permits?: number
-  /** Default false. True: `permits` applies to every call of this object, regardless of the number in Redis: for a number that all processes have in their code. */
+  /**
+   * Default false. True: `permits` applies to every call of this object, regardless of the number in Redis: for a
+   * number that all processes have in their code.
+   */
   fixed?: boolean
   /** The beginning of its keys. Default 'spillway'. */
   prefix?: string
   /** Default: the server's TIME. Pass a clock only in tests and simulations. */
   clock?: Clock
   /**
-   * Its keys expire after this time without leases and calls, at most two minutes later if it was in steady use; at most ten years. Undefined: the number of permits is kept
-   * for ever. A command that the client sends again counts once for a minute, but only for `idleTtl` if that is shorter and nothing is held.
+   * Its keys expire after this time without leases and calls, at most two minutes later if it was in steady use; at
+   * most ten years. Undefined: the number of permits is kept for ever. A command that the client sends again counts
+   * once for a minute, but only for `idleTtl` if that is shorter and nothing is held.
    */
   idleTtl?: Duration
   /** Default: none. Receives `waited`, `held` and `level` events for waiters and held permits. */
@@ -66,8 +73,8 @@ export interface LeaseInfo {
 }
 
 /**
- * Limits how many holders work at once, over all processes. Before permits are set, everything but `trySetPermits`, `setPermits` and `delete`
- * rejects with `NotInitializedError`; when Redis fails, with `StoreError`.
+ * Limits how many holders work at once, over all processes. Before permits are set, everything but `trySetPermits`,
+ * `setPermits` and `delete` rejects with `NotInitializedError`; when Redis fails, with `StoreError`.
  */
 export class Semaphore {
   readonly #subject: string
@@ -118,8 +125,8 @@ export class Semaphore {
   }
 
   /**
-   * Sets the number of permits. Integer ≥ 0, else `PolicyError`. Holders keep their permits; nothing is granted until enough have
-   * come back. Waiters for more permits than the new number reject with `CostError`.
+   * Sets the number of permits. Integer ≥ 0, else `PolicyError`. Holders keep their permits; nothing is granted until
+   * enough have come back. Waiters for more permits than the new number reject with `CostError`.
    */
   async setPermits(permits: number): Promise<void> {
     checkTotal(permits, 'setPermits')
@@ -146,7 +153,9 @@ export class Semaphore {
     return Number(permits) - Number(used)
   }
 
-  /** The held leases, those that end first at the beginning. The cost grows with their number; for inspection by people. */
+  /**
+   * The held leases, those that end first at the beginning. The cost grows with their number; for inspection by people.
+   */
   async holders(): Promise<LeaseInfo[]> {
     const [, , , ...leases] = await this.#asked.look(true)
     const holders: LeaseInfo[] = []
@@ -158,8 +167,8 @@ export class Semaphore {
   }
 
   /**
-   * The number of waiters in all processes. Waiters of a dead process are counted until a waiter behind them asks, or for at most six
-   * seconds if there is none.
+   * The number of waiters in all processes. Waiters of a dead process are counted until a waiter behind them asks, or
+   * for at most six seconds if there is none.
    */
   async waiting(): Promise<number> {
     const [, , waiting] = await this.#asked.look()
@@ -167,8 +176,8 @@ export class Semaphore {
   }
 
   /**
-   * As `acquire`, but null if permits are not free within the timeout, by default at once. It does not overtake waiters: while
-   * others wait, no permit is free.
+   * As `acquire`, but null if permits are not free within the timeout, by default at once. It does not overtake
+   * waiters: while others wait, no permit is free.
    */
   async tryAcquire(options: AcquireOptions = {}): Promise<Lease | null> {
     try {
@@ -180,9 +189,10 @@ export class Semaphore {
   }
 
   /**
-   * Takes permits, all or none; waits for them, first come, first served across all processes. Rejects with `TimeoutError`,
-   * with the signal's reason, with `CostError` at once if the semaphore has fewer permits, or with `StoreError` when Redis does not answer for
-   * five seconds. A holder that waits for more permits may wait for ever: take all at once.
+   * Takes permits, all or none; waits for them, first come, first served across all processes. Rejects with
+   * `TimeoutError`, with the signal's reason, with `CostError` at once if the semaphore has fewer permits, or with
+   * `StoreError` when Redis does not answer for five seconds. A holder that waits for more permits may wait for ever:
+   * take all at once.
    */
   acquire(options: AcquireOptions = {}): Promise<Lease> {
     try {
@@ -194,8 +204,8 @@ export class Semaphore {
   }
 
   /**
-   * Runs `work` while holding permits, and gives them back however it ends. Work that must stop when the lease is lost should watch
-   * `lease.signal`.
+   * Runs `work` while holding permits, and gives them back however it ends. Work that must stop when the lease is lost
+   * should watch `lease.signal`.
    */
   async use<R>(work: (lease: Lease) => Promise<R>, options: AcquireOptions = {}): Promise<R> {
     checkFunction(work, `${this.#subject}: use: work`, 'async lease => { … }')
@@ -208,8 +218,8 @@ export class Semaphore {
   }
 
   /**
-   * Takes over a lease by its id, in this process or another: the same permits with a new fencing token. The previous holder loses it.
-   * `lease` (default '30s', at most ten years) is its length from now on. null if it has ended.
+   * Takes over a lease by its id, in this process or another: the same permits with a new fencing token. The previous
+   * holder loses it. `lease` (default '30s', at most ten years) is its length from now on. null if it has ended.
    */
   async resume(id: string, options: { lease?: Duration; renew?: boolean } = {}): Promise<Lease | null> {
     checkOptions('resume', options, RESUME_OPTIONS, "{ lease: '30s' }")
@@ -224,14 +234,18 @@ export class Semaphore {
     return this.#asked.force(checkId(id, 'forceRelease'))
   }
 
-  /** Deletes the semaphore with all leases: they are lost, and waiters reject with `NotInitializedError`. False if there was none. */
+  /**
+   * Deletes the semaphore with all leases: they are lost, and waiters reject with `NotInitializedError`. False if there
+   * was none.
+   */
   async delete(): Promise<boolean> {
     return this.#asked.delete()
   }
 
   /**
-   * Waiters on this object reject, and have left the line in Redis when this resolves: after at most 1 s, at once without a connection.
-   * Leases are no longer extended, but last until their deadline and can still be released. The client stays open.
+   * Waiters on this object reject, and have left the line in Redis when this resolves: after at most 1 s, at once
+   * without a connection. Leases are no longer extended, but last until their deadline and can still be released. The
+   * client stays open.
    */
   async close(): Promise<void> {
     this.#closed ??= new StoreError(`${this.#subject} was closed`)
@@ -239,7 +253,10 @@ export class Semaphore {
     await this.#line.close(this.#closed)
   }
 
-  /** Throws for invalid options. Not async, and the lease is created where the answer is read, because promises are a large part of a lease's cost. */
+  /**
+   * Throws for invalid options. Not async, and the lease is created where the answer is read, because promises are a
+   * large part of a lease's cost.
+   */
   #take(options: AcquireOptions, patience: Patience, method: string): Promise<Lease> {
     const { permits = 1, renew = true } = options
     if (!Number.isSafeInteger(permits) || permits < 1) {

@@ -10,7 +10,10 @@ export type MakeFastify = (options: { trustProxy: string | boolean; http2?: true
 /** The parts of Fastify that register plugins. */
 const OPTIONS = new WeakMap<LimiterAccess, RateLimitOptions>()
 
-/** A version of Fastify, as the contract of the adapters needs it. A plugin does not expose its limiter, so the tests inspect one that is built from the same options. */
+/**
+ * A version of Fastify, as the contract of the adapters needs it. A plugin does not expose its limiter, so the tests
+ * inspect one that is built from the same options.
+ */
 export function fastifyAdapter(fastify: MakeFastify): Adapter {
   return {
     addressKey,

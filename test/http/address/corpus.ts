@@ -1,6 +1,6 @@
 /**
- * Addresses and chains of proxies, each with what is expected, written by hand. A row of the corpus is a chain with one of the
- * addresses in the client's place.
+ * Addresses and chains of proxies, each with what is expected, written by hand. A row of the corpus is a chain with one
+ * of the addresses in the client's place.
  */
 
 /** What a request's address is, by the lists below. */

@@ -109,7 +109,9 @@ function carriesIPv4(groups: number[]): boolean {
   return /^[\d.]+$/.test(maskedAddress(plain(groups), false))
 }
 
-/** One of the many ways to write an address: case, leading zeros, a gap somewhere, the last groups in decimal, a zone. */
+/**
+ * One of the many ways to write an address: case, leading zeros, a gap somewhere, the last groups in decimal, a zone.
+ */
 function notation(groups: number[], next: () => number): string {
   const written = groups.map(group => {
     const digits = group.toString(16)

@@ -76,7 +76,8 @@ function mostIn(spanMs: number, moments: readonly number[]): number {
 
 test('500 messages at 10 per second and new requests together never exceed the policy', async () => {
   const { clock, ask, queue } = setUp('10/1s', { processes: 3 })
-  // First those that pass: if processes reach the limit at the same instant, an allowed request may be deferred too (see docs/decisions).
+  // First those that pass: if processes reach the limit at the same instant, an allowed request may be deferred too
+  // (see docs/decisions).
   expect(await ask(10)).toEqual([10, 0, 0])
   expect(await ask(500)).toEqual([0, 500, 0])
   const moments: number[] = new Array(10).fill(START)

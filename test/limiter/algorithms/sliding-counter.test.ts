@@ -5,7 +5,10 @@ import { randomCost, randomPause } from '../../support/scenario.js'
 import { START } from '../../support/stories.js'
 import { expectSameVerdict } from '../../support/verdicts.js'
 
-/** Remembers what was admitted in every cell; weighs it in exact rationals, and tries every ms to find the one at which a cost fits. */
+/**
+ * Remembers what was admitted in every cell; weighs it in exact rationals, and tries every ms to find the one at which
+ * a cost fits.
+ */
 class Oracle {
   readonly cells = new Map<number, number>()
 

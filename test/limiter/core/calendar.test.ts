@@ -40,7 +40,8 @@ describe('a window', () => {
     ],
     ['New York, forward', 'day', 'America/New_York', '2026-03-08T12:00:00Z', '2026-03-08T05:00', '2026-03-09T04:00'],
     ['New York, back', 'day', 'America/New_York', '2026-11-01T12:00:00Z', '2026-11-01T04:00', '2026-11-02T05:00'],
-    // Lord Howe: half an hour. Clocks go back from 2:00 (+11) to 1:30 (+10:30), forward from 2:00 (+10:30) to 2:30 (+11).
+    // Lord Howe: half an hour. Clocks go back from 2:00 (+11) to 1:30 (+10:30), forward from 2:00 (+10:30) to 2:30
+    // (+11).
     [
       'Lord Howe, 60 minutes before clocks go back',
       'hour',

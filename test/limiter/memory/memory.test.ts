@@ -432,7 +432,8 @@ describe('MemoryStore', () => {
     expect(store.size).toBe(1)
   })
 
-  // A million keys: verification/faults/memory-bounds.test.ts. Tables double, so that an eighth of it fills them as far.
+  // A million keys: verification/faults/memory-bounds.test.ts. Tables double, so that an eighth of it fills them as
+  // far.
   test('takes at most 110 bytes a key at an eighth of a million keys, under algorithms with constant state', async () => {
     const figures = await bytesPerKey(125_000)
     expect(figures).toHaveLength(3)

@@ -35,7 +35,10 @@ test.each(['redis://h/%', 'redis://h/%zz', 'redis://h/one', 'redis://h/1/2', 'ht
 
 const COMMANDS = { doctor: doctorCommand, replay: replayCommand }
 
-/** The output of a command and the message that it throws, as one text. It runs in this process, because starting one takes a second. */
+/**
+ * The output of a command and the message that it throws, as one text. It runs in this process, because starting one
+ * takes a second.
+ */
 async function outputOf(command: Command, args: readonly string[]): Promise<string> {
   const output = new PassThrough()
   const terminal = { stdin: process.stdin, stdout: output, stderr: output, env: {} } as unknown as Terminal

@@ -208,7 +208,8 @@ describe('reads a log', () => {
 test('Ctrl-C ends the reading and prints the report so far', async () => {
   const copies = 500
   const { exitCode, stdout } = await spawnSpillway(['replay', '-', ...POLICY, '--json'], {
-    // More than fits into a pipe, so most of it has been read once it is written. The input never ends, so only the signal ends the command.
+    // More than fits into a pipe, so most of it has been read once it is written. The input never ends, so only the
+    // signal ends the command.
     with: child => child.stdin.write(LOG.repeat(copies), () => child.kill('SIGINT')),
   })
   expect(exitCode).toBe(130)

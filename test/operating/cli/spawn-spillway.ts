@@ -5,7 +5,10 @@ import { afterAll } from '@jest/globals'
 
 const ROOT = resolve(__dirname, '../../..')
 
-/** The command for the tests of this file, bundled from the current sources, because compiling them at each start takes a second. */
+/**
+ * The command for the tests of this file, bundled from the current sources, because compiling them at each start takes
+ * a second.
+ */
 let folder: string | undefined
 
 afterAll(() => {
@@ -14,7 +17,8 @@ afterAll(() => {
 
 function command(): string {
   if (folder === undefined) {
-    // In the project's folder, so that the command finds the package and the clients of Redis. Not committed, as all of dist.*.
+    // In the project's folder, so that the command finds the package and the clients of Redis. Not committed, as all of
+    // dist.*.
     folder = mkdtempSync(join(ROOT, 'dist.cli-'))
     const external = ['--external', 'ioredis', '--external', 'redis']
     const args = [

@@ -77,7 +77,10 @@ class Told {
   }
 }
 
-/** Counts what a dashboard asks Redis, and in how many rounds: the answers of a round are given together, whichever node is slow. */
+/**
+ * Counts what a dashboard asks Redis, and in how many rounds: the answers of a round are given together, whichever node
+ * is slow.
+ */
 class Asked {
   calls = 0
   rounds = 0

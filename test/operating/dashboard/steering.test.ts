@@ -16,7 +16,8 @@ afterAll(() => redis.stop())
 test('a rate that followLoad steers says so with its bounds, and so does the answer to a change; after its end no longer', async () => {
   const client = redis.client()
   await client.ping()
-  // Objects record themselves after ten seconds. From the beginning, because what is shared among viewers has an age by this clock.
+  // Objects record themselves after ten seconds. From the beginning, because what is shared among viewers has an age by
+  // this clock.
   jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask'] })
   const page = await OpenDashboard.start({ client, authorize: () => 'write' })
   await page.view({ page: 'waiting' })

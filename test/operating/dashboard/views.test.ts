@@ -16,7 +16,8 @@ let client: ReturnType<RedisServer['client']>
 beforeAll(async () => {
   redis = await RedisServer.start()
 })
-// One for each test: objects note themselves in Redis ten seconds after they were made, as long as their client is connected.
+// One for each test: objects note themselves in Redis ten seconds after they were made, as long as their client is
+// connected.
 beforeEach(() => {
   client = redis.client()
 })

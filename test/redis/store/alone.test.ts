@@ -173,7 +173,8 @@ describe.each(ALGORITHM_NAMES)('a request that comes alone, by the clock of the 
     }
   })
 
-  // A second round trip would exceed the deadline where Redis is far away, and the failure policy would admit blocked keys.
+  // A second round trip would exceed the deadline where Redis is far away, and the failure policy would admit blocked
+  // keys.
   test('takes one call, whether its key is unused, used, spent or blocked', async () => {
     const store = new RedisStore(client)
     const charges = [{ key: 'k', limit: limitOf(2, '1h', algorithm) }]

@@ -243,7 +243,8 @@ describe.each(['memory', 'redis'] as const)('a limit that is changed under its n
   })
 })
 
-// A bucket regains by the limit that is asked with: under a slower one what is owed takes longer than its key was to live.
+// A bucket regains by the limit that is asked with: under a slower one what is owed takes longer than its key was to
+// live.
 describe.each<[Bucket, string, Limit, Limit]>(
   (['token-bucket', 'leaky-bucket'] as const).flatMap(algorithm => {
     const plan = (quota: number, window: string, burst?: number) =>

@@ -27,7 +27,9 @@ interface Grant {
   readonly facts: readonly string[]
 }
 
-/** One key under some limits, in Redis: a process that asks by the messages of the waiting line, and others that spend. */
+/**
+ * One key under some limits, in Redis: a process that asks by the messages of the waiting line, and others that spend.
+ */
 class Key {
   readonly store: RedisStore
   readonly charges: readonly Charge[]

@@ -51,8 +51,8 @@ async function play(title: string, algorithms: readonly AlgorithmName[], game: n
   const prefix = `${title} ${game}`
   const shared = new RedisStore(client, { clock, prefix, shareResets: false })
   const window = random.pick([30_000, 60_007, 3_600_000])
-  // Plans of one limit: the name stays, so that counts go on. A bucket fills in the same time under each: under a slower one it would
-  // matter for longer than it was kept, and by the manual clock only one of the stores forgets it.
+  // Plans of one limit: the name stays, so that counts go on. A bucket fills in the same time under each: under a
+  // slower one it would matter for longer than it was kept, and by the manual clock only one of the stores forgets it.
   const plans = [random.integer(1, 5), random.integer(5, 9), random.integer(9, 40)].map((quota, i): Pair => {
     const policy = algorithms.map(algorithm => {
       const limit = { quota, window, algorithm, name: algorithm }

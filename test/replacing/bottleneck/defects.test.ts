@@ -3,7 +3,10 @@ import { afterEach, describe, expect, jest, test } from '@jest/globals'
 import { Bottleneck } from '../../../src/replacing/bottleneck/index.js'
 import { runChild } from '../../support/child.js'
 
-/** Defects of bottleneck 2.19.5 in one process that are gone, each by the number of its issue. Those over Redis: redis.test.ts. */
+/**
+ * Defects of bottleneck 2.19.5 in one process that are gone, each by the number of its issue. Those over Redis:
+ * redis.test.ts.
+ */
 describe('what was broken in bottleneck is not', () => {
   const limiters: Bottleneck[] = []
   const limiterOf = (options: Bottleneck.ConstructorOptions = {}) => {

@@ -22,7 +22,9 @@ afterEach(() => {
   jest.useRealTimers()
 })
 
-/** All times of the random calls are multiples of this, so that the server's clock, which runs on, changes no answer. */
+/**
+ * All times of the random calls are multiples of this, so that the server's clock, which runs on, changes no answer.
+ */
 const UNIT_MS = 100_000
 const SECONDS = [0, 100, 1000]
 

@@ -33,7 +33,10 @@ function limits(): Promise<string> {
   })
 }
 
-/** The client leaves while the handler works: what the request costs is known when the handler has ended it, and until then it holds its place. */
+/**
+ * The client leaves while the handler works: what the request costs is known when the handler has ended it, and until
+ * then it holds its place.
+ */
 async function earlyEnds(): Promise<string> {
   const ends: unknown[] = []
   const logins = rateLimit({

@@ -35,7 +35,10 @@ export interface Adapter {
   addressKey(options?: AddressKeyOptions): (req: never, res: never) => string | undefined
   /** What warnings say of its setting to believe any client about its address, if it has one. */
   trustsAnybody?: string
-  /** true: there is no response until a handler returns one, so that nothing can be read from it or written to it before. */
+  /**
+   * true: there is no response until a handler returns one, so that nothing can be read from it or written to it
+   * before.
+   */
   returnsResponses?: true
   /** true: the framework does not serve HTTP/2. */
   http1Only?: true

@@ -1,8 +1,10 @@
-// One process of a fleet: asks so often under each policy, and writes what it was answered to stdout, a line each ms: which policy, when it asked, when it was answered
-// (ms by the machine's clock, which is the server's), how many were allowed, decided, and decided by the failure policy. Written at once, so that a process that is killed has
-// told what it spent. It begins at the moment that it reads from stdin once it has written "ready".
+// One process of a fleet: asks so often under each policy, and writes what it was answered to stdout, a line each ms:
+// which policy, when it asked, when it was answered (ms by the machine's clock, which is the server's), how many were
+// allowed, decided, and decided by the failure policy. Written at once, so that a process that is killed has told what
+// it spent. It begins at the moment that it reads from stdin once it has written "ready".
 //
-//   node buyer.mjs '{"port":6379,"leases":true,"key":"k","forMs":5000,"runs":[{"policy":"100/1s","prefix":"x","perSecond":200,"phase":0.5}]}'
+//   node buyer.mjs
+//   '{"port":6379,"leases":true,"key":"k","forMs":5000,"runs":[{"policy":"100/1s","prefix":"x","perSecond":200,"phase":0.5}]}'
 import { once } from 'node:events'
 import { writeSync } from 'node:fs'
 import { Redis } from 'ioredis'
@@ -33,7 +35,8 @@ await new Promise(resolve => setTimeout(resolve, startsAt - Date.now()))
 turn()
 
 /**
- * Decides other keys until V8 has compiled the code: sixteen processes that compile at the moment when they begin would ask late.
+ * Decides other keys until V8 has compiled the code: sixteen processes that compile at the moment when they begin would
+ * ask late.
  *
  * @param {RateLimiter} limiter
  */
@@ -60,7 +63,10 @@ function turn() {
   else end()
 }
 
-/** When the next request is due. A process that woke each ms for nothing would leave a small machine no time for the others. */
+/**
+ * When the next request is due. A process that woke each ms for nothing would leave a small machine no time for the
+ * others.
+ */
 function nextDue() {
   const dues = buyers.map(({ asked, perSecond, phase }) => startsAt + ((asked + 1 - phase) * 1000) / perSecond)
   return Math.min(startsAt + forMs, Math.ceil(Math.min(...dues)))

@@ -9,7 +9,10 @@ interface BuyerRun {
   readonly policy: string
   readonly prefix: string
   readonly perSecond: number
-  /** The part of the time between two requests by which it is ahead of the first process: else all would ask in the same ms. */
+  /**
+   * The part of the time between two requests by which it is ahead of the first process: else all would ask in the same
+   * ms.
+   */
   readonly phase: number
 }
 

@@ -7,8 +7,8 @@ export interface Breach {
 }
 
 /**
- * What was spent when, by the machine's clock in ms. Of each unit it is known when it was asked for and when the answer was there; it counts for a span only
- * if both lie within.
+ * What was spent when, by the machine's clock in ms. Of each unit it is known when it was asked for and when the answer
+ * was there; it counts for a span only if both lie within.
  */
 export class Spending {
   readonly #asked = new Map<number, number>()

@@ -23,9 +23,9 @@ export function keysOf(reports: readonly Report[]): Map<string, KeyTally> {
 }
 
 /**
- * What holds in every fault. No decision comes later than the deadline and 30 ms, but for the time in which its process had no
- * processor. Each key is admitted at most its quota by each `life` of the data in Redis, and at most its share by each process
- * alone: quota × lives + processes × share in all. No rejection is left unhandled.
+ * What holds in every fault. No decision comes later than the deadline and 30 ms, but for the time in which its process
+ * had no processor. Each key is admitted at most its quota by each `life` of the data in Redis, and at most its share
+ * by each process alone: quota × lives + processes × share in all. No rejection is left unhandled.
  */
 export function expectKept({ quota, share, deadlineMs }: Scene, reports: readonly Report[], lives = 1): void {
   const late = reports.filter(({ slowestMs }) => slowestMs > deadlineMs + GRACE_MS)

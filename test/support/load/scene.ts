@@ -40,7 +40,10 @@ export interface Report {
   readonly client: ClientKind
   readonly decisions: number
   readonly degraded: number
-  /** Of the latest decision, ms from asking to answer, less the time in which the process had no processor after the deadline. */
+  /**
+   * Of the latest decision, ms from asking to answer, less the time in which the process had no processor after the
+   * deadline.
+   */
   readonly slowestMs: number
   /** The same with nothing taken off. */
   readonly slowestRawMs: number

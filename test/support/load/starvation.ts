@@ -6,9 +6,9 @@ const USUAL_MS = 5
 const KEPT = 4096
 
 /**
- * For how long the event loop was late because its thread was kept from running: on a busy machine nothing that it does can be
- * in time then. A beat is due every 2 ms; of the time by which one comes late, that in which the thread did not itself compute.
- * What it computed is no excuse.
+ * For how long the event loop was late because its thread was kept from running: on a busy machine nothing that it does
+ * can be in time then. A beat is due every 2 ms; of the time by which one comes late, that in which the thread did not
+ * itself compute. What it computed is no excuse.
  */
 export class Starvation {
   readonly #at = new Float64Array(KEPT)
@@ -53,7 +53,10 @@ export class Starvation {
   }
 }
 
-/** Reads how long this thread has computed so far: Linux tells it of each thread; elsewhere it is that of the whole process. */
+/**
+ * Reads how long this thread has computed so far: Linux tells it of each thread; elsewhere it is that of the whole
+ * process.
+ */
 function computingMs(): () => number {
   try {
     const file = openSync('/proc/thread-self/schedstat', 'r')

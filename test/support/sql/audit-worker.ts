@@ -1,4 +1,5 @@
-// A process of the audit: decides as fast as it can, and writes down what it was granted before anything else. A test forks it, stops it, and kills it.
+// A process of the audit: decides as fast as it can, and writes down what it was granted before anything else. A test
+// forks it, stops it, and kills it.
 import { openSync, writeSync } from 'node:fs'
 import type { Verdict } from '../../../src/limiter/core/decision.js'
 import type { Charge } from '../../../src/limiter/store.js'

@@ -58,7 +58,10 @@ interface Findings {
   readonly kills: number
 }
 
-/** Has processes decide over one store, and fails unless all that they were granted is within the policies, and in the store. */
+/**
+ * Has processes decide over one store, and fails unless all that they were granted is within the policies, and in the
+ * store.
+ */
 export async function audit(options: AuditOptions, store: StoreUnderAudit): Promise<Findings> {
   const folder = await mkdtemp(join(tmpdir(), 'spillway-audit-'))
   try {
@@ -167,7 +170,10 @@ function mostOver({ algorithm, quota, windowMs, burst }: Limit, grants: readonly
   return over
 }
 
-/** Every unit that was granted is in the store, and no other but those of decisions whose process was killed before it could write them down. */
+/**
+ * Every unit that was granted is in the store, and no other but those of decisions whose process was killed before it
+ * could write them down.
+ */
 async function expectKept({ grants, kills }: Findings, store: StoreUnderAudit): Promise<void> {
   const told = new Map<string, number>()
   const note = (limiter: string, key: string) => told.set(`${limiter} ${key}`, (told.get(`${limiter} ${key}`) ?? 0) + 1)

@@ -1,5 +1,6 @@
-// A process of its own with six services, Express and Koa, in memory and over Redis, Hono, and node:http2, that are told what to do by messages. Each lets
-// every request through a concurrency limit, a rate limit that charges at once, and one that charges wrong passwords when they are known.
+// A process of its own with six services, Express and Koa, in memory and over Redis, Hono, and node:http2, that are
+// told what to do by messages. Each lets every request through a concurrency limit, a rate limit that charges at once,
+// and one that charges wrong passwords when they are known.
 import { createHook } from 'node:async_hooks'
 import {
   createServer,
@@ -102,7 +103,10 @@ class Service {
   settled!: LimiterAccess
   places!: ConcurrencyControls
   port = 0
-  /** HTTP/2 responses into which a whole stream was piped: they do not tell whether their end was called once their client has gone. */
+  /**
+   * HTTP/2 responses into which a whole stream was piped: they do not tell whether their end was called once their
+   * client has gone.
+   */
   readonly #piped = new WeakSet<object>()
   readonly #framework: keyof typeof FRAMEWORKS
 
@@ -135,10 +139,12 @@ class Service {
       (framework === 'hono' ? res.res?.status : framework === 'koa' ? res.status : res.statusCode) === 401 ? 1 : 0
     this.settled = make.rateLimit({ ...common, name: 'settled', cost: 0, skip, settle } as never)
     const server = this.#server()
-    // Node stops reading from a connection whose answers pile up behind a slow one, and then does not notice that its client has gone.
+    // Node stops reading from a connection whose answers pile up behind a slow one, and then does not notice that its
+    // client has gone.
     server.setTimeout(2000)
     server.on('connection', (socket: Socket) => {
-      // Node leaves some HTTP/2 connections open whose session was closed and whose client has gone; no visitor stays so long.
+      // Node leaves some HTTP/2 connections open whose session was closed and whose client has gone; no visitor stays
+      // so long.
       if (framework === 'http2') socket.setTimeout(3000, () => socket.destroy())
       this.sockets.add(socket)
       socket.on('close', () => this.sockets.delete(socket))

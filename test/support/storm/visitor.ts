@@ -14,7 +14,10 @@ const ENDINGS = [
   'cut off',
 ] as const
 
-/** One connection with random requests and a random end, all drawn before it begins, so that a seed plays the same storm again. */
+/**
+ * One connection with random requests and a random end, all drawn before it begins, so that a seed plays the same storm
+ * again.
+ */
 export class Visitor {
   readonly #writes: { text: string; afterMs: number }[]
   readonly #ending: (typeof ENDINGS)[number]

@@ -1,5 +1,6 @@
-// One of the processes of a storm: asks for a few keys all the time, and writes down every unit that it was granted, at once, so that
-// nothing is lost when it is killed. Run by verification/faults/storm.test.ts, from the built package, because hundreds of them are started.
+// One of the processes of a storm: asks for a few keys all the time, and writes down every unit that it was granted, at
+// once, so that nothing is lost when it is killed. Run by verification/faults/storm.test.ts, from the built package,
+// because hundreds of them are started.
 import { openSync, writeSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Redis } from 'ioredis'

@@ -111,7 +111,10 @@ export class Simulation {
   }
 }
 
-/** One process with the real client of the line. While it is stopped nothing happens in it; due timers run when it continues. */
+/**
+ * One process with the real client of the line. While it is stopped nothing happens in it; due timers run when it
+ * continues.
+ */
 export class Process implements LineUser<void> {
   readonly width = 0
   readonly deadlineMs = 1e9

@@ -50,7 +50,10 @@ const ANSWER: LineAnswer = {
   changes: [],
 }
 
-/** A member whose second ask gives back a grant, ends something of the user's own, and is never answered. Another waiter is in the line. */
+/**
+ * A member whose second ask gives back a grant, ends something of the user's own, and is never answered. Another waiter
+ * is in the line.
+ */
 function unanswered() {
   const membership = new LineMembership<void>(worldOf('unanswered').processes[0])
   const [gone, stays] = [waiterOf('gone'), waiterOf('stays')]

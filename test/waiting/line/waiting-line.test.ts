@@ -120,7 +120,8 @@ describe.each(scripts)('the waiting line, %s', (_, script, runs) => {
       expect([seed, waiters.filter(({ state }) => state === 'waits').map(({ who }) => who)]).toEqual([seed, []])
       // No request begins twice.
       expect([seed, new Set(began.map(({ who }) => who)).size]).toEqual([seed, began.length])
-      // What began was granted, and by the server's clock no interval sees more than the rate; after a loss one window more.
+      // What began was granted, and by the server's clock no interval sees more than the rate; after a loss one window
+      // more.
       const used = began.map(({ grantedAt, cost }) => ({ at: grantedAt, cost }))
       expect([seed, most(used) <= highest * (1 + lost)]).toEqual([seed, true])
       // Late grants of a process that was stopped do not add up: at most twice the permits begin in an interval.

@@ -20,7 +20,10 @@ interface Message {
   until?: number
 }
 
-/** What a queue does, in a few lines: a list of messages, and a clock that goes on from where it was when the server's is set back. */
+/**
+ * What a queue does, in a few lines: a list of messages, and a clock that goes on from where it was when the server's
+ * is set back.
+ */
 class Model {
   messages: Message[] = []
   dead = 0

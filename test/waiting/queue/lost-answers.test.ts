@@ -80,7 +80,10 @@ describe('when the connection is lost between the delivery and its answer', () =
   })
 })
 
-/** A client that sends each call of `script` again after `meanwhile`, as one does that lost the connection before the answer. */
+/**
+ * A client that sends each call of `script` again after `meanwhile`, as one does that lost the connection before the
+ * answer.
+ */
 function resending(script: Script, meanwhile: () => Promise<unknown>) {
   const client = redis.client()
   return new Proxy(client, {

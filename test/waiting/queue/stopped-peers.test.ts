@@ -145,8 +145,8 @@ test('a lone consumer asks once for each wake-up, and no process asks after its 
   // The subject is what is asked while nothing happens.
   await new Promise(resolve => setTimeout(resolve, 800))
   const asked = (await calls()) - before
-  // Six commands: push, fetch, acknowledgement, block; the pusher removes its wake-up and checks once that a consumer has fetched. For each 50 ms
-  // that the machine was late, the pusher wakes another consumer, which fetches.
+  // Six commands: push, fetch, acknowledgement, block; the pusher removes its wake-up and checks once that a consumer
+  // has fetched. For each 50 ms that the machine was late, the pusher wakes another consumer, which fetches.
   expect(asked).toBeLessThanOrEqual(6 + 2 * Math.floor(machine.stop() / 50))
   await Promise.all([idle.close(), pusher.close()])
 })

@@ -35,7 +35,10 @@ async function lifetimes(name: string): Promise<Map<string, number>> {
 }
 
 const left = async (name: string) => [...(await lifetimes(name)).keys()].sort()
-/** The same without the records of what was asked for, which are kept for a minute: a command that is sent twice within it counts once. */
+/**
+ * The same without the records of what was asked for, which are kept for a minute: a command that is sent twice within
+ * it counts once.
+ */
 const counted = async (name: string) => (await left(name)).filter(key => !key.startsWith(':sent:'))
 const gone = (name: string) => eventually('nothing is left', async () => (await left(name)).length === 0)
 

@@ -87,7 +87,9 @@ function taking(limiter: SharedRateLimiter, permits = 1, options?: WaitOptions):
   return Object.assign(state, { done })
 }
 
-/** A spent rate: a new request waits a minute. The clock stands still, so that only a message can end a wait earlier. */
+/**
+ * A spent rate: a new request waits a minute. The clock stands still, so that only a message can end a wait earlier.
+ */
 async function spent(rate: number, options: Partial<RateOptions> = {}) {
   const name = fresh()
   const clock = new ManualClock(START)
@@ -545,7 +547,10 @@ describe('a reply that is lost', () => {
     return result
   }
 
-  /** Two permits of five are granted to a caller that goes before it hears of them; then, before they are given back, `meanwhile` happens. */
+  /**
+   * Two permits of five are granted to a caller that goes before it hears of them; then, before they are given back,
+   * `meanwhile` happens.
+   */
   async function unheard(meanwhile: (near: SharedRateLimiter) => Promise<unknown>): Promise<SharedRateLimiter> {
     const name = fresh()
     const client = redis.client({ port: proxy.port })

@@ -93,7 +93,8 @@ describe('a lease that Redis has forgotten', () => {
     const lease = await semaphore.acquire()
     const { signal } = lease
     await listens(channels)
-    // A process that begins to listen checks once. If that came after the keys are deleted, it would find the lease lost before any connection is.
+    // A process that begins to listen checks once. If that came after the keys are deleted, it would find the lease
+    // lost before any connection is.
     await eventually('it has looked', async () => calls.includes(semaphoreRenew.sha1))
     await client.ping()
     await admin.del(keyOf(name, ':leases'), keyOf(name, ':facts'), keyOf(name, ':direct'))

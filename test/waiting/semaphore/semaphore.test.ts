@@ -297,7 +297,8 @@ describe('a request for permits', () => {
     await expect(semaphore.acquire({ timeout: 0 })).rejects.toThrow(TimeoutError)
     await expect(semaphore.acquire({ timeout: 20 })).rejects.toThrow('no permits within 20 ms')
     expect(await semaphore.tryAcquire({ timeout: '20ms' })).toBeNull()
-    // A timeout that ends before Redis has answered the join is told with the next ask, which goes out before the second look.
+    // A timeout that ends before Redis has answered the join is told with the next ask, which goes out before the
+    // second look.
     await semaphore.waiting()
     expect(await semaphore.waiting()).toBe(0)
   })

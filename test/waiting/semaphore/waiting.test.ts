@@ -93,7 +93,8 @@ describe('waiters', () => {
     const [lost, knows] = [taking(open(name)), taking(open(name, { permits: 1 }))]
     await inLine(a, 2)
     await a.delete()
-    // Whichever asks again first. Before the one that knows the number, the other is rejected; after it, either of them is served first.
+    // Whichever asks again first. Before the one that knows the number, the other is rejected; after it, either of them
+    // is served first.
     await Promise.all([lost, knows].map(({ done, state }) => done.then(() => state.lease?.release())))
     expect(knows.state.lease).toBeDefined()
     if (lost.state.error) expect(lost.state.error).toBeInstanceOf(NotInitializedError)

@@ -1,7 +1,8 @@
 /*
   Growing blocks of a key that is denied too often: README.md explains the words and the properties.
 
-  A moment is the number of blocks that have ended by then: a denial is old if a block has ended since. `begun` likewise counts blocks that have begun.
+ * A moment is the number of blocks that have ended by then: a denial is old if a block has ended since. `begun`
+ * likewise counts blocks that have begun.
 */
 #ifndef PROCESSES
 #define PROCESSES 2
@@ -23,7 +24,8 @@
 #define SENT 1
 #define ANSWERED 2
 
-/* What the store keeps: the denials since the last block, the number of the last block (0: forgotten), and whether a block is in force. */
+/* What the store keeps: the denials since the last block, the number of the last block (0: forgotten), and whether a
+   block is in force. */
 byte counted, number;
 bool inForce;
 /* What really happened. `oldCounted`: of the counted denials, those that were made before the last block ended. */
@@ -77,7 +79,8 @@ inline make(q) {
 #endif
 }
 
-/* The newest denial of a report counts as made when the report arrives; the others only if the oldest was made after the last block had ended. */
+/* The newest denial of a report counts as made when the report arrives; the others only if the oldest was made after
+   the last block had ended. */
 #if MUTANT_AGE_UNKNOWN
 #define ISOLD(q) false
 #else

@@ -1,7 +1,8 @@
 /*
   A Bottleneck over Redis: README.md explains the words and the properties. All jobs have the weight 1.
 
-  The calls of a process have numbers; here it is enough to know whether the present one is served (`served`), and that an older one may arrive late (`late`).
+ * The calls of a process have numbers; here it is enough to know whether the present one is served (`served`), and that
+ * an older one may arrive late (`late`).
 */
 #ifndef PROCESSES
 #define PROCESSES 2
@@ -30,7 +31,8 @@
 #ifndef FLUSHES
 #define FLUSHES 0
 #endif
-/* The most safety checks in a row that launch nothing, although nothing runs: places of the dead come back, then whoever was called and is dead is passed over. */
+/* The most safety checks in a row that launch nothing, although nothing runs: places of the dead come back, then
+   whoever was called and is dead is passed over. */
 #define PATIENCE 3
 
 #define NONE 0
@@ -107,7 +109,8 @@ inline forget(q) {
   leaveLine(q)
 }
 
-/* Keeps a place for each process before q in line, and calls it. `blocked`: there is none left, so that nobody behind it is served. */
+/* Keeps a place for each process before q in line, and calls it. `blocked`: there is none left, so that nobody behind
+   it is served. */
 inline serveAhead(q) {
   kept = 0; blocked = false; k = 0;
   do

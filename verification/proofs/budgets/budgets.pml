@@ -1,8 +1,10 @@
 /*
-  The line of calls to a partner that has two budgets, a and b: README.md explains the words, the faults and the properties.
+ * The line of calls to a partner that has two budgets, a and b: README.md explains the words, the faults and the
+ * properties.
 
-  Time is counted in ticks. A unit counts for WINDOW ticks from the answer of its call, which comes at most one tick after the call has left. Process p has calls 2p and 2p + 1;
-  those of even number take from both budgets, the others from a only. Each call comes once.
+ * Time is counted in ticks. A unit counts for WINDOW ticks from the answer of its call, which comes at most one tick
+ * after the call has left. Process p has calls 2p and 2p + 1; those of even number take from both budgets, the others
+ * from a only. Each call comes once.
 */
 #ifndef NP
 #define NP 2
@@ -46,9 +48,11 @@
 
 typedef Message { byte is; byte calls; byte back; byte less; byte answered; byte behind; byte granted; byte age }
 
-/* The server: who waits, by when each process asks again (ticks + GRACE + 1), and the units of each call: how many, and for how many ticks more. */
+/* The server: who waits, by when each process asks again (ticks + GRACE + 1), and the units of each call: how many, and
+   for how many ticks more. */
 byte known, askBy[NP];
-/* How many asks of a process are newer than the last that was carried out, up to 3; `behind` of a message: how many are newer than itself. */
+/* How many asks of a process are newer than the last that was carried out, up to 3; `behind` of a message: how many are
+   newer than itself. */
 byte unread[NP];
 byte unitsA[NW], unitsB[NW], endA[NW], endB[NW];
 /* Units of a grant whose answer was lost, and which was then made again. */
@@ -184,7 +188,8 @@ inline carryOut(ask, p) {
     :: else -> break
     od;
     known = known | due; due = 0;
-    /* order_kept: nobody leaves before a call of the same kind that waits, whose process is alive, and that came before */
+    /* order_kept: nobody leaves before a call of the same kind that waits, whose process is alive, and that came before
+       */
     w = 0;
     do
     :: w < NW ->

@@ -38,8 +38,8 @@ byte settleable = 0, levelLeft = 0;
 #endif
 
 /*
-  A second bucket, of what was really spent in real time: in every span at most QUOTA + RATE x span, if it never holds more than
-  QUOTA.
+ * A second bucket, of what was really spent in real time: in every span at most QUOTA + RATE x span, if it never holds
+ * more than QUOTA.
 */
 byte really = 0;
 inline spend(many) {
@@ -77,7 +77,8 @@ inline decide_exactly() {
   ahead = 0;
   spend(1)
 }
-/* The property counts what was spent; a settled unit was not, so a settlement gives back a charge that was never spent. */
+/* The property counts what was spent; a settled unit was not, so a settlement gives back a charge that was never spent.
+   */
 #ifdef SETTLEMENTS
 #define may_settle() (settleable > 0 || level < QUOTA)
 #else
@@ -107,7 +108,8 @@ inline server_tick() {
   if :: levelLeft == 0 -> settleable = 0 :: else fi
 }
 
-/* Time that ran back regains nothing. The ages of leases and decisions are not known any more, so that nothing of them is taken back. */
+/* Time that ran back regains nothing. The ages of leases and decisions are not known any more, so that nothing of them
+   is taken back. */
 inline step_back() {
   ahead++;
   leasedFor = FEWER(leasedFor + 1, TTL);

@@ -1,7 +1,9 @@
 /*
-  Leases: processes buy units of a key in advance and spend them without asking. README.md explains the words, the faults and the properties.
+ * Leases: processes buy units of a key in advance and spend them without asking. README.md explains the words, the
+ * faults and the properties.
 
-  bucket.pml and window.pml describe the state of the server and its sales; processes.pml describes the state of a process.
+ * bucket.pml and window.pml describe the state of the server and its sales; processes.pml describes the state of a
+ * process.
 */
 /* The age of a lease counts from before its purchase was sent. The lease may be spent while its age is at most TTL. */
 #if MUTANT_COUNTED_FROM_ANSWER
@@ -73,12 +75,14 @@ active proctype world() {
   byte q = 0;
 end:
   do
-  /* Time may pass at any moment, so a message in flight may arrive later, or never. A lost message is one that is never delivered. */
+  /* Time may pass at any moment, so a message in flight may arrive later, or never. A lost message is one that is never
+     delivered. */
   :: d_step { printf("a tick passes\n"); tick(); sort() }
   :: choose(q);
     if
     :: d_step { p[q].asked == 0 && p[q].units == 0 && p[q].unspent == 0 -> printf("%d: asks\n", q); p[q].asked = 1; p[q].askedAge = 0 }
-    /* The server sells: one script call. Which of the leases of a process is open is known by its id, so the one before is not. */
+    /* The server sells: one script call. Which of the leases of a process is open is known by its id, so the one before
+       is not. */
     :: atomic { p[q].asked == 1 && available() > 0 ->
         n = 1;
         do
@@ -90,8 +94,9 @@ end:
         p[q].open = 1; p[q].soldAge = 0;
         p[q].bought = n; p[q].asked = 2; n = 0;
         /*
-          The sale decides requests that came before the purchase was sent: it lies between their asking and their answer, so they are counted now, however late
-          the answer comes. To count them at an answer that comes in time is to spend from the lease at once.
+         * The sale decides requests that came before the purchase was sent: it lies between their asking and their
+         * answer, so they are counted now, however late the answer comes. To count them at an answer that comes in time
+         * is to spend from the lease at once.
         */
         do
         :: p[q].bought > 0 -> printf("server: allows with it a request that waits at %d\n", q); p[q].bought--; spend(1)
@@ -111,14 +116,16 @@ end:
         p[q].asked = 0; p[q].askedAge = 0; p[q].bought = 0
       }
 #if MUTANT_LATER_REQUESTS
-    /* The sale decides a request that comes after the purchase was sent, too: it is counted when it comes, at the earliest. */
+    /* The sale decides a request that comes after the purchase was sent, too: it is counted when it comes, at the
+       earliest. */
     :: d_step { p[q].asked == 2 && p[q].bought > 0 ->
         printf("%d: a request comes, which an answer will allow that was asked for %d ticks ago\n", q, p[q].askedAge);
         p[q].bought--;
         spend(1)
       }
 #endif
-    /* A repeated purchase sells nothing after its lease has been given back, because the server still knows the lease. */
+    /* A repeated purchase sells nothing after its lease has been given back, because the server still knows the lease.
+       */
 #if MUTANT_SOLD_AGAIN
     :: d_step { p[q].again && !p[q].open && repeats < REPEATS && available() > 0 ->
         printf("server: sells 1 to %d once more, under the name of the lease that came back\n", q);

@@ -13,7 +13,8 @@
 
 #include "processes.pml"
 
-/* Units by the ticks that they still count: those of decisions for now, and those of leases, which count as if spent at the lease's end. */
+/* Units by the ticks that they still count: those of decisions for now, and those of leases, which count as if spent at
+   the lease's end. */
 byte log[WINDOW + 1];
 byte leased[WINDOW + TTL + 1];
 #define LESS(x, y) ((x) > (y) -> (x) - (y) : 0)
@@ -118,7 +119,8 @@ inline server_tick() {
   count()
 }
 
-/* Entries of a moment that is still to come are moved to now, those of leases to the end of a lease that is sold now; then nothing of these leases is taken back. */
+/* Entries of a moment that is still to come are moved to now, those of leases to the end of a lease that is sold now;
+   then nothing of these leases is taken back. */
 inline step_back() {
   log[WINDOW] = log[WINDOW] + log[WINDOW - 1];
   a = WINDOW - 1;

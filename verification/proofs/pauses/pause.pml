@@ -1,8 +1,9 @@
 /*
   The pause of a partner, shared over Redis: README.md explains the words, the faults and the properties.
 
-  Pauses are numbered in the order in which partners ask for them, and resumes fall between them: a pause is ended if its number is at most `ended`, the
-  number of the newest pause when a resume was carried out. A number stands for the moment at which a pause began.
+ * Pauses are numbered in the order in which partners ask for them, and resumes fall between them: a pause is ended if
+ * its number is at most `ended`, the number of the newest pause when a resume was carried out. A number stands for the
+ * moment at which a pause began.
 */
 #ifndef PROCESSES
 #define PROCESSES 2
@@ -40,7 +41,8 @@ typedef Process {
 Process p[PROCESSES];
 
 byte begunBy[PAUSES + 1];
-/* A pause holds in the process that the partner told, until it is ended: by a resume that Redis has carried out, or by one in this process. */
+/* A pause holds in the process that the partner told, until it is ended: by a resume that Redis has carried out, or by
+   one in this process. */
 #define HOLDS(q, number) (number <= ended || number <= p[q].gone || p[q].own >= number || p[q].known >= number)
 
 byte i;

@@ -1,6 +1,7 @@
 /*
- One message of a delay queue, and processes that take it, wait for a permit, and begin it: what queue_settle_and_fetch.lua and the consumer do. A request whose
- answer is lost is sent again; a stray copy of any earlier request may arrive at any later moment. Processes crash; the queue is paused and resumed.
+ * One message of a delay queue, and processes that take it, wait for a permit, and begin it: what
+ * queue_settle_and_fetch.lua and the consumer do. A request whose answer is lost is sent again; a stray copy of any
+ * earlier request may arrive at any later moment. Processes crash; the queue is paused and resumed.
 */
 #ifndef NP
 #define NP 3

@@ -1,7 +1,8 @@
 /*
   One row that several processes change by comparing its version: README.md explains the words and the properties.
 
-  Time is counted in ticks; a window has two. A state is what the limit has spent in one window, and the leases that were sold of it.
+ * Time is counted in ticks; a window has two. A state is what the limit has spent in one window, and the leases that
+ * were sold of it.
 */
 #ifndef PROCESSES
 #define PROCESSES 2
@@ -28,7 +29,8 @@
 #define SWEEPS 1
 #endif
 
-/* What a process is doing. READ: a read is on its way to the server. TOLD: its answer is on the way back. WRITE: a write is on its way. WON: it was carried out. */
+/* What a process is doing. READ: a read is on its way to the server. TOLD: its answer is on the way back. WRITE: a
+   write is on its way. WON: it was carried out. */
 #define IDLE 0
 #define READ 1
 #define TOLD 2
@@ -94,7 +96,8 @@ typedef Process {
 };
 Process p[PROCESSES];
 
-/* What really happened: units of this window and of the one before since the last reset, and what became of each lease. */
+/* What really happened: units of this window and of the one before since the last reset, and what became of each lease.
+   */
 byte committed, before, asks, lost, resets, sweeps;
 byte outstanding[PROCESSES], soldEnd[PROCESSES];
 byte i, fresh;

@@ -1,7 +1,9 @@
 /*
-  Statements that take several rows, lock by lock, as PostgreSQL does under READ COMMITTED: README.md explains the words and the properties.
+ * Statements that take several rows, lock by lock, as PostgreSQL does under READ COMMITTED: README.md explains the
+ * words and the properties.
 
-  A statement sees what was committed when it began; a row that another statement holds is waited for; all of a statement is committed at once.
+ * A statement sees what was committed when it began; a row that another statement holds is waited for; all of a
+ * statement is committed at once.
 */
 #ifndef STATEMENTS
 #define STATEMENTS 3

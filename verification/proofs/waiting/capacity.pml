@@ -100,7 +100,8 @@ inline unitsInLine() {
 }
 
 #ifdef ESTIMATES
-/* The wait that the answer to a join contains, for `maxWait`: the time until all waiters in the line and the new one would fit. */
+/* The wait that the answer to a join contains, for `maxWait`: the time until all waiters in the line and the new one
+   would fit. */
 inline tellEstimate(w) { unitsInLine(); when(w); estimate[w] = (MUTANT_ESTIMATE_ROUNDED_UP -> (t + INTERVAL - 1) / INTERVAL * INTERVAL : t); printf("  server: waiter %d is told %d ticks\n", w, estimate[w]) }
 #else
 #define tellEstimate(w) skip

@@ -137,7 +137,8 @@ inline serve() {
   due = (line != 0 && over != 0)
 }
 
-/* A request joins the line, and its direct take in flight becomes void. `sent`: an earlier copy of the call may have been granted. */
+/* A request joins the line, and its direct take in flight becomes void. `sent`: an earlier copy of the call may have
+   been granted. */
 inline ask(q, sent) {
 #if !MUTANT_NOT_VOIDED
   newest[(q) % 2]++;

@@ -274,7 +274,8 @@ inline tick() {
 #define NEWCOMER_MAY_COME 1
 #define PROMISE(t) skip
 #endif
-/* consume, tryAcquire: a request that does not wait. It is no waiter of the line; the log records it as waiter NEWCOMER. */
+/* consume, tryAcquire: a request that does not wait. It is no waiter of the line; the log records it as waiter
+   NEWCOMER. */
 inline newcomer() {
   ahead[0] = 0; ahead[1] = 0; v = NEWCOMER; granted = 0; refused = 0;
   unitsInLine();

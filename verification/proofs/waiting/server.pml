@@ -75,8 +75,8 @@ inline notify(m, ticks) {
 }
 
 /*
- * Somebody must look again if a process that is due does not come: the asker, if it waits, or another process. The one that has asked last is the likeliest to live. If
- * nobody listens on its channel, the next one is told.
+ * Somebody must look again if a process that is due does not come: the asker, if it waits, or another process. The one
+ * that has asked last is the likeliest to live. If nobody listens on its channel, the next one is told.
  */
 #define ASKER_WATCHES(asker) ((asker) != NOBODY && (MUTANT_ASKER_ALWAYS_WATCHES || (inLine[(asker) % 2] & OWN((asker) / 2))))
 inline tellWatcher(asker) {
@@ -152,7 +152,8 @@ inline walk(asker, l) {
             :: s == asker -> refused = refused | BIT(v); inLine[gen] = inLine[gen] & ~BIT(v)
             :: else -> notify(s, 0)
             fi
-          /* The units that one limit leaves beside the reserved ones say nothing about another limit: no waiter behind is granted, and the walk is repeated in a tick. */
+          /* The units that one limit leaves beside the reserved ones say nothing about another limit: no waiter behind
+             is granted, and the walk is repeated in a tick. */
           :: COST(v) <= QUOTA_OF(v) && KEPT_FOR_ANOTHER(v) && !MUTANT_HIGHER_LIMIT_OVERTAKES -> stop = 1; stoppedFor = 1
           :: else ->
             when(v);
@@ -179,7 +180,8 @@ inline walk(asker, l) {
   od;
   tellWatcher(asker);
 #ifndef SEMAPHORE
-  /* The asker's own turn: when all units from the head to its first waiter would fit, but not before the waiter that stopped the walk. */
+  /* The asker's own turn: when all units from the head to its first waiter would fit, but not before the waiter that
+     stopped the walk. */
   if
   :: asker != NOBODY && (inLine[(asker) % 2] & OWN((asker) / 2)) ->
     ahead[0] = 0; ahead[1] = 0; r = 0; stop = 0;
@@ -244,7 +246,8 @@ inline lateNotOvertaken(lates) {
 }
 
 /* ---- ask ---- */
-/* Sets reply (CARRIED_OUT or UNKNOWN), granted, refused, next, age. late: how many numbers this ask is behind the client's last. */
+/* Sets reply (CARRIED_OUT or UNKNOWN), granted, refused, next, age. late: how many numbers this ask is behind the
+   client's last. */
 inline serve(p, g, first, late, joins, withTicket, leaves, lates, returns, ends, st) {
   mine = MEMBER(p, g); granted = 0; refused = 0; next = 0; age = 0; reply = UNKNOWN; changed = 0;
   if

@@ -1,9 +1,11 @@
 /*
- * The waiting line: parameters, and the processes of the model. README.md explains all words. Without one of the words below it is a rate: QUOTA units
- * in each span of INTERVAL ticks. With SEMAPHORE, QUOTA permits, each with a lease of LEASE ticks.
+ * The waiting line: parameters, and the processes of the model. README.md explains all words. Without one of the words
+ * below it is a rate: QUOTA units in each span of INTERVAL ticks. With SEMAPHORE, QUOTA permits, each with a lease of
+ * LEASE ticks.
  */
 #ifdef CHANGE
-/* The quota changes between 1 and 2 while waiters of cost 1 and 2 wait. A waiter of cost 2 is refused while the quota is 1. */
+/* The quota changes between 1 and 2 while waiters of cost 1 and 2 wait. A waiter of cost 2 is refused while the quota
+   is 1. */
 #define QUOTA 2
 #define COST_2 12
 #endif
@@ -14,7 +16,8 @@
 #define USES(w, l) ((((l) == 0 -> 11 : 12) >> (w)) & 1)
 #endif
 #ifdef LINES
-/* Two lines over limits that overlap. Process 0 waits in line 0 for limits 0 and 1; processes 1 and 2 wait in line 1 for limit 0. */
+/* Two lines over limits that overlap. Process 0 waits in line 0 for limits 0 and 1; processes 1 and 2 wait in line 1
+   for limit 0. */
 #define NP 3
 #define NL 2
 #define LINE(p) ((p) == 0 -> 0 : 1)
@@ -129,7 +132,8 @@
 #define LINE(p) 0
 #endif
 
-/* With OUTSIDER waiter 3 never comes: its permit is held, and released, by a process outside the line, which does not wait. */
+/* With OUTSIDER waiter 3 never comes: its permit is held, and released, by a process outside the line, which does not
+   wait. */
 #ifdef OUTSIDER
 #define OUTSIDE 8
 #else
@@ -191,8 +195,8 @@
 #endif
 
 /*
- * With WAITERS_DIE only processes that wait and hold nothing die or stop, only while a permit is held, and leases are released before they end: so capacity
- * becomes free by a release alone, and everybody who is dead was dead before it.
+ * With WAITERS_DIE only processes that wait and hold nothing die or stop, only while a permit is held, and leases are
+ * released before they end: so capacity becomes free by a release alone, and everybody who is dead was dead before it.
  */
 #ifdef WAITERS_DIE
 #if NW > 3

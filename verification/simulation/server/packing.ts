@@ -77,7 +77,9 @@ function double(value: number): string {
   return buffer.toString('latin1', 0, 8)
 }
 
-/** The head of a text, an array or a map: the letter for short ones with the length in it, then those for wider lengths. */
+/**
+ * The head of a text, an array or a map: the letter for short ones with the length in it, then those for wider lengths.
+ */
 function head(length: number, short: number, mostShort: number, wide: readonly (1 | 2 | 4)[], letter: number): string {
   if (length <= mostShort) return bytes(short | length)
   const at = wide.findIndex(width => length < 256 ** width)

@@ -1,17 +1,19 @@
 --[[
-  Opens a waiting line. Its clock is the server's, also if a test passes a clock: whether a process lives is a matter of real time.
-  Its keys, which live for a minute after the last ask:
+  Opens a waiting line. Its clock is the server's, also if a test passes a clock: whether a process lives is a matter of
+  real time. Its keys, which live for a minute after the last ask:
 
-    line   ZSET waiter → ticket. A waiter is "member number cost details": its number within the member, its units, and data that only the user of the line reads
+    line   ZSET waiter → ticket. A waiter is "member number cost details": its number within the member, its units, and
+           data that only the user of the line reads
     asks   ZSET member → the moment in ms by which it asks again. A member that is not in it has no waiters any more
-    meta   HASH v (version of this state), last (newest ticket), units (sum of all costs in the line), fresh (when the lifetimes were set)
+    meta   HASH v (version of this state), last (newest ticket), units (sum of all costs in the line), fresh (when the
+           lifetimes were set)
 
-  A member is "process/number". Tickets rise: each is the server's time in µs, or one more than the last. Returns { err } for a line of
-  another version.
+  A member is "process/number". Tickets rise: each is the server's time in µs, or one more than the last. Returns { err
+  } for a line of another version.
 ]]
 local LINE_VERSION = '1'
--- A member that asks later than this counts as dead; if it is alive, it joins again with its tickets. A dead member delays the waiters
--- behind it by about a second.
+-- A member that asks later than this counts as dead; if it is alive, it joins again with its tickets. A dead member
+-- delays the waiters behind it by about a second.
 local LINE_GRACE_MS = 900
 
 local function line_open(key, asks, meta, channel)
@@ -72,8 +74,8 @@ local function line_save(line)
 end
 
 --[[
-  Sends a message to the process of a member, "process/number": the number of the member in its process, and `text`. `channel`: what the channel names of all processes
-  begin with. Returns how many clients of this server have heard it.
+  Sends a message to the process of a member, "process/number": the number of the member in its process, and `text`.
+  `channel`: what the channel names of all processes begin with. Returns how many clients of this server have heard it.
 ]]
 local function line_tell(channel, member, text)
   local process, number = string.match(member, '^(.*)/(.*)$')
@@ -82,8 +84,8 @@ local function line_tell(channel, member, text)
 end
 
 --[[
-  Tells the process of a member to ask, unless the member asks within `ms` anyway. The message carries no data, so that a late or lost one does no harm.
-  Returns true if a client has heard it.
+  Tells the process of a member to ask, unless the member asks within `ms` anyway. The message carries no data, so that
+  a late or lost one does no harm. Returns true if a client has heard it.
 ]]
 local function line_notify(line, member, ms)
   local by = line.known[member]
@@ -94,11 +96,12 @@ local function line_notify(line, member, ms)
 end
 
 --[[
-  Tells a process to look again at `moment`, when members that must come now may be evicted: so a dead one costs those behind it a second, and not the time until
-  they ask anyway. `told` has the processes that must come, as keys; it is modified. `asker` is not told, because it does not wait.
+  Tells a process to look again at `moment`, when members that must come now may be evicted: so a dead one costs those
+  behind it a second, and not the time until they ask anyway. `told` has the processes that must come, as keys; it is
+  modified. `asker` is not told, because it does not wait.
 
-  The process that has asked last is the likeliest to live. Its channel has no listener if it is dead, or listens on another node of a cluster: then the next
-  one is told, too, up to LINE_MOST_WATCHERS.
+  The process that has asked last is the likeliest to live. Its channel has no listener if it is dead, or listens on
+  another node of a cluster: then the next one is told, too, up to LINE_MOST_WATCHERS.
 ]]
 local LINE_MOST_WATCHERS = 5
 
@@ -125,25 +128,28 @@ local function line_notify_all(line)
 end
 
 --[[
-  Walks a line from its head and grants waiters of `asker` that fit (nil: grants none). For waiters of other members that fit it reserves
-  capacity and notifies the member. It removes the waiters of dead members. It stops at the first waiter that must
-  wait, because no other may overtake it; if `has_end`, it continues, but grants nothing more. `line` comes from line_open; its
-  table `known` holds, for each visited member, the moment in ms by which the member asks again, or false if the member is dead.
-  `capacity` is an object of the user of the line:
+  Walks a line from its head and grants waiters of `asker` that fit (nil: grants none). For waiters of other members
+  that fit it reserves capacity and notifies the member. It removes the waiters of dead members. It stops at the first
+  waiter that must wait, because no other may overtake it; if `has_end`, it continues, but grants nothing more. `line`
+  comes from line_open; its table `known` holds, for each visited member, the moment in ms by which the member asks
+  again, or false if the member is dead. `capacity` is an object of the user of the line:
 
     when(ahead, cost, details)    ms until `cost` more units fit behind `ahead` units; 0 now, below 0 never
-    grant(cost, details, into)    spends the units now, and appends the facts of the grant for the client to the list `into`
-    own_limits                true if a waiter's details are its limit. Capacity reserved for a waiter then only stays free if no waiter
-                              behind it with another limit is granted
-    has_end                   true if the capacity ends at some moment, so that waiters far behind may never be served (when() is below 0
-                              for them): the walk continues in order to refuse them
+    grant(cost, details, into) spends the units now, and appends the facts of the grant for the client to the list
+    `into`
+    own_limits                true if a waiter's details are its limit. Capacity reserved for a waiter then only stays
+                              free if no waiter behind it with another limit is granted
+    has_end                   true if the capacity ends at some moment, so that waiters far behind may never be served
+                              (when() is below 0 for them): the walk continues in order to refuse them
 
-  Appends to answer.granted the number of each granted waiter and the facts of grant(), and to answer.refused the number of each waiter that
-  can never fit and the result of when(). Lowers answer.next, the ms after which the asker must ask again, and answer.waiting, its
-  number of waiters. Sets answer.stopped if the first waiter that must wait belongs to the asker: answer.next then includes its wait.
+  Appends to answer.granted the number of each granted waiter and the facts of grant(), and to answer.refused the number
+  of each waiter that can never fit and the result of when(). Lowers answer.next, the ms after which the asker must ask
+  again, and answer.waiting, its number of waiters. Sets answer.stopped if the first waiter that must wait belongs to
+  the asker: answer.next then includes its wait.
 
-  If a member that must come now is dead, somebody has to look again when it may be evicted: the asker if it waits, else another process, which is told. A member that is
-  evicted is told, too: if it lives (it was stopped, or the server's clock was set forward), it comes back at once.
+  If a member that must come now is dead, somebody has to look again when it may be evicted: the asker if it waits, else
+  another process, which is told. A member that is evicted is told, too: if it lives (it was stopped, or the server's
+  clock was set forward), it comes back at once.
 ]]
 -- Usually the walk ends early, so we read 4, then 36, then 160 waiters.
 local LINE_STRIDES = { 0, 3, 4, 39, 40, 199 }
@@ -248,9 +254,9 @@ local function line_walk(line, asker, capacity, answer)
 end
 
 --[[
-  Records in `waiting_units`, a ZSET of all lines under one policy, how many units wait in a line and until when its processes count as alive. So the decision of
-  a new request needs no key of the line. The name of a line is the keys of its limits' `states`; its score is that moment in ms. The units are the
-  negative score of the member "name units".
+  Records in `waiting_units`, a ZSET of all lines under one policy, how many units wait in a line and until when its
+  processes count as alive. So the decision of a new request needs no key of the line. The name of a line is the keys of
+  its limits' `states`; its score is that moment in ms. The units are the negative score of the member "name units".
 ]]
 local function line_note_units(line, waiting_units, states)
   local name = table.concat(states, ' ')

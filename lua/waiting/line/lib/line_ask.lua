@@ -1,7 +1,8 @@
 --[[
-  The text forms of an ask and of its answer. Both are single texts, because each further part of a command or reply costs the server and the client more
-  than splitting a text. LINE_CHANGE matches the four words of a change in an ask. line_answer returns the ten numbers of `head` with spaces between
-  them, then the lists `granted`, `refused` and `changes`, each after a comma; it modifies the lists.
+  The text forms of an ask and of its answer. Both are single texts, because each further part of a command or reply
+  costs the server and the client more than splitting a text. LINE_CHANGE matches the four words of a change in an ask.
+  line_answer returns the ten numbers of `head` with spaces between them, then the lists `granted`, `refused` and
+  `changes`, each after a comma; it modifies the lists.
 ]]
 local LINE_CHANGE = '([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n'
 
@@ -15,40 +16,52 @@ local function line_answer(head, granted, refused, changes)
 end
 
 --[[
-  Handles one ask in a waiting line: the message of a member that joins, leaves or asks for grants. Applies its changes, then grants waiters from the
-  head. A member is one identity of a process, which takes another one whenever the server does not know the last. ARGV from `first` on:
+  Handles one ask in a waiting line: the message of a member that joins, leaves or asks for grants. Applies its changes,
+  then grants waiters from the head. A member is one identity of a process, which takes another one whenever the server
+  does not know the last. ARGV from `first` on:
 
-    member, number of the ask, stamp of the last answer that the member has read ('' for the first ask; stamps are tickets: about the server's time in µs)
-    the member that it replaces ('' for none), and the first of its waiters in the line, as "number cost details" ('' for none)
-    the changes as one text: four words for each, and a newline after each word:
-      j  "number cost details"  ticket that it brings, or ''   timeout in ms, or -1 for none    joins the line; 0: takes what is free now, or is refused
+    member, number of the ask, stamp of the last answer that the member has read ('' for the first ask; stamps are
+    tickets: about the server's time in µs) the member that it replaces ('' for none), and the first of its waiters in
+    the line, as "number cost details" ('' for none) the changes as one text: four words for each, and a newline after
+    each word:
+      j  "number cost details" ticket that it brings, or '' timeout in ms, or -1 for none joins the line; 0: takes what
+         is free now, or is refused
       l  "number cost details"  ''                             ''                                leaves the line
-      r  "number cost details"  ''                             the grant                         gives back a grant whose waiter has given up
-      g  "number cost details"  ticket                         the grant                         gives back a grant that came too late, and joins again
+      r  "number cost details" '' the grant gives back a grant whose waiter has given up
+      g  "number cost details" ticket the grant gives back a grant that came too late, and joins again
       any other letter: a change that the user of the line defines, see below
     A grant is its moment in ms and its facts, as the answer told them, with spaces between them.
 
-  `record` is the member's key, a HASH: n (number of its last ask; -1: the member is closed), stamp (the last answer's), c (its waiters), reply
-  (that answer), fresh (the stamp at which semaphore_hand_over set its lifetime; 0: it did not). A record lives for `life` ms, or for a
-  minute while it has waiters. `replaced` is the record of the member that this one replaces.
+  `record` is the member's key, a HASH: n (number of its last ask; -1: the member is closed), stamp (the last answer's),
+  c (its waiters), reply (that answer), fresh (the stamp at which semaphore_hand_over set its lifetime; 0: it did not).
+  A record lives for `life` ms, or for a minute while it has waiters. `replaced` is the record of the member that this
+  one replaces.
 
   `capacity` is the object that line_walk describes, and also has
     now                           the moment of grants, ms
-    most, late                    for the answer: the capacity in units, and the age in ms at which a grant is late (-1: the process judges)
-    check                         optional: ms until the next ask at the latest; more than LINE_CHECK_MS counts as LINE_CHECK_MS
+    most, late                    for the answer: the capacity in units, and the age in ms at which a grant is late (-1:
+                                  the process judges)
+    check                         optional: ms until the next ask at the latest; more than LINE_CHECK_MS counts as
+                                  LINE_CHECK_MS
     give_back(cost, details, at, facts)   gives back what was granted at that moment, with these facts as a text
-    change(letter, a, b, c)       optional: carries out a change that the user of the line defines, and returns its result, a number
-    guesses                       true if the moment when units become free is unknown: then when() returns when to look again
-    holds()                       optional: true if anything is held: an ask with joins is then remembered for a minute, whatever `life` is, so that a
+    change(letter, a, b, c) optional: carries out a change that the user of the line defines, and returns its result, a
+    number
+    guesses                       true if the moment when units become free is unknown: then when() returns when to look
+                                  again
+    holds() optional: true if anything is held: an ask with joins is then remembered for a minute, whatever `life` is,
+    so that a
                                   copy of it that comes later takes nothing more
-    rejoin(cost, details)             optional: takes back what a waiter that brings its ticket was granted in an answer that was lost
+    rejoin(cost, details) optional: takes back what a waiter that brings its ticket was granted in an answer that was
+    lost
 
-  An ask that comes again gets the same answer, except for its age and the ms until the next ask, and changes nothing. Returns '0' if the member is
-  unknown or closed, has another number or stamp, or if its waiters were lost: its process then opens another one. Else the text that line_answer makes of
-  1, stamp, moment of the grants in ms, age of the answer in ms, ms until the next ask, waiters of the member in the line, ticket of the first newcomer
-  (those after it have the next numbers; 0: there is none), most, late, for how many ms the member is known without asking, and three lists: granted and
-  refused (see line_walk), and the results of change(). A waiter is also refused, with its wait in ms, if it would wait longer than its timeout (but not
-  where `guesses` is true), or if its timeout is 0 and anybody waits.
+  An ask that comes again gets the same answer, except for its age and the ms until the next ask, and changes nothing.
+  Returns '0' if the member is unknown or closed, has another number or stamp, or if its waiters were lost: its process
+  then opens another one. Else the text that line_answer makes of 1, stamp, moment of the grants in ms, age of the
+  answer in ms, ms until the next ask, waiters of the member in the line, ticket of the first newcomer (those after it
+  have the next numbers; 0: there is none), most, late, for how many ms the member is known without asking, and three
+  lists: granted and refused (see line_walk), and the results of change(). A waiter is also refused, with its wait in
+  ms, if it would wait longer than its timeout (but not where `guesses` is true), or if its timeout is 0 and anybody
+  waits.
 ]]
 local LINE_CHECK_MS = 5000
 
@@ -57,8 +70,8 @@ local function line_next_ask_ms(line, capacity, first)
   local rank = first ~= '' and redis.call('ZRANK', line.key, first)
   if not rank then return 1000 end
   local cost, details = string.match(first, '^%S+ %d+ (%d+) ?(.*)$')
-  -- Usually another walk notifies the member when its waiter may fit. This interval is for the case that members ahead die; it assumes that all waiters ahead
-  -- want as many units as this one.
+  -- Usually another walk notifies the member when its waiter may fit. This interval is for the case that members ahead
+  -- die; it assumes that all waiters ahead want as many units as this one.
   return math.max(1000, capacity.when(rank * tonumber(cost), tonumber(cost), details))
 end
 
@@ -155,7 +168,8 @@ local function line_ask(line, record, replaced, first, capacity, life)
   elseif last_number ~= number - 1 or stored[2] ~= stamp then
     return '0'
   end
-  -- The record says that the member has waiters. If a walk took it for dead, or keys were lost (and perhaps created again by others), they are not in the line.
+  -- The record says that the member has waiters. If a walk took it for dead, or keys were lost (and perhaps created
+  -- again by others), they are not in the line.
   if waiting > 0 then
     local in_line = line.stored and redis.call('ZSCORE', line.asks, member)
     if in_line and first_waiter ~= '' then
@@ -166,7 +180,8 @@ local function line_ask(line, record, replaced, first, capacity, life)
     if not in_line then return '0' end
   end
   if number == 1 and replaces ~= '' then
-    -- An ask of the replaced member that is still in flight finds it closed. Its waiters count as dead, and the next walk removes them.
+    -- An ask of the replaced member that is still in flight finds it closed. Its waiters count as dead, and the next
+    -- walk removes them.
     redis.call('ZREM', line.asks, replaces)
     redis.call('DEL', replaced)
     redis.call('HSET', replaced, 'n', '-1')
@@ -186,8 +201,9 @@ local function line_ask(line, record, replaced, first, capacity, life)
   for letter, waiter, old_ticket, grant_or_timeout in string.gmatch(ARGV[first + 5], LINE_CHANGE) do
     if letter == 'j' and not has_joins then
       has_joins = true
-      -- A process sends its other changes first: those that leave are gone by now, and those that exchange a late grant are back in their places, so that no
-      -- walk passes over them. If the head's member is dead, its waiters go before newcomers are measured behind them.
+      -- A process sends its other changes first: those that leave are gone by now, and those that exchange a late grant
+      -- are back in their places, so that no walk passes over them. If the head's member is dead, its waiters go before
+      -- newcomers are measured behind them.
       line_enter(line, joins)
       joins = {}
       if line_head_is_dead(line) then line_walk(line, member, capacity, answer) end

@@ -5,18 +5,20 @@
   delayed   ZSET member → score of priority and due moment (queue_score); a member -1 says that the queue is paused
   unacked   ZSET member → end of its visibility, ms
   messages  HASH id → record (queue_record)
-  tries     HASH id → how often it was taken, and its attempts, 7 digits each; only for messages that wait to be taken again
+  tries     HASH id → how often it was taken, and its attempts, 7 digits each; only for messages that wait to be taken
+            again
   ttls      ZSET id → end of its ttl, ms; only for messages that have one
   dead      ZSET id → moment of its death, ms
   graves    HASH id → packed: attempts, reason, record
-  wake      ZSET that idle processes block on: the one that pops 'first' asks at once, the one that pops 'second' a little later
+  wake      ZSET that idle processes block on: the one that pops 'first' asks at once, the one that pops 'second' a
+            little later
   called    STRING: processes were woken, and none has asked since
   cleared   STRING: the queue was cleared while deliveries were open
   clock     STRING: see queue_clock. All moments above are by this clock
 
-  A member is the sequence number of the message (20 digits, which grow from push to push), how often it was taken, its attempts so far (7 digits
-  each), and its id. So members of equal score are in order of push, and no two deliveries ever share one, even if the first was put back uncounted:
-  in `unacked`, it is the receipt.
+  A member is the sequence number of the message (20 digits, which grow from push to push), how often it was taken, its
+  attempts so far (7 digits each), and its id. So members of equal score are in order of push, and no two deliveries
+  ever share one, even if the first was put back uncounted: in `unacked`, it is the receipt.
 ]]
 local function queue_keys()
   return {
@@ -47,10 +49,11 @@ local function queue_parts(member)
 end
 
 --[[
-  The clock of a queue: the server's, except that it never falls. When the server's clock is set back, or a failover leads to a server whose clock is
-  behind, this clock goes on from its last moment. So due messages stay due, and delays and visibilities keep their length. It is stored in `clock` while the
-  queue holds messages: its last moment, how far it is ahead of the server's clock (both in ms), and the newest stamp, 7 bytes each; then 1 if messages with a
-  ttl may be in the queue, else 0.
+  The clock of a queue: the server's, except that it never falls. When the server's clock is set back, or a failover
+  leads to a server whose clock is behind, this clock goes on from its last moment. So due messages stay due, and delays
+  and visibilities keep their length. It is stored in `clock` while the queue holds messages: its last moment, how far
+  it is ahead of the server's clock (both in ms), and the newest stamp, 7 bytes each; then 1 if messages with a ttl may
+  be in the queue, else 0.
 ]]
 local function queue_clock(keys, given)
   local time = redis.call('TIME')
@@ -65,16 +68,18 @@ local function queue_clock(keys, given)
   return { kept = kept, now = server + ahead, ahead = ahead, stamp = stamp, mortal = mortal, micros = micros }
 end
 
---[[ The first 16 digits of sequence numbers. They grow from call to call: the server's time in µs, or one more than the last. ]]
+--[[ The first 16 digits of sequence numbers. They grow from call to call: the server's time in µs, or one more than the
+last. ]]
 local function queue_stamp(clock)
   clock.stamp = math.max(clock.stamp + 1, clock.micros)
   return string.format('%016.0f', clock.stamp)
 end
 
 --[[
-  Stores the clock of a queue at the end of a script that may have changed the queue. If all messages have a ttl, the keys get a lifetime, so that they vanish
-  without a consumer: an hour after the last ttl, or after the last visibility. Within that hour, a consumer finds deliveries that were not acknowledged in
-  time. A pause must not be forgotten: while it lasts, there is no lifetime.
+  Stores the clock of a queue at the end of a script that may have changed the queue. If all messages have a ttl, the
+  keys get a lifetime, so that they vanish without a consumer: an hour after the last ttl, or after the last visibility.
+  Within that hour, a consumer finds deliveries that were not acknowledged in time. A pause must not be forgotten: while
+  it lasts, there is no lifetime.
 
   `removed`: messages may have been removed. `added`: some were added.
 ]]
@@ -110,9 +115,9 @@ local function queue_save(keys, clock, removed, added)
 end
 
 --[[
-  Reads the head of a record: version (1 character), sequence number (20 digits), priority (1), end of the ttl in ms or 0 (15), greatest number of
-  attempts (7). Only the process reads the rest. The head of a record of another version cannot be read: the message is delivered once more, and the next
-  fetch makes it a dead letter.
+  Reads the head of a record: version (1 character), sequence number (20 digits), priority (1), end of the ttl in ms or
+  0 (15), greatest number of attempts (7). Only the process reads the rest. The head of a record of another version
+  cannot be read: the message is delivered once more, and the next fetch makes it a dead letter.
 ]]
 local QUEUE_VERSION = '1'
 local function queue_readable(text)
@@ -135,8 +140,8 @@ local function queue_outlived(text, now)
 end
 
 --[[
-  Reads the texts of these ids from a hash, in order, until they exceed a megabyte together; at least one. So a call stays short however large
-  messages are. Returns the texts (false: none) and their number.
+  Reads the texts of these ids from a hash, in order, until they exceed a megabyte together; at least one. So a call
+  stays short however large messages are. Returns the texts (false: none) and their number.
 ]]
 local QUEUE_BYTES = 1000000
 local function queue_texts(key, ids)
@@ -157,8 +162,8 @@ local function queue_texts(key, ids)
 end
 
 --[[
-  Returns the score of a waiting message, as text: nine minus its priority, then its due moment. So messages of one priority are together, in the order
-  of their due moments, and higher priorities come first. 2^44 ms: the year 2527.
+  Returns the score of a waiting message, as text: nine minus its priority, then its due moment. So messages of one
+  priority are together, in the order of their due moments, and higher priorities come first. 2^44 ms: the year 2527.
 ]]
 local QUEUE_BAND = 17592186044416
 local function queue_score(priority, due)
@@ -191,8 +196,8 @@ local function queue_drop(keys, id, text)
 end
 
 --[[
-  Removes at most `most` waiting messages whose ttl has ended. Returns true if there may be more. A message that is being delivered is looked at again in a
-  minute; its next fetch drops it.
+  Removes at most `most` waiting messages whose ttl has ended. Returns true if there may be more. A message that is
+  being delivered is looked at again in a minute; its next fetch drops it.
 ]]
 local QUEUE_AGAIN = 60000
 local function queue_purge(keys, now, most)
@@ -211,8 +216,9 @@ local function queue_purge(keys, now, most)
 end
 
 --[[
-  Takes back at most `most` messages whose visibility has ended. They are due again from the end of their visibility on; after their last attempt they become
-  dead letters, and after the end of their ttl they are forgotten. Returns the number of new dead letters, and whether messages have gone.
+  Takes back at most `most` messages whose visibility has ended. They are due again from the end of their visibility on;
+  after their last attempt they become dead letters, and after the end of their ttl they are forgotten. Returns the
+  number of new dead letters, and whether messages have gone.
 ]]
 local function queue_expire(keys, now, most)
   local rows = redis.call('ZRANGE', keys.unacked, '-inf', now, 'BYSCORE', 'LIMIT', '0', most, 'WITHSCORES')
@@ -252,8 +258,9 @@ local function queue_expire(keys, now, most)
 end
 
 --[[
-  The record of the last fetch of one process, kept for a minute: its number and its messages, for each receipt, due moment and visibility in ms. A
-  fetch is repeated if the client lost its connection or gave up waiting; it then gets the same messages.
+  The record of the last fetch of one process, kept for a minute: its number and its messages, for each receipt, due
+  moment and visibility in ms. A fetch is repeated if the client lost its connection or gave up waiting; it then gets
+  the same messages.
 ]]
 local function queue_fetch_number(kept)
   return kept and struct.unpack('>I7', kept) or 0
@@ -266,8 +273,8 @@ local function queue_fetch_keep(key, number, taken)
 end
 
 --[[
-  Wakes two idle processes: the first asks at once, the second a little later, because the first may be stopped or busy. Members
-  that no process pops stay for the next process that becomes idle, until their lifetime ends.
+  Wakes two idle processes: the first asks at once, the second a little later, because the first may be stopped or busy.
+  Members that no process pops stay for the next process that becomes idle, until their lifetime ends.
 ]]
 local function queue_wake(keys)
   redis.call('ZADD', keys.wake, '0', 'first', '1', 'second')

@@ -1,23 +1,30 @@
 --[[
-  The table of the leases of a semaphore is a ZSET with one of two names, and one format. It is called `leases` while somebody waits, or nobody has asked for direct takes;
-  it is called `direct` while it is open for them: taking a permit is then one short script (semaphore_take), and giving it back is a plain ZREM. The first script that needs
-  the rest of the state renames it to `leases` (semaphore_read): a ZREM then finds nothing, and its sender goes through the line instead. Members and scores:
+  The table of the leases of a semaphore is a ZSET with one of two names, and one format. It is called `leases` while
+  somebody waits, or nobody has asked for direct takes; it is called `direct` while it is open for them: taking a permit
+  is then one short script (semaphore_take), and giving it back is a plain ZREM. The first script that needs the rest of
+  the state renames it to `leases` (semaphore_read): a ZREM then finds nothing, and its sender goes through the line
+  instead. Members and scores:
 
-    id, ~id     a lease, with its deadline in ms. '~': it is of one permit, was taken directly or granted to a waiter, and has no fact
+    id, ~id a lease, with its deadline in ms. '~': it is of one permit, was taken directly or granted to a waiter, and
+    has no fact
     !extra      -1 - the permits beyond one for each lease, of all leases in the table
     !last       the newest token, in µs
     !room       only under the name `direct`: 4e15 (more than any token) + the greatest number of leases
     @sender     the newest token given to a sender of direct takes, so that a repeated call is recognized
-    &address    a process that has extended leases without a fact, or was granted some as a waiter, with the moment in µs: see semaphore_note_holder
+    &address a process that has extended leases without a fact, or was granted some as a waiter, with the moment in µs:
+    see semaphore_note_holder
 
-  Held are the leases whose deadline has not passed, by their scores, and !extra. So ended leases count for nothing before they are removed, but for permits beyond one: whoever
-  removes a lease also subtracts those from !extra, in the same script. Facts (HASH id → "permits member token") live as long as the table.
+  Held are the leases whose deadline has not passed, by their scores, and !extra. So ended leases count for nothing
+  before they are removed, but for permits beyond one: whoever removes a lease also subtracts those from !extra, in the
+  same script. Facts (HASH id → "permits member token") live as long as the table.
 
   semaphore_sweep removes up to `most` ended leases, and returns the permits that !extra is less by.
 
-  semaphore_keep makes the table and the facts live until `ends_at`, in µs, and for at least SEMAPHORE_LIFE_MS after `micros`, now, and after `last`, the newest token: so tokens never
-  start again below it, even if the clock was set back. Returns their lifetime in ms. It need not be called again for leases of up to a minute while the newest token is of the same
-  16.8 seconds (see semaphore_is_kept): their ends, and the time for which a call can be repeated, lie within that lifetime.
+  semaphore_keep makes the table and the facts live until `ends_at`, in µs, and for at least SEMAPHORE_LIFE_MS after
+  `micros`, now, and after `last`, the newest token: so tokens never start again below it, even if the clock was set
+  back. Returns their lifetime in ms. It need not be called again for leases of up to a minute while the newest token is
+  of the same 16.8 seconds (see semaphore_is_kept): their ends, and the time for which a call can be repeated, lie
+  within that lifetime.
 ]]
 local SEMAPHORE_VERSION = '4'
 local SEMAPHORE_ABOVE = '100000000000000'
@@ -59,16 +66,18 @@ end
 --[[
   Reads a semaphore as it is stored. `keys` are, in this order:
 
-    config   HASH v (version of this state), permits, idle (lifetime in ms while nothing is held), and mended (the newest token at the last repair of the leases: see
-             semaphore_repair_clock)
+    config   HASH v (version of this state), permits, idle (lifetime in ms while nothing is held), and mended (the
+             newest token at the last repair of the leases: see semaphore_repair_clock)
     leases   the table of the leases: see semaphore_sweep
     facts    HASH id → "permits member token" of each lease whose name does not begin with '~'
-    line, asks, meta   the waiting line: see line_open. A waiter's details are "length in ms, space, id" of the wanted lease
+    line, asks, meta   the waiting line: see line_open. A waiter's details are "length in ms, space, id" of the wanted
+                       lease
     direct   the table of the leases, while permits are taken directly
 
-  `initial` sets the permits if none are set. -1: sets none, and without permits the result is nil. Below that: -2 - permits, which apply whatever is
-  stored. `idle` below 0: as stored. `newest_seen` is the newest token that the caller has seen; `stored` the configuration (permits, idle, v), if the caller has read it. Returns { err }
-  for another version.
+  `initial` sets the permits if none are set. -1: sets none, and without permits the result is nil. Below that: -2 -
+  permits, which apply whatever is stored. `idle` below 0: as stored. `newest_seen` is the newest token that the caller
+  has seen; `stored` the configuration (permits, idle, v), if the caller has read it. Returns { err } for another
+  version.
 ]]
 
 local function semaphore_read(keys, clock, initial, idle, newest_seen, stored)
@@ -114,22 +123,25 @@ local function semaphore_read(keys, clock, initial, idle, newest_seen, stored)
   return s
 end
 
---[[ Reads a fact (see semaphore_read): returns its permits, member and token. Without a fact, returns one permit, and no member. ]]
+--[[ Reads a fact (see semaphore_read): returns its permits, member and token. Without a fact, returns one permit, and
+no member. ]]
 local function semaphore_parse_fact(fact)
   local permits, member, token = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
   return tonumber(permits) or 1, member, token
 end
 
 --[[
-  Repairs the deadlines of leases after the server's clock was set back: moves each so that the lease lasts as long as it had left when a lease was last
-  written. The newest token, which is in µs and never falls, shows that the clock was set back. If the step is shorter than a lease, nothing is changed,
-  because leases from before and after the step cannot be told apart.
+  Repairs the deadlines of leases after the server's clock was set back: moves each so that the lease lasts as long as
+  it had left when a lease was last written. The newest token, which is in µs and never falls, shows that the clock was
+  set back. If the step is shorter than a lease, nothing is changed, because leases from before and after the step
+  cannot be told apart.
 ]]
 local SEMAPHORE_BATCH = 1000
 
 local function semaphore_repair_clock(s)
   if s.last - s.micros < 1000000 or not s.stored[1] then return end
-  -- While the clock is behind the newest token, each token is one more than the last: then all leases are repaired already, or newer than the step.
+  -- While the clock is behind the newest token, each token is one more than the last: then all leases are repaired
+  -- already, or newer than the step.
   if s.last - (tonumber(redis.call('HGET', s.config, 'mended') or nil) or 0) < 1000000 then return end
   local written = math.floor(s.last / 1000)
   local behind = written - s.now
@@ -147,10 +159,12 @@ local function semaphore_repair_clock(s)
 end
 
 --[[
-  Reads a semaphore (see semaphore_read), removes some of the leases whose deadline has passed, and counts the others. Fields of the result: `used`, the number of held permits, and
-  `extra`, how many of them are beyond one for each lease. Other changes of the result are written only by semaphore_save.
+  Reads a semaphore (see semaphore_read), removes some of the leases whose deadline has passed, and counts the others.
+  Fields of the result: `used`, the number of held permits, and `extra`, how many of them are beyond one for each lease.
+  Other changes of the result are written only by semaphore_save.
 
-  semaphore_first_end returns when the first lease ends, in ms; nil without leases. If ended leases of several permits may remain, their permits are free a moment later.
+  semaphore_first_end returns when the first lease ends, in ms; nil without leases. If ended leases of several permits
+  may remain, their permits are free a moment later.
 ]]
 local function semaphore_open(keys, clock, initial, idle, newest_seen, stored)
   local s = semaphore_read(keys, clock, initial, idle, newest_seen, stored)
@@ -173,8 +187,9 @@ local function semaphore_first_end(s)
 end
 
 --[[
-  Returns the next fencing token of a semaphore. While its keys live, the token is greater than every earlier one, even if the clock is set back. It is also
-  at least the server's time in µs and greater than the newest token that the caller has seen, so that tokens continue to grow if the keys are lost.
+  Returns the next fencing token of a semaphore. While its keys live, the token is greater than every earlier one, even
+  if the clock is set back. It is also at least the server's time in µs and greater than the newest token that the
+  caller has seen, so that tokens continue to grow if the keys are lost.
 ]]
 local function semaphore_next_token(s)
   s.last = math.max(s.last + 1, s.micros)
@@ -183,8 +198,8 @@ local function semaphore_next_token(s)
 end
 
 --[[
-  Starts a lease now: a new one, or one that is taken over. Returns its token and its deadline. semaphore_save writes it, together with all other
-  changes.
+  Starts a lease now: a new one, or one that is taken over. Returns its token and its deadline. semaphore_save writes
+  it, together with all other changes.
 ]]
 local function semaphore_lease(s, id, ms, permits, member)
   local token = semaphore_next_token(s)
@@ -204,9 +219,9 @@ local function semaphore_lease(s, id, ms, permits, member)
 end
 
 --[[
-  Records that a process holds leases without a fact, so that it can be notified when another process ends one of them or takes it over: see
-  semaphore_sweep. `member` is its "process/number", with the number of the member in the line after a dot. If the process is new, records that are older than any such
-  lease can be are removed.
+  Records that a process holds leases without a fact, so that it can be notified when another process ends one of them
+  or takes it over: see semaphore_sweep. `member` is its "process/number", with the number of the member in the line
+  after a dot. If the process is new, records that are older than any such lease can be are removed.
 ]]
 local function semaphore_note_holder(leases, member, micros)
   local is_new = redis.call('ZADD', leases, string.format('%.0f', micros), '&' .. string.match(member, '^[^.]+'))
@@ -214,9 +229,10 @@ local function semaphore_note_holder(leases, member, micros)
 end
 
 --[[
-  Ends a lease of a semaphore: only if it has this token; nil: whatever its token is. The name of a lease without a fact begins with '~'; a process that
-  does not hold the lease gives the name without '~'. Returns 1, or 0 if there is no such lease, or if its deadline has passed (semaphore_sweep removes it then); and the member
-  that held it, if known. semaphore_save removes it, together with all other changes.
+  Ends a lease of a semaphore: only if it has this token; nil: whatever its token is. The name of a lease without a fact
+  begins with '~'; a process that does not hold the lease gives the name without '~'. Returns 1, or 0 if there is no
+  such lease, or if its deadline has passed (semaphore_sweep removes it then); and the member that held it, if known.
+  semaphore_save removes it, together with all other changes.
 ]]
 local function semaphore_end(s, id, token)
   if s.dropped == nil then s.dropped = {} end
@@ -239,10 +255,12 @@ local function semaphore_end(s, id, token)
   return 1, member
 end
 
---[[ Tells the process of a member ("process/number") to check whether it still has its leases. The message ends with '?'. ]]
+--[[ Tells the process of a member ("process/number") to check whether it still has its leases. The message ends with
+'?'. ]]
 local function semaphore_notify(channel, member) line_tell(channel, member, ' ?') end
 
---[[ Tells all processes that may hold leases without a fact to check whether they still have them. `key` is the key of the leases. ]]
+--[[ Tells all processes that may hold leases without a fact to check whether they still have them. `key` is the key of
+the leases. ]]
 local function semaphore_notify_direct_holders(key, channel)
   local told = {}
   for _, name in ipairs(redis.call('ZREVRANGEBYSCORE', key, '4000000000000000', '100000000000000', 'LIMIT', '0', '200')) do
@@ -255,9 +273,10 @@ local function semaphore_notify_direct_holders(key, channel)
 end
 
 --[[
-  The capacity (see line_walk and line_ask) of an opened semaphore. A grant is a lease, held by `member`, with the length and the id in the waiter's
-  details. Changes: 'e' ends a lease by its id and token. 'v' invalidates the calls that a sender of direct takes has in flight, and returns the token that
-  its next call must name. 'd' does the same, and opens the semaphore for direct takes if nobody waits.
+  The capacity (see line_walk and line_ask) of an opened semaphore. A grant is a lease, held by `member`, with the
+  length and the id in the waiter's details. Changes: 'e' ends a lease by its id and token. 'v' invalidates the calls
+  that a sender of direct takes has in flight, and returns the token that its next call must name. 'd' does the same,
+  and opens the semaphore for direct takes if nobody waits.
 ]]
 local SEMAPHORE_LOOK_MS = 5000
 
@@ -299,9 +318,10 @@ local function semaphore_capacity(s, member)
 end
 
 --[[
-  Writes the changes of a semaphore, opens it for direct takes again if it may be, and sets the lifetimes of its keys: the leases live for two minutes at least, and until the last of
-  them ends; the configuration `idle` ms longer, if it has such a lifetime. A semaphore that has one, is not open for direct takes and of which nothing is held, lives for `idle` ms.
-  `waits`: true if there are waiters.
+  Writes the changes of a semaphore, opens it for direct takes again if it may be, and sets the lifetimes of its keys:
+  the leases live for two minutes at least, and until the last of them ends; the configuration `idle` ms longer, if it
+  has such a lifetime. A semaphore that has one, is not open for direct takes and of which nothing is held, lives for
+  `idle` ms. `waits`: true if there are waiters.
 ]]
 local function semaphore_save(s, waits)
   local call, format = redis.call, string.format
@@ -330,7 +350,8 @@ local function semaphore_save(s, waits)
     left = semaphore_keep(s.leases, s.facts, s.last, s.micros, ends_at)
   end
   if is_direct then
-    -- Senders and holders that were not heard of for longer than a call can be repeated and a lease without a fact can last.
+    -- Senders and holders that were not heard of for longer than a call can be repeated and a lease without a fact can
+    -- last.
     call('ZREMRANGEBYSCORE', s.leases, SEMAPHORE_ABOVE, s.micros - 80000000)
     call('RENAME', s.leases, s.direct)
   end
@@ -359,7 +380,8 @@ local function semaphore_save(s, waits)
   call('PEXPIRE', s.config, (waits and math.max(left, 60000) or left) + s.idle)
 end
 
---[[ Called after a change of an opened semaphore: notifies the waiters that fit now, and writes the changes. `all`: notifies every member. ]]
+--[[ Called after a change of an opened semaphore: notifies the waiters that fit now, and writes the changes. `all`:
+notifies every member. ]]
 local function semaphore_serve(s, keys, channel, all)
   local line = line_open(keys[4], keys[5], keys[6], channel)
   if line.err then return line end
@@ -373,10 +395,12 @@ local function semaphore_serve(s, keys, channel, all)
 end
 
 --[[
-  Carries out a change of a semaphore, once: see run_once. KEYS[1..7] are the semaphore: see semaphore_read; ARGV[3] is now, ms ('' for the server's clock), ARGV[4] the permits to
-  set if none are set (-1: none; below that see semaphore_read), ARGV[5] the lifetime in ms while nothing is held (-1: as stored), ARGV[6] the beginning of the channel names of all
-  processes. `initial`, if given, stands for ARGV[4]; `newest_seen` is the newest token that the caller has seen, if it names one. `act(s, channel)` is given the opened semaphore, and
-  returns the reply, true if it has changed anything, and true to notify every waiting member. Returns { -2 } without a semaphore.
+  Carries out a change of a semaphore, once: see run_once. KEYS[1..7] are the semaphore: see semaphore_read; ARGV[3] is
+  now, ms ('' for the server's clock), ARGV[4] the permits to set if none are set (-1: none; below that see
+  semaphore_read), ARGV[5] the lifetime in ms while nothing is held (-1: as stored), ARGV[6] the beginning of the
+  channel names of all processes. `initial`, if given, stands for ARGV[4]; `newest_seen` is the newest token that the
+  caller has seen, if it names one. `act(s, channel)` is given the opened semaphore, and returns the reply, true if it
+  has changed anything, and true to notify every waiting member. Returns { -2 } without a semaphore.
 ]]
 local function semaphore_change(initial, newest_seen, act)
   initial = initial or tonumber(ARGV[4])

@@ -1,10 +1,13 @@
 --[[
-  The most common ask of a process whose waiters are at the head of the line: it ends leases or adds waiters, and its first waiters get the free permits, one each. This does
-  the same as semaphore_open, line_ask and semaphore_save with half of the commands, but only if all leases concerned are without a fact (see semaphore_sweep), nothing has
-  ended by itself, no lifetime is due, and the first waiter that remains must wait and belongs to the asker, too. For any other ask it returns nil and writes nothing.
+  The most common ask of a process whose waiters are at the head of the line: it ends leases or adds waiters, and its
+  first waiters get the free permits, one each. This does the same as semaphore_open, line_ask and semaphore_save with
+  half of the commands, but only if all leases concerned are without a fact (see semaphore_sweep), nothing has ended by
+  itself, no lifetime is due, and the first waiter that remains must wait and belongs to the asker, too. For any other
+  ask it returns nil and writes nothing.
 
-  `time` is the answer of TIME; `stored` and `member_fields` are the fields of the semaphore and of the member's record that semaphore_ask has read. `newest_seen` is the newest
-  token that the caller has seen. Not used with a given clock (of a test), or if the semaphore has a lifetime.
+  `time` is the answer of TIME; `stored` and `member_fields` are the fields of the semaphore and of the member's record
+  that semaphore_ask has read. `newest_seen` is the newest token that the caller has seen. Not used with a given clock
+  (of a test), or if the semaphore has a lifetime.
 ]]
 local function semaphore_hand_over(time, stored, member_fields, member, number, newest_seen)
   local call, match, format = redis.call, string.match, string.format

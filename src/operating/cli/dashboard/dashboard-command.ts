@@ -15,9 +15,9 @@ import { waitForRedis } from '../redis-connection.js'
 type Listener = (req: IncomingMessage, res: ServerResponse) => void
 
 /**
- * Admits only the first browser that opens the printed address. The token behind its `#` never reaches a server's log; the page exchanges it for a
- * session that it keeps in the storage of its origin. A cookie would not do: browsers send it to every port of the machine, so also to servers
- * of other users.
+ * Admits only the first browser that opens the printed address. The token behind its `#` never reaches a server's log;
+ * the page exchanges it for a session that it keeps in the storage of its origin. A cookie would not do: browsers send
+ * it to every port of the machine, so also to servers of other users.
  */
 class OneTimeLogin {
   readonly token = newSecret()
@@ -102,7 +102,10 @@ interface NodeRedisModule {
 /** Modules are looked up in the current folder's project, then beside this package. */
 const FROM = [join(process.cwd(), 'package.json'), process.argv[1] ?? '']
 
-/** The project's own ioredis or node-redis, because this package includes none. Throws `SpillwayError` if neither is installed. */
+/**
+ * The project's own ioredis or node-redis, because this package includes none. Throws `SpillwayError` if neither is
+ * installed.
+ */
 function installedClient(): Connect {
   for (const from of FROM) {
     const ioredis = found<IoredisModule>('ioredis', from)

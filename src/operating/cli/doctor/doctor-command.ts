@@ -36,7 +36,10 @@ import {
   versionFinding,
 } from './server-checks.js'
 
-/** Examines a server, and in a cluster the other primaries. `reached` is called once it is known whether the server answers. */
+/**
+ * Examines a server, and in a cluster the other primaries. `reached` is called once it is known whether the server
+ * answers.
+ */
 export async function examine(
   address: SecureAddress,
   prefix: string,

@@ -225,7 +225,10 @@ const LONGEST_MS = 1000
 const A_STEP = 1000
 const MOST_LOOKED_AT = 5000
 const MOST_NAMED = 3
-/** The endings of limit keys: see src/redis/store/charge-keys.ts. Keys of queues and other shared objects may live for ever. */
+/**
+ * The endings of limit keys: see src/redis/store/charge-keys.ts. Keys of queues and other shared objects may live for
+ * ever.
+ */
 const OF_A_LIMIT = /:(?:(?:fw|sw|sc)\d+|tb|lb)(?::line)?$/
 
 /** Finds limit keys without a lifetime, which every write should set: a scan of the server, within a time limit. */
@@ -292,7 +295,10 @@ export async function redisClock(connection: Connection): Promise<number | strin
   return Array.isArray(reply) ? Number(reply[0]) * 1000 + Number(reply[1]) / 1000 : refusal(reply)
 }
 
-/** Compares the server's clock, which all decisions use, with the clock of this process. `ask`: the server's, ms, or why it is not told. */
+/**
+ * Compares the server's clock, which all decisions use, with the clock of this process. `ask`: the server's, ms, or why
+ * it is not told.
+ */
 export async function clockFinding(ask: () => Promise<number | string>): Promise<Finding> {
   const askedAt = Date.now()
   const there = await ask()

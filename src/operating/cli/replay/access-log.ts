@@ -64,7 +64,8 @@ function methodOf(bytes: Buffer, start: number, end: number): string | undefined
 
 /**
  * The path of a request line without its query, as routes see it: `/search` for `GET /search?q=1 HTTP/1.1` and for
- * `GET http://host/search HTTP/1.1`; `*` for `OPTIONS *`. A space within the path belongs to it. undefined if there is none.
+ * `GET http://host/search HTTP/1.1`; `*` for `OPTIONS *`. A space within the path belongs to it. undefined if there is
+ * none.
  */
 function pathOf(bytes: Buffer, start: number, end: number): string | undefined {
   const methodEnd = endOfMethod(bytes, start, end)
@@ -187,7 +188,8 @@ const BACKSLASH = 92
  *     host:port client ident user [17/May/2015:10:05:03 +0000] "GET /path HTTP/1.1" 200 512 "referer" "agent"
  *
  * `read` finds the parts; a part is only decoded on request, because a replay needs one. One object serves
- * all lines, and is valid until the next `read`. It scans bytes: one regular expression for the whole line took 2.5 times as long.
+ * all lines, and is valid until the next `read`. It scans bytes: one regular expression for the whole line took 2.5
+ * times as long.
  */
 export class AccessLogLine {
   /** Whole seconds since the epoch; the format has no finer ones. */
@@ -261,8 +263,8 @@ export class AccessLogLine {
   }
 
   /**
-   * Whether the first word is a virtual host: an address follows, or a name after a host with a port, and then the two words of every line.
-   * A client is followed by the ident instead, which is a dash on all servers but very old ones.
+   * Whether the first word is a virtual host: an address follows, or a name after a host with a port, and then the two
+   * words of every line. A client is followed by the ident instead, which is a dash on all servers but very old ones.
    */
   #isHost(start: number, end: number): boolean {
     const next = end + 1
@@ -280,7 +282,10 @@ export class AccessLogLine {
     return colon > start && colon < end - 1 && this.#endOfDigits(colon + 1) === end
   }
 
-  /** The space behind a word; −1 if there is none. Addresses and host names contain no other bytes, but binary junk does. */
+  /**
+   * The space behind a word; −1 if there is none. Addresses and host names contain no other bytes, but binary junk
+   * does.
+   */
   #endOfWord(start: number): number {
     let at = start
     while (at < this.#end && this.#bytes[at] > SPACE && this.#bytes[at] < 127) at++
@@ -303,8 +308,8 @@ export class AccessLogLine {
   }
 
   /**
-   * The request ends at the first bare quote with a status and a size behind it: some servers do not escape the quotes that
-   * clients send.
+   * The request ends at the first bare quote with a status and a size behind it: some servers do not escape the quotes
+   * that clients send.
    */
   #readRequest(): boolean {
     const start = this.#timeStart + 29
@@ -367,8 +372,8 @@ export type KeyOfLine = (line: AccessLogLine) => string | undefined
 const SHOWN_CHARACTERS = 160
 
 /**
- * Addresses become keys exactly as in the middleware. Of a key longer than 200 characters the first 160 and a hash of the whole are
- * kept, so that a log of many long paths takes no more memory than one of short ones.
+ * Addresses become keys exactly as in the middleware. Of a key longer than 200 characters the first 160 and a hash of
+ * the whole are kept, so that a log of many long paths takes no more memory than one of short ones.
  */
 export function keyOfLine(subject: Subject, ipv6Subnet: number | false): KeyOfLine {
   const keyOf = wholeKeyOf(subject, ipv6Subnet)

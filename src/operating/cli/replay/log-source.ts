@@ -79,7 +79,10 @@ const BAR = 24
 const NARROWEST = 80
 const CLEAR_LINE = '\r\x1b[K'
 
-/** Shows how much of a log has been read, as a bar and numbers on one line of a terminal, a few times a second. Writes nothing if the output is no terminal. */
+/**
+ * Shows how much of a log has been read, as a bar and numbers on one line of a terminal, a few times a second. Writes
+ * nothing if the output is no terminal.
+ */
 export class Progress {
   readonly #startedAt: number
   #shownAt: number

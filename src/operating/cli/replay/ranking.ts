@@ -12,8 +12,8 @@ export interface RankedKey {
 }
 
 /**
- * The first `most` of any number of keys: most refused first (by the policy that refused it most), then most requests, then
- * by key. Holds little more than twice as many as it keeps.
+ * The first `most` of any number of keys: most refused first (by the policy that refused it most), then most requests,
+ * then by key. Holds little more than twice as many as it keeps.
  */
 export class Ranking<Key extends RankedKey = RankedKey> {
   #kept: Key[] = []
@@ -93,7 +93,10 @@ export class KeyTable {
   }
 }
 
-/** How long refused requests would have had to wait; Infinity: they never fit. In ms, exact to three digits; the longest is exact. */
+/**
+ * How long refused requests would have had to wait; Infinity: they never fit. In ms, exact to three digits; the longest
+ * is exact.
+ */
 export interface Waits {
   /** Half of the refused requests wait no longer. */
   readonly median: number

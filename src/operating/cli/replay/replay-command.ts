@@ -150,7 +150,8 @@ export const replayCommand: Command = {
     if (report.complete && report.requests === 0 && report.skipped.lines > 0) {
       throw new LogError(unreadable(report, shownArgument(log.name)))
     }
-    // After a fault, the report of the lines read before comes first; the error message comes last, where it is visible.
+    // After a fault, the report of the lines read before comes first; the error message comes last, where it is
+    // visible.
     if (fault === undefined || replay.lines > 0) {
       if (given.html !== undefined) await writePage(given.html, reportAsHtml(report, log.name))
       await write(terminal.stdout, given.json ? reportAsJson(report) : textFor(report, log.name, terminal))

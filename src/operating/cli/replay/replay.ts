@@ -58,9 +58,10 @@ function longestWait(verdicts: readonly Verdict[]): number {
 /**
  * Sorts entries by time. Entries of the same second keep their order.
  *
- * Keeps at most `capacity` entries, 24 bytes each. If there are fewer, they are sorted as a whole. Otherwise the earlier half is
- * passed on each time the space is full, so that an entry is sorted correctly if it is at most half of `capacity` entries late. An entry that is
- * later still gets the second that is already reached: time does not run back.
+ * Keeps at most `capacity` entries, 24 bytes each. If there are fewer, they are sorted as a whole. Otherwise the
+ * earlier half is passed on each time the space is full, so that an entry is sorted correctly if it is at most half of
+ * `capacity` entries late. An entry that is later still gets the second that is already reached: time does not run
+ * back.
  */
 export class LogSorter {
   /** Entries that came earlier than the one before them. */
@@ -164,8 +165,8 @@ const DETAILED_ROWS = 240
 /**
  * Computes what policies would have done with the requests of an access log. It receives the lines from a `LineCutter`.
  *
- * The limiter's own stores judge each line at the line's own time. Memory holds the counts of each key, the limiters' state, and
- * a fixed number of lines that wait to be sorted.
+ * The limiter's own stores judge each line at the line's own time. Memory holds the counts of each key, the limiters'
+ * state, and a fixed number of lines that wait to be sorted.
  */
 export class Replay implements LineReader {
   lines = 0

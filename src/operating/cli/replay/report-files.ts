@@ -91,8 +91,8 @@ function escaped(text: string): string {
 }
 
 /**
- * Checks that the page can be written, so that an error comes before the log is read. Changes nothing: the log may turn out to be unreadable. Throws
- * `UsageError` if the file is the log itself, under any name, else `SpillwayError`.
+ * Checks that the page can be written, so that an error comes before the log is read. Changes nothing: the log may turn
+ * out to be unreadable. Throws `UsageError` if the file is the log itself, under any name, else `SpillwayError`.
  */
 export async function checkPageFile(file: string, log: string): Promise<void> {
   const exists = await withWriteError(file, () => isWritable(file))

@@ -57,14 +57,19 @@ interface SkippedLines {
 interface LineOrder {
   /** Lines that came earlier than the one before them. */
   readonly outOfOrder: number
-  /** 'none': the log was in order; 'whole': the log was sorted as a whole; 'window': each line was sorted within a window of lines. */
+  /**
+   * 'none': the log was in order; 'whole': the log was sorted as a whole; 'window': each line was sorted within a
+   * window of lines.
+   */
   readonly sorted: 'none' | 'whole' | 'window'
   readonly windowLines: number
   /** Lines that came too late for the window, counted at the time already reached. */
   readonly late: number
 }
 
-/** The report as its page reads it, from JSON: without the keys that only the other forms name. Waits of −1 never end. */
+/**
+ * The report as its page reads it, from JSON: without the keys that only the other forms name. Waits of −1 never end.
+ */
 export type PageReport = Omit<Report, 'trials' | 'top' | 'details'> & {
   readonly log: string
   readonly trials: ReadonlyArray<Omit<TrialResult, 'top'>>

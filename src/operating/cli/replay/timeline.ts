@@ -2,8 +2,8 @@
 const FEWEST_ROWS = 24
 
 /**
- * Whether rows of this length have so many gaps that a chart would look like a comb, as for a log that was written for a minute in each
- * hour: then a longer row is clearer. A few long gaps do not count.
+ * Whether rows of this length have so many gaps that a chart would look like a comb, as for a log that was written for
+ * a minute in each hour: then a longer row is clearer. A few long gaps do not count.
  */
 export function hasManyGaps(rows: readonly number[], spanSeconds: number): boolean {
   let gaps = 0
@@ -31,7 +31,10 @@ const SHOWN_SPANS = [
   ...[1, 2, 7, 14, 30, 90, 360, 3600].map(days => days * DAY),
 ]
 
-/** The possible lengths of rows while counting, each a multiple of the one before, so that rows can be joined; and most rows. */
+/**
+ * The possible lengths of rows while counting, each a multiple of the one before, so that rows can be joined; and most
+ * rows.
+ */
 interface Lengths {
   readonly spans: readonly number[]
   readonly mostRows: number
@@ -50,8 +53,9 @@ const OF_MANY: Lengths = {
 }
 
 /**
- * The requests and refusals of many subjects over a time whose length is not known beforehand, in rows of one length for all: when there are too
- * many rows, they grow. A span in which nothing happened has no row, so one stray line of another year costs no detail.
+ * The requests and refusals of many subjects over a time whose length is not known beforehand, in rows of one length
+ * for all: when there are too many rows, they grow. A span in which nothing happened has no row, so one stray line of
+ * another year costs no detail.
  */
 export class TimeRows {
   #length = 0
@@ -105,7 +109,10 @@ export class TimeRows {
     return this.#rowsOf(this.#series[id] ?? [])
   }
 
-  /** At most `mostRows` rows of all requests, in the shortest span that makes a round number for people; for a chart in a span that makes no comb. */
+  /**
+   * At most `mostRows` rows of all requests, in the shortest span that makes a round number for people; for a chart in
+   * a span that makes no comb.
+   */
   summary(mostRows: number, { forChart = false } = {}): { spanSeconds: number; rows: TimelineRow[] } {
     let [spanSeconds, rows] = [this.spanSeconds, this.of(ALL)]
     for (const span of SHOWN_SPANS) {

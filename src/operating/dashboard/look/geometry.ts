@@ -1,4 +1,7 @@
-/** Charts as numbers and paths: no DOM, so that a report can be drawn without a browser. Part of the shared look, see tokens.css. */
+/**
+ * Charts as numbers and paths: no DOM, so that a report can be drawn without a browser. Part of the shared look, see
+ * tokens.css.
+ */
 
 /** Values at moments; null: unknown at that moment. */
 export type Values = readonly (number | null)[]
@@ -11,7 +14,9 @@ export interface ChartArea {
   readonly top: number
 }
 
-/** The smallest of 1, 2, 4, 5 or 8 × 10ⁿ at or above a value, so that half and quarter of it read well. 1 for nothing. */
+/**
+ * The smallest of 1, 2, 4, 5 or 8 × 10ⁿ at or above a value, so that half and quarter of it read well. 1 for nothing.
+ */
 export function niceTop(value: number): number {
   if (!(value > 0) || !Number.isFinite(value)) return 1
   const power = 10 ** Math.floor(Math.log10(value))

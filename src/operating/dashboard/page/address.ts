@@ -17,7 +17,10 @@ export const RANGES: ReadonlyArray<readonly [range: Range, words: string]> = [
   ['24h', '24 h'],
 ]
 
-/** What is looked at: a page, and on it a row, or a key. It stands behind the # of the address, which no server ever sees. */
+/**
+ * What is looked at: a page, and on it a row, or a key. It stands behind the # of the address, which no server ever
+ * sees.
+ */
 export interface Address {
   readonly page: PageName
   /** Of the limits: the row that is open. */

@@ -1,4 +1,7 @@
-/** A chart with axes. Under the pointer, or by the arrow keys, it tells the values of one moment. Part of the shared look, see ../look/tokens.css. */
+/**
+ * A chart with axes. Under the pointer, or by the arrow keys, it tells the values of one moment. Part of the shared
+ * look, see ../look/tokens.css.
+ */
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { clock, rate, span } from '../look/format.js'
@@ -119,7 +122,10 @@ function Reading({ share, children }: { share: number; children: ComponentChildr
   )
 }
 
-/** The chart of allowed and refused requests per second, small in a row and large under it. Part of the shared look, see ../look/tokens.css. */
+/**
+ * The chart of allowed and refused requests per second, small in a row and large under it. Part of the shared look, see
+ * ../look/tokens.css.
+ */
 
 const WIDTH = 600
 const HEIGHT = 100

@@ -27,8 +27,8 @@ export function sendChange(act: ChangeRequest): Promise<ChangeResult> {
 const SESSION = 'spillway-session'
 
 /**
- * `spillway dashboard` prints an address with a token that works once: it is exchanged for a session, which only pages of this host and port can
- * read. If it is refused, the first view says why.
+ * `spillway dashboard` prints an address with a token that works once: it is exchanged for a session, which only pages
+ * of this host and port can read. If it is refused, the first view says why.
  */
 export async function logIn(): Promise<void> {
   const [, token] = /^#login=([\w-]+)$/.exec(location.hash) ?? []

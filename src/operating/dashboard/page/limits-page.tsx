@@ -1,4 +1,7 @@
-/** The content of an opened row of a limit: the large chart, the keys that are refused and that ask most, the sources of decisions, actions. */
+/**
+ * The content of an opened row of a limit: the large chart, the keys that are refused and that ask most, the sources of
+ * decisions, actions.
+ */
 import { useContext, useEffect, useRef, useState } from 'preact/hooks'
 import { clock, count, limitWords, percent, plural, rate, span, when } from '../look/format.js'
 import type { LimitRow, LimitsView } from '../server/page-views.js'

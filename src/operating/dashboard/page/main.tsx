@@ -192,8 +192,8 @@ function skip(): void {
 const SPOKEN = ['title', 'aria-label', 'aria-valuetext']
 
 /**
- * Everything that is written on the page passes here: names and keys may contain characters that hide a part of them or turn the direction of writing,
- * so that "95 %" reads as "59 %". They are written out, like \u{202e}.
+ * Everything that is written on the page passes here: names and keys may contain characters that hide a part of them or
+ * turn the direction of writing, so that "95 %" reads as "59 %". They are written out, like \u{202e}.
  */
 options.vnode = (node: VNode) => {
   const { type, props } = node as { type: unknown; props: Record<string, unknown> | string }

@@ -51,7 +51,10 @@ interface Row {
   key: string
 }
 
-/** Notes are renewed after so long, and changed at most once in so long: limits of single keys may differ with each decision. */
+/**
+ * Notes are renewed after so long, and changed at most once in so long: limits of single keys may differ with each
+ * decision.
+ */
 const RENEW_MS = 3_600_000
 const CHANGE_MS = 10_000
 
@@ -189,7 +192,9 @@ interface Callers {
   readonly refused: TopKeys
 }
 
-/** The recent activity of this process: the busiest keys, the most refused keys, the lateness of queues, current levels. */
+/**
+ * The recent activity of this process: the busiest keys, the most refused keys, the lateness of queues, current levels.
+ */
 export class RecentActivity {
   readonly #callers = new Map<string, Callers>()
   readonly #levels = new Map<string, LevelRow>()
@@ -279,7 +284,10 @@ export class RecentActivity {
     })
   }
 
-  /** Rates per second, none too high: a count that decays stands for so many seconds as its life is long, once it has lived that long. */
+  /**
+   * Rates per second, none too high: a count that decays stands for so many seconds as its life is long, once it has
+   * lived that long.
+   */
   #keys(now: number): Map<string, readonly KeyRow[]> {
     const limiters: Array<{ name: string; rows: KeyRow[]; refused: number; asked: number }> = []
     for (const [name, { since, asked, refused }] of this.#callers) {

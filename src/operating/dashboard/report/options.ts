@@ -7,7 +7,10 @@ import type { RedisClient } from '../../../redis/client.js'
 import { portOf } from '../../../redis/clients.js'
 import { keyRoot } from '../../../redis/keys.js'
 
-/** The name and version in the nearest package.json above the program that runs, else above the folder it was started in. */
+/**
+ * The name and version in the nearest package.json above the program that runs, else above the folder it was started
+ * in.
+ */
 function ownService(): { name: string; version: string } {
   const [, program] = process.argv
   const starts = [...(program === undefined ? [] : [dirname(program)]), process.cwd()]
@@ -53,9 +56,14 @@ export interface ReporterOptions {
   service?: string
   /** Like '1.4.2'. Default: the version in the nearest package.json. */
   version?: string
-  /** How many keys of each limiter are reported, the busiest and the most refused: integer from 0 (none) to 100; default 20. */
+  /**
+   * How many keys of each limiter are reported, the busiest and the most refused: integer from 0 (none) to 100; default
+   * 20.
+   */
   topKeys?: number
-  /** Limiter → what it counts, like { login: 'per user' }. Default: 'per address' if keys are addresses, else 'per key'. */
+  /**
+   * Limiter → what it counts, like { login: 'per user' }. Default: 'per address' if keys are addresses, else 'per key'.
+   */
   keyNames?: Record<string, string>
   /** The result of `alerts(…)` of spillway/alerts: shown as bands. Default: the dashboard's own rules. */
   alerts?: FiringAlerts

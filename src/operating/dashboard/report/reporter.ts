@@ -19,9 +19,10 @@ const RENEW_MS = 3_600_000
 const STILL_MS = 10_000
 
 /**
- * Reports to the dashboard what this process decides. Pass it as `observer` to limiters and shared objects. It sends one small script call every `every`
- * during activity, and nothing otherwise; its counts expire after 15 minutes, their sums of a minute after an hour and those of ten minutes after a day, its
- * own record after an hour. A failing Redis delays no decision: counts are sent when it is back. Throws `PolicyError` for invalid options.
+ * Reports to the dashboard what this process decides. Pass it as `observer` to limiters and shared objects. It sends
+ * one small script call every `every` during activity, and nothing otherwise; its counts expire after 15 minutes, their
+ * sums of a minute after an hour and those of ten minutes after a day, its own record after an hour. A failing Redis
+ * delays no decision: counts are sent when it is back. Throws `PolicyError` for invalid options.
  */
 export function reporter(options: ReporterOptions): Observer & ReportEnd {
   return new Reporter(options)
@@ -135,7 +136,10 @@ class Reporter implements Observer {
     this.#timer.unref()
   }
 
-  /** Continues during activity, while counts are unsent, and more rarely while something is held, waits or fires; the last report says that it is the last. */
+  /**
+   * Continues during activity, while counts are unsent, and more rarely while something is held, waits or fires; the
+   * last report says that it is the last.
+   */
   #tick(): void {
     this.#timer = undefined
     const isBusy = this.#decisions > 0 || this.#news || this.#sender.hasPending

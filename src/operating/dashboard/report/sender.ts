@@ -52,8 +52,9 @@ interface Call {
 type Rows = ReadonlyArray<readonly [id: string, counts: Counts]>
 
 /**
- * Sends reports, one call at a time; keeps the sums of each step for 15 minutes while Redis is unreachable. What Redis has accepted is added up here and
- * goes, once a minute, with a report to the sums of the minute and of its ten minutes. A process that is killed loses that minute of the long charts.
+ * Sends reports, one call at a time; keeps the sums of each step for 15 minutes while Redis is unreachable. What Redis
+ * has accepted is added up here and goes, once a minute, with a report to the sums of the minute and of its ten
+ * minutes. A process that is killed loses that minute of the long charts.
  */
 export class ReportSender {
   readonly #port: ClientPort
@@ -192,7 +193,10 @@ export class ReportSender {
     return rows
   }
 
-  /** The answer has shown that our clock was wrong: counts of another step belong to the current one. Older counts are dropped. */
+  /**
+   * The answer has shown that our clock was wrong: counts of another step belong to the current one. Older counts are
+   * dropped.
+   */
   #moveToCurrentStep({ step, rows, minute, minuteRows, notes }: Call): void {
     if (minuteRows.length > 0) addTo(this.#minutes, minute, minuteRows)
     for (const [id, facts] of notes) this.#notes.set(id, facts)

@@ -17,7 +17,10 @@ type Authorize = (req: IncomingMessage) => DashboardAccess | Promise<DashboardAc
 const WARN_EVERY_MS = 60_000
 const NO: Refused = { status: 403, reason: 'You may not see this dashboard.' }
 
-/** Tells who may see the dashboard. Refuses everything that is not certainly allowed, and warns of an `authorize` that does not work. */
+/**
+ * Tells who may see the dashboard. Refuses everything that is not certainly allowed, and warns of an `authorize` that
+ * does not work.
+ */
 export class Doorkeeper {
   #quietUntil = Number.NEGATIVE_INFINITY
 
@@ -59,8 +62,9 @@ export function isRefused(viewer: Viewer | Refused): viewer is Refused {
 }
 
 /**
- * Why a question or a change may not come from the dashboard's own page; undefined if it does. Its field `x-spillway-request` alone keeps other
- * sites out, because browsers send it to another origin only if that allows it; a service may allow it to everybody by mistake.
+ * Why a question or a change may not come from the dashboard's own page; undefined if it does. Its field
+ * `x-spillway-request` alone keeps other sites out, because browsers send it to another origin only if that allows it;
+ * a service may allow it to everybody by mistake.
  */
 export function forgeryComplaint({ headers }: IncomingMessage): string | undefined {
   const complaint = 'This must come from the page of this dashboard.'
@@ -75,8 +79,8 @@ export function forgeryComplaint({ headers }: IncomingMessage): string | undefin
 }
 
 /**
- * Against DNS rebinding: a page of another site could use a name of that site that points to this server. Addresses and localhost are always
- * this server's; other names only if `hosts` has them.
+ * Against DNS rebinding: a page of another site could use a name of that site that points to this server. Addresses and
+ * localhost are always this server's; other names only if `hosts` has them.
  */
 function hostComplaint({ headers }: IncomingMessage, hosts: readonly string[]): string | undefined {
   const name = nameIn(headers.host)

@@ -17,7 +17,10 @@ interface Outcome {
 const DAY_MS = 86_400_000
 const LONGEST_BLOCK_MS = 365 * DAY_MS
 
-/** Carries out a change and records it in the history. Throws `PolicyError` for an invalid change, `StoreError` when Redis fails. */
+/**
+ * Carries out a change and records it in the history. Throws `PolicyError` for an invalid change, `StoreError` when
+ * Redis fails.
+ */
 export async function carryOut(state: DashboardState, given: unknown, user: string | undefined): Promise<ChangeResult> {
   const act = await plainAct(state, given)
   await state.refresh()

@@ -18,8 +18,8 @@ const DEFAULT_NAME = /^\d+-per-/
 const FORMATS = { share: percent, ms: latency, count }
 
 /**
- * The current problems, in words: those that processes with alerts report, and the dashboard's own rules for limiters and queues of which no
- * such process tells. `dead`: how many dead letters each queue has.
+ * The current problems, in words: those that processes with alerts report, and the dashboard's own rules for limiters
+ * and queues of which no such process tells. `dead`: how many dead letters each queue has.
  */
 export function alertsOf(
   reading: Reading,

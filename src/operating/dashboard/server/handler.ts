@@ -98,8 +98,8 @@ const FIELDS: Fields = {
 }
 
 /**
- * The dashboard: one page and its requests. Nothing is read from Redis while no browser asks. Throws `PolicyError` for invalid options, and
- * without `authorize`.
+ * The dashboard: one page and its requests. Nothing is read from Redis while no browser asks. Throws `PolicyError` for
+ * invalid options, and without `authorize`.
  */
 export function dashboard(options: DashboardOptions): DashboardHandler {
   return handlerOf(options, options?.live)
@@ -128,7 +128,8 @@ export function handlerOf(options: DashboardOptions, limitWriter: LimitWriter): 
     else if (error instanceof PolicyError) sendFailure(req, res, 400, error.message)
     else if (error instanceof SpillwayError) sendFailure(req, res, 503, error.message)
     else {
-      // A fault of the dashboard, or an unusual failure of the client: the page shows it, and the service gets a warning.
+      // A fault of the dashboard, or an unusual failure of the client: the page shows it, and the service gets a
+      // warning.
       emitWarning('SPILLWAY_DASHBOARD', `dashboard: ${(error as Error)?.message ?? error}`)
       sendFailure(req, res, 500, 'The dashboard failed: see the warnings of the service.')
     }
@@ -149,8 +150,9 @@ export function handlerOf(options: DashboardOptions, limitWriter: LimitWriter): 
 }
 
 /**
- * Determined by the end of the path, so that any base path works; with `basePath` only below it. As a middleware only directly below where it is mounted: other
- * paths that end with the same word are those of the service. Undefined for other paths.
+ * Determined by the end of the path, so that any base path works; with `basePath` only below it. As a middleware only
+ * directly below where it is mounted: other paths that end with the same word are those of the service. Undefined for
+ * other paths.
  */
 function routeOf(req: IncomingMessage, basePath: string | undefined, canPass: boolean): Route | undefined {
   const [path] = (req.url ?? '/').split('?')
@@ -182,7 +184,10 @@ function redirect(req: IncomingMessage, res: ServerResponse): void {
   reply(res, 302, { location: `./${name}/${query}` })
 }
 
-/** The request in a header field: the service's own middleware may have read the body, and addresses are written into logs. */
+/**
+ * The request in a header field: the service's own middleware may have read the body, and addresses are written into
+ * logs.
+ */
 function requestIn(req: IncomingMessage): object {
   const field = req.headers['x-spillway-request']
   if (typeof field !== 'string')
@@ -234,7 +239,10 @@ function sendBody(req: IncomingMessage, res: ServerResponse, status: number, fie
   reply(res, status, { ...fields, 'content-length': body.length }, req.method === 'HEAD' ? undefined : body)
 }
 
-/** All answers leave here. Somebody else may have answered meanwhile, like a middleware with a time-out: then nothing is written. */
+/**
+ * All answers leave here. Somebody else may have answered meanwhile, like a middleware with a time-out: then nothing is
+ * written.
+ */
 function reply(res: ServerResponse, status: number, fields: Fields, body?: Buffer | string): void {
   if (res.headersSent || res.writableEnded || res.destroyed) return
   res.statusCode = status

@@ -49,8 +49,9 @@ export function rangeIn(given: unknown): Range | undefined {
 }
 
 /**
- * Charts: the last 15 minutes come from the reports, what is older from coarser steps in Redis. Such a step does not change any more, so it is read once, when
- * somebody looks so far back: a dashboard keeps 16 bytes for each limit and step.
+ * Charts: the last 15 minutes come from the reports, what is older from coarser steps in Redis. Such a step does not
+ * change any more, so it is read once, when somebody looks so far back: a dashboard keeps 16 bytes for each limit and
+ * step.
  */
 export class History {
   readonly #past: ReadonlyMap<Resolution, PastSteps>
@@ -69,7 +70,10 @@ export class History {
     )
   }
 
-  /** Reads what a range needs, and gives the charts of its limits. If Redis fails, the steps that lack are gaps until the next time. */
+  /**
+   * Reads what a range needs, and gives the charts of its limits. If Redis fails, the steps that lack are gaps until
+   * the next time.
+   */
   async charts(range: Range): Promise<(id: string) => Series> {
     const { reports } = this
     const { spanMs, resolutions } = RANGES[range]
@@ -153,7 +157,10 @@ export class History {
 
 /** Steps of one length that are over, as they were read. */
 class PastSteps {
-  /** Limit → its allowed and refused requests in each step; a step has the place of its number modulo the number of places. */
+  /**
+   * Limit → its allowed and refused requests in each step; a step has the place of its number modulo the number of
+   * places.
+   */
   readonly #counts = new Map<string, Float64Array>()
   /** Step → whether anything was decided in it. */
   readonly #known = new Map<number, boolean>()

@@ -19,12 +19,18 @@ import type { LimitEntry } from '../records.js'
 import type { LiveView } from '../view.js'
 import { callByNode, type IsWanted, SharedAnswer, Unwanted } from './redis-calls.js'
 
-/** Whether something has changed is asked again after so long; names and defaults that processes have registered are read after so long. */
+/**
+ * Whether something has changed is asked again after so long; names and defaults that processes have registered are
+ * read after so long.
+ */
 const FRESH_MS = 900
 const NAMES_MS = 10_000
 const MOST_HISTORY = 200
 
-/** Whether limits can be changed: for the `LivePolicies` of this process, for all that Redis knows (the command), or not at all. */
+/**
+ * Whether limits can be changed: for the `LivePolicies` of this process, for all that Redis knows (the command), or not
+ * at all.
+ */
 export type LimitWriter = LivePolicies | 'redis' | undefined
 
 /** The live limits of the limiters: their present state and their changes. A limiter's live limit has the same name. */
@@ -134,7 +140,9 @@ export class LiveLimits {
     return this.#history.find(change => change.name === limiter && change.key === key)
   }
 
-  /** Sets (or with null clears) a limit. Throws `PolicyError` for an invalid limit, and if there is nothing to change. */
+  /**
+   * Sets (or with null clears) a limit. Throws `PolicyError` for an invalid limit, and if there is nothing to change.
+   */
   async change(
     limiter: string,
     policy: PolicyInput | null,
@@ -206,7 +214,9 @@ interface Block {
 /** What is known of a key under one limiter; undefined: nothing. */
 export type KeyState = Awaited<ReturnType<Limiters['look']>>[number]
 
-/** The limiters by name: the state of their keys, and changes. Every method rejects with `StoreError` when Redis fails. */
+/**
+ * The limiters by name: the state of their keys, and changes. Every method rejects with `StoreError` when Redis fails.
+ */
 export class Limiters {
   readonly #port: ClientPort
   readonly #stores = new Map<number | undefined, RedisStore>()
@@ -226,7 +236,10 @@ export class Limiters {
     return this.#port.cluster
   }
 
-  /** The state of a key under some limiters at a moment of the server's clock: undefined where there is none, rejected where it cannot be read. */
+  /**
+   * The state of a key under some limiters at a moment of the server's clock: undefined where there is none, rejected
+   * where it cannot be read.
+   */
   async look(limiters: readonly KnownLimiter[], key: string, now: number) {
     const names = limiters.map(({ name }) => name)
     const shared = Promise.all([this.live.ownViews(names, key), this.#blockEnds(limiters, key)])
@@ -281,7 +294,10 @@ export class Limiters {
     return this.#limiter(limiter).unblock(key)
   }
 
-  /** The end of a key's block; undefined: it is not blocked. A verdict cannot tell it: there the limit itself may last longer. */
+  /**
+   * The end of a key's block; undefined: it is not blocked. A verdict cannot tell it: there the limit itself may last
+   * longer.
+   */
   async blockedUntil(limiter: KnownLimiter, key: string, now: number): Promise<number | undefined> {
     const until = (await this.#blockEnds([limiter], key)).get(limiter) ?? 0
     return until > now ? until : undefined
@@ -307,7 +323,10 @@ export class Limiters {
     return ends
   }
 
-  /** The keys blocked now, under any of these limits: for each list the 20 whose blocks end last. Of too many limits the last are left out. */
+  /**
+   * The keys blocked now, under any of these limits: for each list the 20 whose blocks end last. Of too many limits the
+   * last are left out.
+   */
   async blocks(limiters: readonly KnownLimiter[], isWanted: IsWanted): Promise<Blocks> {
     const rows: Array<{ readonly key: string; readonly limiter: string }> = []
     let read = 0

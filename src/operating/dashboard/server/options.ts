@@ -19,11 +19,13 @@ const MOST_PLAIN = 200
 const MOST_REFS = 5000
 
 /**
- * The displayed form of keys. What stands for a key is made with a secret that viewers never see: keys can be guessed (addresses, numbers of
- * users), and a hash alone would confirm each guess.
+ * The displayed form of keys. What stands for a key is made with a secret that viewers never see: keys can be guessed
+ * (addresses, numbers of users), and a hash alone would confirm each guess.
  */
 export class KeyViews {
-  /** Keys that were shown last, and what stands for them: an HMAC costs more than all else that a key in a list costs. */
+  /**
+   * Keys that were shown last, and what stands for them: an HMAC costs more than all else that a key in a list costs.
+   */
   readonly #shown = new Map<string, KeyView>()
   readonly #keys = new Map<string, string>()
   #of = ''
@@ -97,17 +99,26 @@ export interface DashboardOptions {
   client: RedisClient
   /** The beginning of all keys, as for stores and `reporter`; default 'spillway'. */
   prefix?: string
-  /** Required. Returns 'read' for users who may look and 'write' for users who may also change things, with a name for the history. false, a throw or a rejection: 403, and nothing is done. */
+  /**
+   * Required. Returns 'read' for users who may look and 'write' for users who may also change things, with a name for
+   * the history. false, a throw or a rejection: 403, and nothing is done.
+   */
   authorize: (req: IncomingMessage) => DashboardAccess | Promise<DashboardAccess>
-  /** Changes limits. Default: none. Without it limits cannot be changed; block, unblock and reset need only `client`. */
+  /**
+   * Changes limits. Default: none. Without it limits cannot be changed; block, unblock and reset need only `client`.
+   */
   live?: LivePolicies
   /** How keys are shown: 'masked' (default), with their middle left out; 'plain'; or 'hashed'. */
   keys?: KeyStyle
-  /** Default: none. The mount path, like '/limits': only needed if the framework does not remove it, as with `node:http` and Koa, and the handler should ignore other paths. */
+  /**
+   * Default: none. The mount path, like '/limits': only needed if the framework does not remove it, as with `node:http`
+   * and Koa, and the handler should ignore other paths.
+   */
   basePath?: string
   /**
-   * Host names under which it answers, without ports, like ['ops.example.com']. Default: none. It always answers to addresses and localhost. Other names are refused with
-   * 421, so that no site on the internet can point its own name here.
+   * Host names under which it answers, without ports, like ['ops.example.com']. Default: none. It always answers to
+   * addresses and localhost. Other names are refused with 421, so that no site on the internet can point its own name
+   * here.
    */
   hosts?: readonly string[]
 }

@@ -32,7 +32,9 @@ export type { DeadView }
 
 type Objects = Awaited<ReturnType<typeof queueRows>> & Awaited<ReturnType<typeof sharedRows>>
 
-/** The first page: the limits of all services or of one, those first that refuse the largest share, then the busiest. */
+/**
+ * The first page: the limits of all services or of one, those first that refuse the largest share, then the busiest.
+ */
 function limitsView(
   state: DashboardState,
   base: ViewBase,
@@ -217,7 +219,8 @@ export interface Viewer {
 }
 
 /**
- * The content of a page. If Redis fails, the last known state, marked as old. Rejects with `Unwanted` when `isWanted` says that the viewer has gone.
+ * The content of a page. If Redis fails, the last known state, marked as old. Rejects with `Unwanted` when `isWanted`
+ * says that the viewer has gone.
  */
 export async function viewOf(state: DashboardState, ask: ViewRequest, viewer: Viewer, isWanted: IsWanted) {
   // What the page needs of objects is asked with the reports, in one round trip, as far as they are known by now.
@@ -353,7 +356,9 @@ async function sharedRows(state: DashboardState, most: number, withHolders: bool
   return { shared, moreShared: semaphores.length + rates.length + inProcesses.length - shared.length }
 }
 
-/** What is known of an object that did not answer: it stays on the page, since an operator may look for just this one. */
+/**
+ * What is known of an object that did not answer: it stays on the page, since an operator may look for just this one.
+ */
 function unread(name: string): (error: unknown) => UnreadRow {
   return error => {
     const cause = (error as Error | undefined)?.cause ?? error

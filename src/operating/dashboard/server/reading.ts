@@ -89,7 +89,8 @@ class TopCallers {
   }
 
   /**
-   * `of`: a limiter, or which limiters are meant; undefined: all. Shares are of the sum of all these keys, or of `total` if that is more.
+   * `of`: a limiter, or which limiters are meant; undefined: all. Shares are of the sum of all these keys, or of
+   * `total` if that is more.
    */
   top(by: By, show: (key: string) => KeyView, of?: string | IsMeant, total = 0): KeyRate[] {
     const { sum, top } = this.#ranking(by, of)
@@ -211,8 +212,8 @@ type IndexSums = Readonly<{
 }>
 
 /**
- * What pages show of the reports: each part is derived once from one reading, for all pages and viewers, and from the details and the index
- * only when these were read anew.
+ * What pages show of the reports: each part is derived once from one reading, for all pages and viewers, and from the
+ * details and the index only when these were read anew.
  */
 export class Reading {
   #rated: readonly Rated[] | undefined
@@ -300,7 +301,10 @@ export class Reading {
     return this.#known
   }
 
-  /** A limiter's rates. A request that is refused counts under the limits that refuse it, one that is allowed under each limit. */
+  /**
+   * A limiter's rates. A request that is refused counts under the limits that refuse it, one that is allowed under each
+   * limit.
+   */
   ratesOf(limiter: string): LimiterRates {
     if (this.#limiters === undefined) {
       const sums = new Map<string, { allowed: number; refused: number }>()

@@ -22,8 +22,9 @@ interface Asked<T> {
 const always: IsWanted = () => true
 
 /**
- * An answer of Redis for all viewers: asked for once at a time, and again when it is older than `freshMs`. Whoever waits for a call that has not
- * been answered within 1.5 s is rejected, at once if the call is older than that; meanwhile it is not made a second time.
+ * An answer of Redis for all viewers: asked for once at a time, and again when it is older than `freshMs`. Whoever
+ * waits for a call that has not been answered within 1.5 s is rejected, at once if the call is older than that;
+ * meanwhile it is not made a second time.
  */
 export class SharedAnswer<T> {
   #asked: Asked<T> | undefined
@@ -97,8 +98,8 @@ const MOST_KEYS = 100
 const MOST_CALLS = 20
 
 /**
- * Calls a script for many keys: for those of one slot together, up to 100 at a time, and all nodes of a cluster at the same time. Rejects as the first
- * call does that fails; later ones are then not made.
+ * Calls a script for many keys: for those of one slot together, up to 100 at a time, and all nodes of a cluster at the
+ * same time. Rejects as the first call does that fails; later ones are then not made.
  */
 export async function callByNode<Row extends { readonly key: string }>(
   port: ClientPort,

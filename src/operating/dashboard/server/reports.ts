@@ -58,8 +58,8 @@ export interface Process {
 }
 
 /**
- * The reports of processes with the last 15 minutes, as last read: the first reading loads all of them, each further one only the
- * new ones. Nothing is read while no page asks.
+ * The reports of processes with the last 15 minutes, as last read: the first reading loads all of them, each further
+ * one only the new ones. Nothing is read while no page asks.
  */
 export class Reports {
   readonly keys: RecordKeys
@@ -202,7 +202,10 @@ export class Reports {
     return { counts: sum, seconds: Math.max(1, ((steps - 1) * STEP_MS + elapsedMs) / 1000) }
   }
 
-  /** A process that was not heard of when it should have been: it is dead, or cannot reach Redis. What it told last is not believed. */
+  /**
+   * A process that was not heard of when it should have been: it is dead, or cannot reach Redis. What it told last is
+   * not believed.
+   */
   isSilent({ heardAt, record }: Process): boolean {
     return record.idle !== true && this.now - heardAt > Math.max(SILENT_MS, 3 * record.everyMs)
   }
@@ -214,8 +217,9 @@ export class Reports {
   }
 
   /**
-   * The current step as far as it was reported: up to the last reports of the active processes, on average. If they report at unequal intervals,
-   * the last step of which all have told: a mean would count the requests of some over the time of others.
+   * The current step as far as it was reported: up to the last reports of the active processes, on average. If they
+   * report at unequal intervals, the last step of which all have told: a mean would count the requests of some over the
+   * time of others.
    */
   get window(): Window {
     this.#window ??= this.#windowNow()

@@ -45,7 +45,10 @@ export interface ReadRow {
   readonly leases?: Leases
 }
 
-/** Inspects shared rates, semaphores and queues by name, and changes them. Every method rejects with `StoreError` when Redis fails. */
+/**
+ * Inspects shared rates, semaphores and queues by name, and changes them. Every method rejects with `StoreError` when
+ * Redis fails.
+ */
 export class SharedObjects {
   readonly #port: ClientPort
   readonly #open = new Map<string, { close(): Promise<void> }>()
@@ -159,7 +162,9 @@ export class SharedObjects {
     return waiting > 0 ? { waiting, firstMs } : { waiting }
   }
 
-  /** Since when leases are held, as far as the semaphore remembers: a fencing token is the moment of its grant in µs. */
+  /**
+   * Since when leases are held, as far as the semaphore remembers: a fencing token is the moment of its grant in µs.
+   */
   async #holdsSince(root: string): Promise<Map<string, number>> {
     const since = new Map<string, number>()
     for (const [id, fact] of await hashReader(this.client, 'dashboard')(`${root}:facts`)) {
@@ -225,8 +230,8 @@ const MANY = 20
 const NO_HOLDS: Holds = { told: [], more: 0 }
 
 /**
- * Says who holds a lease, and since when. A lease that was taken directly has no fact in Redis, but the process that holds it knows both, and reports
- * them: see `RecentActivity`.
+ * Says who holds a lease, and since when. A lease that was taken directly has no fact in Redis, but the process that
+ * holds it knows both, and reports them: see `RecentActivity`.
  */
 export class HolderNames {
   /** Semaphore → lease → when it was first seen here, for leases of which nothing else tells their age. */
@@ -237,7 +242,10 @@ export class HolderNames {
 
   constructor(readonly reports: Reports) {}
 
-  /** The leases of a semaphore as Redis lists them, with their holders. `facts`: since when those are held of which Redis knows it. */
+  /**
+   * The leases of a semaphore as Redis lists them, with their holders. `facts`: since when those are held of which
+   * Redis knows it.
+   */
   leases(name: string, leases: readonly LeaseInfo[], facts: ReadonlyMap<string, number>): HolderView[] {
     const { told, more } = this.#told('semaphore', name)
     const byLease = new Map<string, ReportedHold>()

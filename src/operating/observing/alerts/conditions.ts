@@ -11,8 +11,8 @@ interface WindowPart {
 }
 
 /**
- * At least the last `overMs`, in parts: memory does not depend on the number of events. The oldest part expires as a whole, once all of it is
- * older than `overMs`, so up to one part more counts. Moments must not go back.
+ * At least the last `overMs`, in parts: memory does not depend on the number of events. The oldest part expires as a
+ * whole, once all of it is older than `overMs`, so up to one part more counts. Moments must not go back.
  */
 class TimeWindow<Part extends WindowPart> {
   readonly #parts: Part[]
@@ -49,7 +49,10 @@ function modulo(a: number, b: number): number {
   return ((a % b) + b) % b
 }
 
-/** Of the keys of a window so many parts are kept apart, with so many keys each: shares are short by less than 1 / 128 of the whole. */
+/**
+ * Of the keys of a window so many parts are kept apart, with so many keys each: shares are short by less than 1 / 128
+ * of the whole.
+ */
 const KEY_PARTS = 6
 const KEYS = 128
 

@@ -17,7 +17,10 @@ export { type WebhookOptions, webhook } from './webhook.js'
 export interface AlertsOptions {
   /** The rules, like `[{ name: 'refusals', when: 'denied-share', above: 0.1 }]`; each is evaluated separately. */
   rules: readonly AlertRule[]
-  /** Called once for each change of state, like `alert => log.warn(alert)`. Its errors become process warnings (SPILLWAY_ALERT). */
+  /**
+   * Called once for each change of state, like `alert => log.warn(alert)`. Its errors become process warnings
+   * (SPILLWAY_ALERT).
+   */
   notify: (alert: Alert) => unknown
   /** Default: a monotonic clock. Pass another, like a `ManualClock`, only in tests and simulations. */
   clock?: Pick<Clock, 'now'>
@@ -39,10 +42,11 @@ const STORE = 'store'
 const OF_DECISIONS = (Object.keys(CONDITIONS) as AlertCondition[]).filter(when => CONDITIONS[when].of === 'limiter')
 
 /**
- * An observer that reports when something is wrong, and when it is over: fires once when a value rises above `above`, and is resolved once it falls to
- * 0.8 × `above`. Evaluated every second by a timer that does not keep the process alive, and at an event when a given `clock` has moved by a second or
- * more. Each process evaluates its own events. Memory and cost depend on the number of rules and limiters, not on traffic or keys; beyond 1000
- * limiters or queues the rest is evaluated together as 'other'. Throws `PolicyError` for invalid options.
+ * An observer that reports when something is wrong, and when it is over: fires once when a value rises above `above`,
+ * and is resolved once it falls to 0.8 × `above`. Evaluated every second by a timer that does not keep the process
+ * alive, and at an event when a given `clock` has moved by a second or more. Each process evaluates its own events.
+ * Memory and cost depend on the number of rules and limiters, not on traffic or keys; beyond 1000 limiters or queues
+ * the rest is evaluated together as 'other'. Throws `PolicyError` for invalid options.
  */
 export function alerts(options: AlertsOptions): Alerts {
   checkOptions('alerts', options, NAMES, '{ rules: [{ name, when, above }], notify: alert => log(alert) }')
@@ -81,7 +85,8 @@ class AlertEvaluator {
     this.#timer = setInterval(() => {
       if (this.#given !== undefined) this.#tick()
       this.#judge()
-      // Only now: events are dated by the last tick, so those of the interval that ends would already be older than they are.
+      // Only now: events are dated by the last tick, so those of the interval that ends would already be older than
+      // they are.
       this.#tick()
     }, JUDGED_EVERY_MS)
     this.#timer.unref()

@@ -21,8 +21,9 @@ const FIRST_PAUSE_MS = 1000
 const MOST_WAITING = 100
 
 /**
- * A `notify` for `alerts` that posts JSON, `{ text, alert }`: Slack, Mattermost, Discord (at `/slack`) and others show the text. Alerts are sent one by one, in order; each is tried three times, 1 s and 2 s
- * apart, while the receiver does not answer, or answers 429 or 5xx. Never throws and never waits; an undelivered alert becomes a process warning
+ * A `notify` for `alerts` that posts JSON, `{ text, alert }`: Slack, Mattermost, Discord (at `/slack`) and others show
+ * the text. Alerts are sent one by one, in order; each is tried three times, 1 s and 2 s apart, while the receiver does
+ * not answer, or answers 429 or 5xx. Never throws and never waits; an undelivered alert becomes a process warning
  * (SPILLWAY_ALERT). At most 100 alerts wait. Throws `PolicyError` for an invalid address or option.
  */
 export function webhook(url: string, options: WebhookOptions = {}): (alert: Alert) => void {

@@ -29,7 +29,9 @@ describe('the log of an Apache', () => {
   })
 })
 
-/** `requests`: client and second. At most `quota` in any span of `windowS`, told by counting what was granted before. */
+/**
+ * `requests`: client and second. At most `quota` in any span of `windowS`, told by counting what was granted before.
+ */
 function countedByHand(requests: ReadonlyArray<readonly [string, number]>, quota: number, windowS: number) {
   const granted = new Map<string, number[]>()
   const denied = new Map<string, number>()

@@ -1,4 +1,7 @@
-/** When requests are refused, a line for each policy. Under the pointer, or by the arrow keys, it tells the values of one moment. */
+/**
+ * When requests are refused, a line for each policy. Under the pointer, or by the arrow keys, it tells the values of
+ * one moment.
+ */
 
 import { count, shortWindow, windowWords } from '../../../dashboard/look/format.js'
 import { areaPath, indexAt, largest, linePath, niceTop, whereAbove } from '../../../dashboard/look/geometry.js'

@@ -3,7 +3,10 @@ import type { SubjectDetails } from '../ranking.js'
 import type { PageReport } from '../report.js'
 import type { TimelineRow } from '../timeline.js'
 
-/** Longer gaps are shown as a break: otherwise one stray line of another year would compress everything else into a point. */
+/**
+ * Longer gaps are shown as a break: otherwise one stray line of another year would compress everything else into a
+ * point.
+ */
 const LONGEST_GAP = 24
 
 /** Columns of a chart; null: a long gap without requests. */
