@@ -63,7 +63,8 @@ const lines = [
   "import { brotliDecompressSync } from 'node:zlib'",
   `let pages: { ${kind.join('; ')} } | undefined`,
   'export function pageFiles() {',
-  `  pages ??= JSON.parse(brotliDecompressSync(Buffer.from('${packed}', 'base64')).toString()) as NonNullable<typeof pages>`,
+  `  pages ??= JSON.parse(brotliDecompressSync(Buffer.from('${packed}', 'base64')).toString()) as ` +
+    'NonNullable<typeof pages>',
   '  return pages',
   '}',
 ]

@@ -114,7 +114,8 @@ function readTable(folder) {
   const odd = lines.find(line => !/^(holds( +\S+){3,}|breaks( +\S+){4,}|)$/.test(line.trimEnd()))
   if (odd)
     throw new Error(
-      `verification/proofs/${folder}/checks.txt: expected "holds <name> <model> <search> …" or "breaks <property> <name> …", given "${odd}"`,
+      `verification/proofs/${folder}/checks.txt: expected "holds <name> <model> <search> …" or "breaks ` +
+        `<property> <name> …", given "${odd}"`,
     )
   const mutants = new Set(rows.filter(([kind]) => kind === 'breaks').map(([, , name]) => name))
   return rows.map(([kind, ...cells]) => {

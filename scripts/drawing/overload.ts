@@ -56,7 +56,8 @@ export function overload(): string {
   return page(
     WIDTH,
     bottom + 44,
-    'Adaptive permits when a service is offered three times its capacity, which drops to a third at 20 s and returns at 40 s',
+    'Adaptive permits when a service is offered three times its capacity, which drops to a third at 20 s and ' +
+      'returns at 40 s',
     all.map(([name, seconds]) => `${name}: p99 ${Math.round(seconds[SECONDS - 1].p99)} ms at the end`).join('; '),
     text(24, 30, 'Three times what the service can do', { class: 'name ink' }),
     text(24, 50, `Its capacity drops to a third from ${DROPS_AT} to ${RETURNS_AT} s. Unloaded, a request takes 20 ms.`),

@@ -20,7 +20,8 @@ export function overview(stories: readonly Story[]): string {
     stories
       .map(
         ({ limit, arrivals, busiest }) =>
-          `${limit.algorithm} allows ${allowedOf(arrivals)} of ${REQUESTS.length} requests, ${busiest.count} in its busiest ${seconds} seconds`,
+          `${limit.algorithm} allows ${allowedOf(arrivals)} of ${REQUESTS.length} requests, ${busiest.count} in ` +
+          `its busiest ${seconds} seconds`,
       )
       .join('; '),
     text(24, 30, `The same requests, ${QUOTA} per ${seconds} s`, { class: 'name ink' }),

@@ -26,8 +26,8 @@ export function promise(): string {
     WIDTH,
     238,
     `A burst of ${BURST.length} requests under a limit of ${LIMIT.quota} per 10 s`,
-    `${passed.length} requests pass and ${refused.length} are refused. The last is told to come back in ${waitMs} ms. A request one millisecond before ` +
-      'that moment is refused; a request at that moment passes.',
+    `${passed.length} requests pass and ${refused.length} are refused. The last is told to come back in ` +
+      `${waitMs} ms. A request one millisecond before that moment is refused; a request at that moment passes.`,
     text(24, 30, `One client, at most ${LIMIT.quota} requests in any 10 s`, { class: 'name ink' }),
     text(SCALE.right, 30, 'allowed above the line, refused below', { class: 'end' }),
     ...timeAxis(SCALE, 60, 206, 2_000),

@@ -52,7 +52,8 @@ export function keyText(key: unknown, owner: string): string | undefined {
   if (key === undefined || typeof key === 'string') return key
   if (Number.isFinite(key)) return String(key)
   throw new PolicyError(
-    `${owner}: key gave ${described(key)}: expected a text or a finite number, like req.user.id, or undefined for a request that is not limited`,
+    `${owner}: key gave ${described(key)}: expected a text or a finite number, like req.user.id, or undefined ` +
+      'for a request that is not limited',
   )
 }
 

@@ -24,7 +24,8 @@ const INSTEAD: Record<Caller, (user: string, example: string) => string> = {
     `Fastify has called it: import ${user} from 'spillway/fastify', like app.register(${user}, ${example})`,
   hono: (user, example) => `Hono has called it: import ${user} from 'spillway/hono', like ${use(user, example)}`,
   node: (user, example) =>
-    `it was called without next: import ${user} from 'spillway/node', like const limit = ${user}(${example}), then if (await limit(req, res)) …`,
+    `it was called without next: import ${user} from 'spillway/node', like const limit = ${user}(${example}), ` +
+    'then if (await limit(req, res)) …',
   fetch: user => `it was called with a Request: import ${user} from 'spillway/fetch'`,
 }
 
@@ -117,8 +118,9 @@ export class KeyWatch {
     this.found()
     emitWarning(
       'SPILLWAY_NO_KEY',
-      `${this.#user}: the first ${SUSPICIOUS} requests all had no key, so none of them was limited. If the key comes from an authentication, ` +
-        'mount the limiter behind it; if requests without one should count by address, give them that key, like req.user?.id ?? byAddress(req), with byAddress = addressKey()',
+      `${this.#user}: the first ${SUSPICIOUS} requests all had no key, so none of them was limited. If the key ` +
+        'comes from an authentication, mount the limiter behind it; if requests without one should count by ' +
+        'address, give them that key, like req.user?.id ?? byAddress(req), with byAddress = addressKey()',
     )
   }
 }
@@ -164,8 +166,9 @@ export class CreationWatch {
       warnedOfCreation = true
       emitWarning(
         'SPILLWAY_CREATED',
-        `rateLimit: ${SUSPICIOUS} limiters with the same limit were made while requests came, and each has decided one request, in a store of its own: nothing ` +
-          "is limited so. Make the limiter once, outside the handler, like const limit = rateLimit({ policy: '100/1m' }); or give all of them one store",
+        `rateLimit: ${SUSPICIOUS} limiters with the same limit were made while requests came, and each has ` +
+          'decided one request, in a store of its own: nothing is limited so. Make the limiter once, outside the ' +
+          "handler, like const limit = rateLimit({ policy: '100/1m' }); or give all of them one store",
       )
     }
     return true

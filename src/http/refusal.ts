@@ -84,7 +84,8 @@ export function bodyOf(message: unknown): Body {
   const json = jsonOf(message)
   if (json !== undefined) return { type: 'application/json; charset=utf-8', text: json }
   throw new PolicyError(
-    `message: given ${shown(message)}, which JSON cannot represent: expected text or an object, like { error: "slow down" }`,
+    `message: given ${shown(message)}, which JSON cannot represent: expected text or an object, like { error: ` +
+      '"slow down" }',
   )
 }
 

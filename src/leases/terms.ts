@@ -70,8 +70,9 @@ export function leaseTerms(
   if (unleased !== undefined) {
     if (!strict) return undefined
     throw new PolicyError(
-      `${store}: leases with limit ${shown(unleased.name)}: a leaky bucket can not be leased, because each request waits for the one before; ` +
-        'expected another algorithm, or leases: true, which leaves this limit to the store',
+      `${store}: leases with limit ${shown(unleased.name)}: a leaky bucket can not be leased, because each ` +
+        'request waits for the one before; expected another algorithm, or leases: true, which leaves this limit ' +
+        'to the store',
     )
   }
   // Only Redis knows how long a calendar window lasts.

@@ -218,7 +218,8 @@ function checkCalendars(policy: Policy, store: Store): void {
   const limit = policy.find(({ calendar }) => calendar !== undefined)
   if (limit === undefined || store.countsCalendars) return
   throw new PolicyError(
-    `RateLimiter: limit ${shown(limit.name)} counts in windows of the calendar, which the store ${shown(store)} does not know: expected a MemoryStore or a RedisStore, or a window like "1d"`,
+    `RateLimiter: limit ${shown(limit.name)} counts in windows of the calendar, which the store ` +
+      `${shown(store)} does not know: expected a MemoryStore or a RedisStore, or a window like "1d"`,
   )
 }
 

@@ -83,7 +83,8 @@ export function parseLimiterOptions(options: RateLimiterOptions) {
   }
   if (!(typeof localShare === 'number' && localShare > 0 && localShare <= 1)) {
     throw new PolicyError(
-      `RateLimiter: localShare ${shown(localShare)}: expected a number above 0 and up to 1, like 0.25 for four processes`,
+      `RateLimiter: localShare ${shown(localShare)}: expected a number above 0 and up to 1, like 0.25 for four ` +
+        'processes',
     )
   }
   return {
@@ -103,8 +104,8 @@ function policyOf({ policy, store }: RateLimiterOptions): Policy | PolicyFunctio
   if (typeof policy !== 'function') return parsePolicy(policy, countsHits(store) ? 'fixed-window' : undefined)
   if (!countsHits(store)) return policy
   throw new PolicyError(
-    `RateLimiter: policy is a function, and the store ${shown(store)} is one of express-rate-limit, which counts one window: ` +
-      'expected a policy like "100/1m fixed-window"',
+    `RateLimiter: policy is a function, and the store ${shown(store)} is one of express-rate-limit, which ` +
+      'counts one window: expected a policy like "100/1m fixed-window"',
   )
 }
 
@@ -124,7 +125,8 @@ function checkStore(store: Store | HitStore | CallbackHitStore): void {
   for (const method of ['consume', 'peek', 'refund', 'reset'] as const) {
     if (typeof (store as Store | null)?.[method] !== 'function') {
       throw new PolicyError(
-        `RateLimiter: store ${shown(store)} has no ${method}(): expected a store, like new MemoryStore() or new RedisStore(client)`,
+        `RateLimiter: store ${shown(store)} has no ${method}(): expected a store, like new MemoryStore() or ` +
+          'new RedisStore(client)',
       )
     }
   }

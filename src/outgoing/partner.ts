@@ -99,8 +99,8 @@ export class Partner {
     this.#warnedUntil = now + this.#longestPauseMs
     emitWarning(
       'SPILLWAY_PAUSE',
-      `politeFetch: ${this.name} asked for a pause of ${formatDuration(askedMs)}, which is cut to ${formatDuration(this.#longestPauseMs)} ` +
-        `(longestPause). resume(${shown(this.name)}) ends it earlier.`,
+      `politeFetch: ${this.name} asked for a pause of ${formatDuration(askedMs)}, which is cut to ` +
+        `${formatDuration(this.#longestPauseMs)} (longestPause). resume(${shown(this.name)}) ends it earlier.`,
     )
   }
 }

@@ -180,7 +180,8 @@ async function settle(budget: CheckedBudget, answer: Response, estimated: number
     WARNED.add(budget)
     emitWarning(
       'SPILLWAY_SETTLE',
-      `politeFetch: settle of budget ${shown(budget.name)} failed, so the estimated cost stays: ${(error as Error)?.message ?? error}`,
+      `politeFetch: settle of budget ${shown(budget.name)} failed, so the estimated cost stays: ` +
+        `${(error as Error)?.message ?? error}`,
     )
     return undefined
   }

@@ -35,18 +35,20 @@ function warnOnce(client: RedisClient): GaveUp {
     hasWarned = true
     emitWarning(
       'SPILLWAY_STORE',
-      `The client of Redis at ${clientName(client)} has given up: its ${option} has ended its attempts to connect. The failure policy ` +
-        `decides until it is connected again. Give it a strategy that never gives up, like ${example}, and restart the process or call connect().`,
+      `The client of Redis at ${clientName(client)} has given up: its ${option} has ended its attempts to ` +
+        'connect. The failure policy decides until it is connected again. Give it a strategy that never gives ' +
+        `up, like ${example}, and restart the process or call connect().`,
     )
   }
 }
 
 function unknown(client: unknown, user: string): PolicyError {
   return new PolicyError(
-    `${user}: client ${shown(client)}: expected a client of ioredis or iovalkey, like new Redis('redis://127.0.0.1:6379') or new Cluster([…]), ` +
-      "of node-redis, like createClient({ url: 'redis://127.0.0.1:6379' }), createCluster or createSentinel, " +
-      "of @upstash/redis, like new Redis({ url: 'https://…', token }), " +
-      'or of @valkey/valkey-glide, like await GlideClient.createClient({ addresses: […] }) or GlideClusterClient',
+    `${user}: client ${shown(client)}: expected a client of ioredis or iovalkey, like new ` +
+      "Redis('redis://127.0.0.1:6379') or new Cluster([…]), of node-redis, like createClient({ url: " +
+      "'redis://127.0.0.1:6379' }), createCluster or createSentinel, of @upstash/redis, like new Redis({ url: " +
+      "'https://…', token }), or of @valkey/valkey-glide, like await GlideClient.createClient({ addresses: […] " +
+      '}) or GlideClusterClient',
   )
 }
 

@@ -44,15 +44,16 @@ export function isNodeRedis(client: object): client is NodeRedisLike {
 export function nodeRedisRefusal(client: object): string | undefined {
   if (hasMethods(client, 'internal_send_command', 'send_command')) {
     return (
-      'a client of node-redis 3 or earlier, whose commands return no promises: expected version 4.6 or later (npm install redis@latest), ' +
-      'like createClient({ url }), and await its connect()'
+      'a client of node-redis 3 or earlier, whose commands return no promises: expected version 4.6 or later ' +
+      '(npm install redis@latest), like createClient({ url }), and await its connect()'
     )
   }
   if (!isNodeRedis(client)) return undefined
   if (hasMethods(client, 'execute') && 'totalClients' in client) {
     return (
-      'a pool of node-redis: expected one client, like createClient({ url }), which sends many commands at once. A pool opens more ' +
-      'connections while the server does not answer, and cannot listen for changes that other processes make'
+      'a pool of node-redis: expected one client, like createClient({ url }), which sends many commands at once. ' +
+      'A pool opens more connections while the server does not answer, and cannot listen for changes that other ' +
+      'processes make'
     )
   }
   if (client.options?.legacyMode !== true) return undefined

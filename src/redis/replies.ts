@@ -69,7 +69,8 @@ export function hashReader(client: RedisClient, user: string): (key: string) => 
   const read = hgetall ?? hGetAll
   if (typeof read !== 'function') {
     throw new PolicyError(
-      `${user}: client ${shown(client)}: expected one with hgetall(key) or hGetAll(key), as ioredis and node-redis have`,
+      `${user}: client ${shown(client)}: expected one with hgetall(key) or hGetAll(key), as ioredis and ` +
+        'node-redis have',
     )
   }
   return async key => Object.entries(await read.call(client, key)) as Array<[string, string]>

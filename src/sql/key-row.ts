@@ -123,7 +123,8 @@ export class KeyRow {
     const [format, at] = head.split(' ')
     if (format !== FORMAT) {
       throw new StoreError(
-        `the table holds a row of format ${shown(format)}, this version of spillway reads format ${FORMAT}: expected the same version in all processes that share a table`,
+        `the table holds a row of format ${shown(format)}, this version of spillway reads format ${FORMAT}: ` +
+          'expected the same version in all processes that share a table',
       )
     }
     const limits = records.map(text => {

@@ -66,7 +66,8 @@ export function postgresPort(client: object, owner: string): PostgresPort {
   if (isSqlClient(client))
     return { server: 'PostgreSQL', query: async (text, values, name) => client.query(text, values, name) }
   throw new PolicyError(
-    `${owner}: given ${shown(client)}, expected a Pool of pg, the function of postgres, or an object with query(text, values): new ${owner}(new Pool({ connectionString }))`,
+    `${owner}: given ${shown(client)}, expected a Pool of pg, the function of postgres, or an object with ` +
+      `query(text, values): new ${owner}(new Pool({ connectionString }))`,
   )
 }
 
@@ -121,12 +122,15 @@ const ONLY_READS = 'the server only reads, it may be a standby: expected a pool 
 /** By SQLSTATE. */
 const ADVICE: Readonly<Record<string, (table: string, message: string) => string | undefined>> = {
   '42P01': table =>
-    `create the table, by await store.createTable() or in a migration with the statements that npx spillway sql postgres --table ${table} prints`,
+    'create the table, by await store.createTable() or in a migration with the statements that npx spillway sql ' +
+    `postgres --table ${table} prints`,
   '42703': table => `the table ${table} was not made by this version of spillway: drop it and create it again`,
   '42501': (table, message) =>
     /schema|create/.test(message)
-      ? `let a user who may create tables there run the statements that npx spillway sql postgres --table ${table} prints`
-      : `GRANT SELECT, INSERT, UPDATE, DELETE ON ${/[A-Z]/.test(table) ? quoted(table) : table} TO the user of the pool`,
+      ? 'let a user who may create tables there run the statements that npx spillway sql postgres --table ' +
+        `${table} prints`
+      : `GRANT SELECT, INSERT, UPDATE, DELETE ON ${/[A-Z]/.test(table) ? quoted(table) : table} TO the user of ` +
+        'the pool',
   '3F000': () => 'create the schema first, or name a table in one that exists',
   '25006': () => ONLY_READS,
   // Of an unlogged table.

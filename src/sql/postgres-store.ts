@@ -98,7 +98,8 @@ export class PostgresStore extends SqlStore {
     if (found === true && comment === formatComment) return
     if (found === true && typeof comment === 'string' && comment.startsWith('spillway format')) {
       throw new StoreError(
-        `PostgresStore: the table ${this.table} is of ${shown(comment)}, this version of spillway writes ${shown(formatComment)}: expected another table, or the same version in all processes`,
+        `PostgresStore: the table ${this.table} is of ${shown(comment)}, this version of spillway writes ` +
+          `${shown(formatComment)}: expected another table, or the same version in all processes`,
       )
     }
     // One statement, so that nobody sees a table that is half made.

@@ -196,7 +196,8 @@ export class PostgresTable implements VersionedTable {
     const mayBeEmpty = statement === 'writeOne' || statement === 'add'
     if (Array.isArray(rows) && (rows.length === 0 ? mayBeEmpty : rows[0].clock !== undefined)) return rows
     throw new StoreError(
-      `PostgresStore: its client answered ${shown(rows)}: expected a list of rows, objects with the names of the columns as they are: query: async (text, values) => (await pool.query(text, [...values])).rows`,
+      `PostgresStore: its client answered ${shown(rows)}: expected a list of rows, objects with the names of ` +
+        'the columns as they are: query: async (text, values) => (await pool.query(text, [...values])).rows',
     )
   }
 }

@@ -100,7 +100,8 @@ export function parseSqlOptions<Options extends SqlStoreOptions>(
 export function checkTable(owner: string, table: unknown): string {
   if (typeof table === 'string' && /^[a-z_]\w{0,62}(\.[a-z_]\w{0,62})?$/i.test(table)) return table
   throw new PolicyError(
-    `${owner}: table ${shown(table)}: expected letters, digits, _ and at most one dot, like "spillway" or "limits.spillway"`,
+    `${owner}: table ${shown(table)}: expected letters, digits, _ and at most one dot, like "spillway" or ` +
+      '"limits.spillway"',
   )
 }
 

@@ -32,7 +32,8 @@ export function openSqlite(path: string, owner: string): SqliteDatabase {
   const Database = findLibrary()
   if (Database === undefined) {
     throw new PolicyError(
-      `${owner}: given the path ${shown(path)}, and there is no library to open it: expected Node 22.13 or later, Deno, Bun, or better-sqlite3 installed (npm install better-sqlite3)`,
+      `${owner}: given the path ${shown(path)}, and there is no library to open it: expected Node 22.13 or ` +
+        'later, Deno, Bun, or better-sqlite3 installed (npm install better-sqlite3)',
     )
   }
   try {

@@ -56,7 +56,8 @@ export class SqliteStore extends SqlStore {
     const isPath = typeof database === 'string' && database !== ''
     if (!isPath && !isSqliteDatabase(database)) {
       throw new PolicyError(
-        `SqliteStore: given ${shown(database)}, expected a path, like "limits.db", a DatabaseSync of node:sqlite, or a Database of better-sqlite3`,
+        `SqliteStore: given ${shown(database)}, expected a path, like "limits.db", a DatabaseSync of ` +
+          'node:sqlite, or a Database of better-sqlite3',
       )
     }
     const opened = isPath ? openSqlite(database, 'SqliteStore') : undefined
@@ -290,7 +291,8 @@ class Transactions implements ChangeRunner {
     // Its rows stand in the order in which they came, not of their keys: those that are busy now lie together, and a
     // transaction writes few pages.
     this.#database.exec(
-      `CREATE TABLE IF NOT EXISTS ${quoted(table)} (key TEXT PRIMARY KEY, version TEXT NOT NULL, expires_at INTEGER NOT NULL, state TEXT NOT NULL)`,
+      `CREATE TABLE IF NOT EXISTS ${quoted(table)} (key TEXT PRIMARY KEY, version TEXT NOT NULL, expires_at ` +
+        'INTEGER NOT NULL, state TEXT NOT NULL)',
     )
     this.#statements = statementsOf(this.#database, quoted(table))
     return this.#statements
@@ -303,10 +305,12 @@ function statementsOf(database: SqliteDatabase, table: string) {
   return {
     read: database.prepare(`SELECT version, state FROM ${table} WHERE key = ?`),
     write: database.prepare(
-      `INSERT INTO ${table} (key, version, expires_at, state) VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET version = excluded.version, expires_at = excluded.expires_at, state = excluded.state`,
+      `INSERT INTO ${table} (key, version, expires_at, state) VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE ` +
+        'SET version = excluded.version, expires_at = excluded.expires_at, state = excluded.state',
     ),
     page: database.prepare(
-      `SELECT max(key) AS last, count(*) AS rows FROM (SELECT key FROM ${table} WHERE key > ? AND key < ? ORDER BY key LIMIT ?)`,
+      `SELECT max(key) AS last, count(*) AS rows FROM (SELECT key FROM ${table} WHERE key > ? AND key < ? ` +
+        'ORDER BY key LIMIT ?)',
     ),
     remove: database.prepare(`DELETE FROM ${table} WHERE key > ? AND key <= ? AND expires_at < ?`),
   }

@@ -133,7 +133,8 @@ class Exchange {
   word(response: unknown): void {
     if (!(response instanceof Response)) {
       throw new PolicyError(
-        `rateLimit: handler returned ${shown(response)}: expected a Response, like new Response("busy", { status: 429 })`,
+        `rateLimit: handler returned ${shown(response)}: expected a Response, like new Response("busy", { ` +
+          'status: 429 })',
       )
     }
     this.response = response

@@ -57,7 +57,8 @@ export class ThrottlerStorage {
   ): Promise<ThrottlerStorageRecord> {
     if (limit === undefined) {
       throw new PolicyError(
-        'ThrottlerStorage: called without a limit, as by @nestjs/throttler 5 or earlier: expected version 6 (npm install @nestjs/throttler@6)',
+        'ThrottlerStorage: called without a limit, as by @nestjs/throttler 5 or earlier: expected version 6 ' +
+          '(npm install @nestjs/throttler@6)',
       )
     }
     const limiter = this.#limiterOf(ttl, limit, throttlerName)

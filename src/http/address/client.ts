@@ -240,16 +240,17 @@ export class Client<Request, Response> {
     if (typeof trust === 'object') {
       this.#warn(
         'SPILLWAY_PROXY',
-        `${trust.anybody}, so a client that sends X-Forwarded-For chooses its own address, and gets past every limit and ` +
-          `list. Say how many proxies stand in front of the service, like ${this.#example}`,
+        `${trust.anybody}, so a client that sends X-Forwarded-For chooses its own address, and gets past every ` +
+          `limit and list. Say how many proxies stand in front of the service, like ${this.#example}`,
       )
     } else if (trust === 'nobody' && forwarded) {
       this.#warn(
         'SPILLWAY_PROXY',
-        `a request came with X-Forwarded-For or Forwarded, but ${this.#framework.name} trusts no proxy, so the request counts for the ` +
-          'address of its connection. Any client can send these fields: they do not prove that there is a proxy. If proxies ' +
-          `stand in front of the service, say how many, like ${this.#example}; else all clients behind them share one ` +
-          'count. If clients connect to the service directly, say { proxies: 0 }',
+        `a request came with X-Forwarded-For or Forwarded, but ${this.#framework.name} trusts no proxy, so the ` +
+          'request counts for the address of its connection. Any client can send these fields: they do not prove ' +
+          `that there is a proxy. If proxies stand in front of the service, say how many, like ${this.#example}; ` +
+          'else all clients behind them share one count. If clients connect to the service directly, say { ' +
+          'proxies: 0 }',
       )
     }
   }
@@ -261,8 +262,9 @@ export class Client<Request, Response> {
         : ['has an entry that is no address', 'came through a proxy that does not write addresses']
     this.#warn(
       'SPILLWAY_PROXY_HEADER',
-      `the field ${header} of a request ${what}: the request counts for the last address that a trusted proxy reported. ` +
-        `Either the request ${cause}, or the option proxies does not describe what stands in front of the service`,
+      `the field ${header} of a request ${what}: the request counts for the last address that a trusted proxy ` +
+        `reported. Either the request ${cause}, or the option proxies does not describe what stands in front of ` +
+        'the service',
       fault,
     )
   }
@@ -270,16 +272,17 @@ export class Client<Request, Response> {
   #warnOfUnreadable(address: string): void {
     this.#warn(
       'SPILLWAY_ADDRESS',
-      `the deny list cannot judge the address ${shown(address)}, which is not an address: the list does not refuse such requests. ` +
-        `If a proxy writes it, name the proxies and the header field that holds addresses, like ${this.#example}`,
+      `the deny list cannot judge the address ${shown(address)}, which is not an address: the list does not ` +
+        'refuse such requests. If a proxy writes it, name the proxies and the header field that holds addresses, ' +
+        `like ${this.#example}`,
     )
   }
 
   #warnOfNoAddress(so: string): void {
     this.#warn(
       'SPILLWAY_NO_ADDRESS',
-      `requests come without an address, as over a Unix socket: ${so}. ` +
-        `If a proxy connects so, say how many there are, like ${this.#example}; else give a key that is not the address`,
+      `requests come without an address, as over a Unix socket: ${so}. If a proxy connects so, say how many ` +
+        `there are, like ${this.#example}; else give a key that is not the address`,
     )
   }
 

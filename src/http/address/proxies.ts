@@ -118,13 +118,15 @@ export class Proxies {
     if (proxies === undefined) {
       if (addressHeader === undefined) return undefined
       throw new PolicyError(
-        `${owner}: given addressHeader without proxies: any client can send that field, expected the proxies to trust, like { proxies: 1 }`,
+        `${owner}: given addressHeader without proxies: any client can send that field, expected the proxies ` +
+          'to trust, like { proxies: 1 }',
       )
     }
     const isCount = Number.isSafeInteger(proxies) && (proxies as number) >= 0
     if (!isCount && !Array.isArray(proxies)) {
       throw new PolicyError(
-        `${owner}: proxies ${shown(proxies)}: expected how many stand in front of the service, like 1, or their addresses, like ["10.0.0.0/8"]`,
+        `${owner}: proxies ${shown(proxies)}: expected how many stand in front of the service, like 1, or ` +
+          'their addresses, like ["10.0.0.0/8"]',
       )
     }
     return new Proxies(proxies, addressHeader?.toLowerCase() ?? 'x-forwarded-for', owner)

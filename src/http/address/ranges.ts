@@ -59,7 +59,8 @@ function ipv4Range(bits: number, length: number): AddressRange | undefined {
 
 function notARange(entry: unknown, option: string): PolicyError {
   return new PolicyError(
-    `${option}: ${shown(entry)}: expected an address or a CIDR range, like "192.0.2.7", "10.0.0.0/8" or "2001:db8::/32"`,
+    `${option}: ${shown(entry)}: expected an address or a CIDR range, like "192.0.2.7", "10.0.0.0/8" or ` +
+      '"2001:db8::/32"',
   )
 }
 

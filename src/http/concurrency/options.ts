@@ -140,7 +140,8 @@ export function parseConcurrencyOptions<Request, Response>(
   checkInteger(queue, 'concurrencyLimit: queue', 100, 0)
   if (key !== undefined && key !== 'address' && typeof key !== 'function') {
     throw wrong(
-      `key ${shown(key)}: expected "address", a function, like { key: req => req.user?.id }, or none for the whole service`,
+      `key ${shown(key)}: expected "address", a function, like { key: req => req.user?.id }, or none for the ` +
+        'whole service',
     )
   }
   if (skip !== undefined) checkFunction(skip, 'concurrencyLimit: skip', '{ skip: req => req.user?.isAdmin }')

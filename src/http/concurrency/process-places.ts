@@ -59,8 +59,9 @@ export class HeldPlaces {
     this.#warned = true
     emitWarning(
       'SPILLWAY_DOUBLE',
-      `concurrencyLimit: a request came twice for a place of "${this.name}", and holds one: the same middleware is passed twice, or two limits count the ` +
-        'same key under one name. Mount it once, or give one of them a name of its own, like concurrencyLimit({ name: "uploads" })',
+      `concurrencyLimit: a request came twice for a place of "${this.name}", and holds one: the same ` +
+        'middleware is passed twice, or two limits count the same key under one name. Mount it once, or give one ' +
+        'of them a name of its own, like concurrencyLimit({ name: "uploads" })',
     )
     return true
   }

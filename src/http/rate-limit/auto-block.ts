@@ -123,7 +123,8 @@ export class AutoBlock {
     this.#block = block
     if (store !== undefined && !countsHits(store) && store.block === undefined) {
       throw new PolicyError(
-        `rateLimit: block: the store ${shown(store)} has no block(): expected a store that has, like a MemoryStore or a RedisStore`,
+        `rateLimit: block: the store ${shown(store)} has no block(): expected a store that has, like a ` +
+          'MemoryStore or a RedisStore',
       )
     }
     // As the deny cache does: the ages of denials are measured by the clock of the store, if there is one.

@@ -52,8 +52,9 @@ export class DoubleCharge {
       this.#warned = true
       emitWarning(
         'SPILLWAY_DOUBLE',
-        `rateLimit: a request was charged twice for the limit "${limit.name}": the same middleware is passed twice, or two limiters ` +
-          'count the same key under one name. Mount it once, or give one of them a name of its own, like rateLimit({ name: "uploads" })',
+        `rateLimit: a request was charged twice for the limit "${limit.name}": the same middleware is passed ` +
+          'twice, or two limiters count the same key under one name. Mount it once, or give one of them a name ' +
+          'of its own, like rateLimit({ name: "uploads" })',
       )
       return
     }

@@ -78,7 +78,8 @@ export class RateLimitGate<Request, Response> implements Gate<Request, Response>
   get limiter(): RateLimiter {
     if (this.#rule) return this.#rule.limiter
     throw new PolicyError(
-      'rateLimit: limiter: the policy is a function and each policy has its own: expected limiterFor(policy), like limiterFor("100/1m")',
+      'rateLimit: limiter: the policy is a function and each policy has its own: expected limiterFor(policy), ' +
+        'like limiterFor("100/1m")',
     )
   }
 

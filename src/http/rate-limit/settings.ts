@@ -197,13 +197,15 @@ function givenLimiter<Request, Response>(options: HttpOptions<Request, Response>
   if (limiter === undefined) return undefined
   if (!(limiter instanceof RateLimiter)) {
     throw new PolicyError(
-      `rateLimit: limiter ${shownOther(limiter, 'RateLimiter')}: expected a RateLimiter, like new RateLimiter({ policy: "100/1m" })`,
+      `rateLimit: limiter ${shownOther(limiter, 'RateLimiter')}: expected a RateLimiter, like new ` +
+        'RateLimiter({ policy: "100/1m" })',
     )
   }
   const other = SETTLED_BY_LIMITER.find(name => options[name] !== undefined)
   if (other === undefined) return limiter
   throw new PolicyError(
-    `rateLimit: given both limiter and ${other}: expected ${other} where the limiter is made, like new RateLimiter({ policy: "100/1m" })`,
+    `rateLimit: given both limiter and ${other}: expected ${other} where the limiter is made, like new ` +
+      'RateLimiter({ policy: "100/1m" })',
   )
 }
 
@@ -214,7 +216,8 @@ function policyOf<Request, Response>(options: HttpOptions<Request, Response>): S
     if (limit === undefined && windowMs === undefined && algorithm === undefined) return policy
     const other = limit !== undefined ? 'limit' : windowMs !== undefined ? 'windowMs' : 'algorithm'
     throw new PolicyError(
-      `rateLimit: given both policy and ${other}, expected one of them: policy has all three, like "100/1m fixed-window"`,
+      `rateLimit: given both policy and ${other}, expected one of them: policy has all three, like "100/1m ` +
+        'fixed-window"',
     )
   }
   const window = windowMs === undefined ? 60_000 : parseOption(windowMs, 'rateLimit: windowMs')
@@ -255,13 +258,14 @@ function checkHeaders(forms: unknown): void {
   if (!Array.isArray(forms) || !forms.every(form => HEADER_FORMS.includes(form))) {
     const given = Array.isArray(forms) ? `[${forms.map(shown).join(', ')}]` : shown(forms)
     throw new PolicyError(
-      `rateLimit: headers ${given}: expected a list of ${HEADER_FORMS.join(', ')}, like ["draft-8", "legacy"], or [] for none`,
+      `rateLimit: headers ${given}: expected a list of ${HEADER_FORMS.join(', ')}, like ["draft-8", "legacy"], ` +
+        'or [] for none',
     )
   }
   if (clash(forms)) {
     throw new PolicyError(
-      `rateLimit: headers [${forms.map(shown).join(', ')}]: draft-8 gives RateLimit-Policy another form than draft-7 and draft-6 do: ` +
-        'expected one of these drafts, like ["draft-8", "legacy"]',
+      `rateLimit: headers [${forms.map(shown).join(', ')}]: draft-8 gives RateLimit-Policy another form than ` +
+        'draft-7 and draft-6 do: expected one of these drafts, like ["draft-8", "legacy"]',
     )
   }
 }
@@ -299,7 +303,8 @@ export function routeOptions<Request, Response>(
 ): HttpOptions<Request, Response> {
   if (typeof own !== 'object' || own === null) {
     throw new PolicyError(
-      `rateLimit: options ${shown(own)} of ${route}: expected an object, like { policy: "5/1m" }, or false for no limit`,
+      `rateLimit: options ${shown(own)} of ${route}: expected an object, like { policy: "5/1m" }, or false for ` +
+        'no limit',
     )
   }
   const options = { ...all, name: route }
@@ -339,8 +344,9 @@ export function combinedOptions<Request, Response>(
     if (WORDING.includes(name)) values.delete(undefined)
     if (values.size > 1) {
       throw new PolicyError(
-        `${owner}: ${name} is not the same in all of them, and they are one policy, which counts a request for all its limits or for none: ` +
-          `expected one with all limits, like { policy: ["5/15m", "100/1h"], ${name}: … }`,
+        `${owner}: ${name} is not the same in all of them, and they are one policy, which counts a request for ` +
+          'all its limits or for none: expected one with all limits, like { policy: ["5/15m", "100/1h"], ' +
+          `${name}: … }`,
       )
     }
     combined[name] = [...values][0]
@@ -357,6 +363,7 @@ function limitsOf<Request, Response>(
   const { policy } = parseHttpOptions({ proxies: 1, ...own })
   if (typeof policy !== 'function') return [policy].flat() as Array<string | HttpLimitOptions<Request, Response>>
   throw new PolicyError(
-    `${owner}: one of them has a function for its limit: expected one function that returns all limits, like { policy: req => ["5/15m", "100/1h"] }`,
+    `${owner}: one of them has a function for its limit: expected one function that returns all limits, like { ` +
+      'policy: req => ["5/15m", "100/1h"] }',
   )
 }

@@ -62,7 +62,8 @@ function parse(input: Duration, prefix: string, zero: string): number {
   const ms = millisecondsOf(input)
   if (Number.isSafeInteger(ms) && ms > 0) return ms
   throw new PolicyError(
-    `${prefix}duration ${shown(input)}: expected ${zero}whole milliseconds > 0, or text like "250ms", "1s", "1m", "1h", "1d", "1h30m"`,
+    `${prefix}duration ${shown(input)}: expected ${zero}whole milliseconds > 0, or text like "250ms", "1s", ` +
+      '"1m", "1h", "1d", "1h30m"',
   )
 }
 

@@ -109,7 +109,8 @@ export type Policy = readonly Limit[]
 
 const TEXT = /^(\d+)\/([0-9a-z]+)$/
 const TEXT_FORM =
-  'expected "<quota>/<duration>", like "100/1m" (ms, s, m, h, d), "100/hour" (second, minute, hour, day, week) or "500/day calendar" (hour, day, week, month, year)'
+  'expected "<quota>/<duration>", like "100/1m" (ms, s, m, h, d), "100/hour" (second, minute, hour, day, week) ' +
+  'or "500/day calendar" (hour, day, week, month, year)'
 /** The durations that have a name in policies, also with an s. */
 const NAMED_WINDOWS = new Map([
   ['second', '1s'],
@@ -147,7 +148,8 @@ export function parsePolicy(input: PolicyInput, algorithm?: AlgorithmName): Poli
   for (const { name } of limits) {
     if (names.has(name)) {
       throw new PolicyError(
-        `policy: two limits are named ${shown(name)}: give one a name of its own, like { quota: 100, window: "1m", name: "burst" }`,
+        `policy: two limits are named ${shown(name)}: give one a name of its own, like { quota: 100, window: ` +
+          '"1m", name: "burst" }',
       )
     }
     names.add(name)
@@ -168,7 +170,8 @@ export function parseLimit(
   for (const option of Object.keys(options)) {
     if (!OPTION_NAMES.has(option)) {
       throw new PolicyError(
-        `limit: unknown option ${shown(option)}, expected ${[...OPTION_NAMES].join(', ')}, like { quota: 100, window: "1m" }`,
+        `limit: unknown option ${shown(option)}, expected ${[...OPTION_NAMES].join(', ')}, like { quota: 100, ` +
+          'window: "1m" }',
       )
     }
   }
@@ -180,7 +183,8 @@ export function parseLimit(
   const { algorithm = calendar === undefined ? byDefault : CALENDAR_ALGORITHM } = others
   if (calendar !== undefined && algorithm !== CALENDAR_ALGORITHM) {
     throw new PolicyError(
-      `limit: calendar ${shown(calendar.window)} with ${shown(algorithm)}: expected ${CALENDAR_ALGORITHM}, or a window like '1d' in place of calendar`,
+      `limit: calendar ${shown(calendar.window)} with ${shown(algorithm)}: expected ${CALENDAR_ALGORITHM}, or ` +
+        "a window like '1d' in place of calendar",
     )
   }
   const windowMs = calendar?.longestMs ?? parseWindow(others.window as Duration)
@@ -222,7 +226,8 @@ function parseWindow(window: Duration): number {
   const word = singular(window)
   if (isCalendarWindow(word) && !NAMED_WINDOWS.has(word)) {
     throw new PolicyError(
-      `limit: window ${shown(window)}: a ${word} has no one length: expected calendar: "${word}" in place of window, or window: "${DAYS_OF[word]}"`,
+      `limit: window ${shown(window)}: a ${word} has no one length: expected calendar: "${word}" in place of ` +
+        `window, or window: "${DAYS_OF[word]}"`,
     )
   }
   return parseOption(NAMED_WINDOWS.get(word as string) ?? window, 'limit: window')
@@ -321,8 +326,9 @@ function readWord(options: AnyLimitOptions, word: string, text: string): void {
   else if (ALGORITHM_NAMES.includes(word as AlgorithmName)) options.algorithm = word as AlgorithmName
   else {
     throw new PolicyError(
-      `limit ${shown(text)}: unknown word ${shown(word)}, expected an algorithm (${ALGORITHM_NAMES.join(', ')}), ` +
-        `"burst=<units>", "name=<name>", "calendar" or "tz=<time zone>", like "100/1m token-bucket burst=20"${correctionOf(text)}`,
+      `limit ${shown(text)}: unknown word ${shown(word)}, expected an algorithm ` +
+        `(${ALGORITHM_NAMES.join(', ')}), "burst=<units>", "name=<name>", "calendar" or "tz=<time zone>", like ` +
+        `"100/1m token-bucket burst=20"${correctionOf(text)}`,
     )
   }
 }

@@ -58,7 +58,8 @@ const FOREIGN: ReadonlyArray<readonly [option: string, meaning: string, names: s
   ['observer', 'observer is told of every decision', 'onExceeding analytics'],
   [
     'settle',
-    'settle says after the response what a request costs, like { cost: 0, settle: (req, res) => (res.statusCode === 401 ? 1 : 0) }',
+    'settle says after the response what a request costs, like { cost: 0, settle: (req, res) => ' +
+      '(res.statusCode === 401 ? 1 : 0) }',
     'skipSuccessfulRequests skipFailedRequests requestWasSuccessful',
   ],
   [

@@ -58,7 +58,8 @@ export function followLoad(rate: SharedRateLimiter, options: FollowLoadOptions):
   checkOptions('followLoad', options, OPTIONS, example)
   if (!(rate instanceof SharedRateLimiter)) {
     throw new PolicyError(
-      `followLoad: rate ${shownOther(rate, 'SharedRateLimiter')}: expected a SharedRateLimiter, like new SharedRateLimiter(redis, 'mail')`,
+      `followLoad: rate ${shownOther(rate, 'SharedRateLimiter')}: expected a SharedRateLimiter, like new ` +
+        "SharedRateLimiter(redis, 'mail')",
     )
   }
   const { load, min, max, interval } = options

@@ -189,7 +189,8 @@ async function showOutage(screen: Screen, given: SecureAddress | undefined): Pro
     const connection = await Connection.open(redis.address, { answerMs: 10_000, interrupted: screen.interrupted })
     try {
       await screen.say(
-        `${title}\n${redis.words}. A request each ${STEP_MS} ms, under 10/1s; from 0.5 s on the connection is paused for two seconds.\n`,
+        `${title}\n${redis.words}. A request each ${STEP_MS} ms, under 10/1s; from 0.5 s on the connection is ` +
+          'paused for two seconds.\n',
       )
       await playOutage(screen, connection)
     } finally {

@@ -301,6 +301,7 @@ function endOf(until: Date | Duration | undefined): { atMs?: number; afterMs?: n
   const atMs = until.getTime()
   if (atMs > Date.now()) return { atMs }
   throw new PolicyError(
-    `LivePolicies: until ${Number.isNaN(atMs) ? 'an invalid Date' : until.toISOString()}: expected a moment to come, or a duration like "1h"`,
+    `LivePolicies: until ${Number.isNaN(atMs) ? 'an invalid Date' : until.toISOString()}: expected a moment to ` +
+      'come, or a duration like "1h"',
   )
 }

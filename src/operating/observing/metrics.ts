@@ -55,7 +55,9 @@ export const METRICS = {
     instrument: 'ratelimit.decisions',
     unit: '{decision}',
     labels: ['limiter', 'limit', 'outcome', 'source'],
-    help: 'Decisions by limiter, strictest limit, outcome (allowed, refused, shadow: refused and let through) and who decided.',
+    help:
+      'Decisions by limiter, strictest limit, outcome (allowed, refused, shadow: refused and let through) and ' +
+      'who decided.',
   },
   storeDuration: {
     kind: 'histogram',
@@ -72,7 +74,9 @@ export const METRICS = {
     instrument: 'ratelimit.store.operations',
     unit: '{operation}',
     labels: ['outcome'],
-    help: 'Questions that the store answered (ok); decisions and changes that it failed or did not answer in time (error).',
+    help:
+      'Questions that the store answered (ok); decisions and changes that it failed or did not answer in time ' +
+      '(error).',
   },
   breakerState: {
     kind: 'gauge',
@@ -122,7 +126,9 @@ export const METRICS = {
     instrument: 'ratelimit.reservoir',
     unit: '{unit}',
     labels: ['object', 'name'],
-    help: 'What was left of the reservoir of a Bottleneck when it last decided. Over Redis every process reports the same value, or none: use min(), not sum().',
+    help:
+      'What was left of the reservoir of a Bottleneck when it last decided. Over Redis every process reports the ' +
+      'same value, or none: use min(), not sum().',
     shared: true,
   },
   budgetUsed: {
@@ -131,7 +137,9 @@ export const METRICS = {
     instrument: 'ratelimit.budget.used',
     unit: '{unit}',
     labels: ['object', 'name'],
-    help: "Units of a partner's budget (politeFetch) that count now. Over Redis they are those of all processes, as each heard last: use max(), not sum().",
+    help:
+      "Units of a partner's budget (politeFetch) that count now. Over Redis they are those of all processes, as " +
+      'each heard last: use max(), not sum().',
   },
   budgetDebt: {
     kind: 'gauge',
@@ -139,7 +147,9 @@ export const METRICS = {
     instrument: 'ratelimit.budget.debt',
     unit: '{unit}',
     labels: ['object', 'name'],
-    help: 'How many of these units are above the rate, because calls have cost more than estimated: later calls wait for them. Over Redis: use max(), not sum().',
+    help:
+      'How many of these units are above the rate, because calls have cost more than estimated: later calls wait ' +
+      'for them. Over Redis: use max(), not sum().',
   },
   queueLateness: {
     kind: 'histogram',
@@ -156,7 +166,9 @@ export const METRICS = {
     instrument: 'ratelimit.queue.depth',
     unit: '{message}',
     labels: ['queue'],
-    help: 'Messages that the queue holds in Redis, delivered or not, without dead letters. Every process reports the same value, or none: use max(), not sum().',
+    help:
+      'Messages that the queue holds in Redis, delivered or not, without dead letters. Every process reports the ' +
+      'same value, or none: use max(), not sum().',
     shared: true,
   },
   queueOverdue: {
@@ -165,7 +177,9 @@ export const METRICS = {
     instrument: 'ratelimit.queue.overdue',
     unit: 's',
     labels: ['queue'],
-    help: 'For how long the oldest message has been due that no process has taken yet; 0 if there is none. Every process reports the same value, or none: use max(), not sum().',
+    help:
+      'For how long the oldest message has been due that no process has taken yet; 0 if there is none. Every ' +
+      'process reports the same value, or none: use max(), not sum().',
     shared: true,
   },
   queueSettlements: {
@@ -174,7 +188,9 @@ export const METRICS = {
     instrument: 'ratelimit.queue.settlements',
     unit: '{delivery}',
     labels: ['queue', 'outcome'],
-    help: 'Deliveries by how they were settled: ack, nack, dead (a dead letter now), stale (their visibility had ended).',
+    help:
+      'Deliveries by how they were settled: ack, nack, dead (a dead letter now), stale (their visibility had ' +
+      'ended).',
   },
   queueHandling: {
     kind: 'histogram',

@@ -44,7 +44,8 @@ export function openTelemetryObserver(options: OpenTelemetryOptions = {}): Obser
   checkOptions('openTelemetryObserver', options, NAMES, "{ attributes: { region: 'eu' } }")
   if (options.meter === undefined && metrics === undefined) {
     throw new PolicyError(
-      'openTelemetryObserver: this @opentelemetry/api has no metrics: expected version 1.9 or later (npm install @opentelemetry/api@latest)',
+      'openTelemetryObserver: this @opentelemetry/api has no metrics: expected version 1.9 or later (npm ' +
+        'install @opentelemetry/api@latest)',
     )
   }
   const { meter = metrics.getMeter('spillway'), attributes = {} } = options

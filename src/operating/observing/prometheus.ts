@@ -45,7 +45,8 @@ export function prometheusObserver(options: PrometheusOptions = {}): Observer {
   // It would call no function that collects.
   if (typeof new Registry().metrics() === 'string') {
     throw new PolicyError(
-      'prometheusObserver: this prom-client is older than version 13: expected version 15 (npm install prom-client@latest)',
+      'prometheusObserver: this prom-client is older than version 13: expected version 15 (npm install ' +
+        'prom-client@latest)',
     )
   }
   const { registry = register, prefix = 'ratelimit_', labels = {} } = options
@@ -56,7 +57,8 @@ export function prometheusObserver(options: PrometheusOptions = {}): Observer {
   }
   if (typeof prefix !== 'string' || !/^[a-zA-Z_:][a-zA-Z0-9_:]*$/.test(prefix)) {
     throw new PolicyError(
-      `prometheusObserver: prefix ${shown(prefix)}: expected letters, digits and _, not a digit first, like "ratelimit_"`,
+      `prometheusObserver: prefix ${shown(prefix)}: expected letters, digits and _, not a digit first, like ` +
+        '"ratelimit_"',
     )
   }
   checkExtraLabels(labels, 'prometheusObserver: labels')
@@ -90,7 +92,8 @@ class PrometheusMetrics {
     for (const { name } of all) {
       if (registry.getSingleMetric(prefix + name) === undefined) continue
       throw new PolicyError(
-        `prometheusObserver: the registry has a metric ${prefix + name} already: expected another prefix, like "myservice_ratelimit_"`,
+        `prometheusObserver: the registry has a metric ${prefix + name} already: expected another prefix, like ` +
+          '"myservice_ratelimit_"',
       )
     }
     const collectors = new Map<Metric, () => void>([
@@ -117,7 +120,8 @@ class PrometheusMetrics {
   observer(labels: Labels): Observer {
     if (Object.keys(labels).sort().join() !== this.#labelNames.join()) {
       throw new PolicyError(
-        `prometheusObserver: labels ${shown(labels)}: the registry's metrics have the labels [${this.#labelNames.join(', ')}]: expected these, or another prefix`,
+        `prometheusObserver: labels ${shown(labels)}: the registry's metrics have the labels ` +
+          `[${this.#labelNames.join(', ')}]: expected these, or another prefix`,
       )
     }
     const id = JSON.stringify(this.#labelNames.map(name => labels[name]))

@@ -154,8 +154,8 @@ export class ResetChannel {
     this.#warned = true
     emitWarning(
       'SPILLWAY_STORE',
-      `RedisStore: other processes are not told of resets and blocks made here: ${message}. Allow publish and subscribe on the ` +
-        `channel ${this.name} (docs/operating.md), or set shareResets: false.`,
+      `RedisStore: other processes are not told of resets and blocks made here: ${message}. Allow publish and ` +
+        `subscribe on the channel ${this.name} (docs/operating.md), or set shareResets: false.`,
     )
   }
 }

@@ -17,7 +17,8 @@ import type { Errand, LimiterStore } from './store.js'
 import { JobWatch } from './watch.js'
 
 const UPGRADE =
-  "Bottleneck v2 takes a single object argument. Refer to https://github.com/SGrondin/bottleneck#upgrading-to-v2 if you're upgrading from Bottleneck v1."
+  'Bottleneck v2 takes a single object argument. Refer to https://github.com/SGrondin/bottleneck#upgrading-to-v2 ' +
+  "if you're upgrading from Bottleneck v1."
 const STOP_DEFAULTS = {
   enqueueErrorMessage: 'This limiter has been stopped and cannot accept new jobs.',
   dropWaitingJobs: true,

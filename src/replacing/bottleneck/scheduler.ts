@@ -377,7 +377,8 @@ export class Scheduler {
 
 function tooHeavy(weight: number, maxConcurrent: number | null): BottleneckError {
   return new BottleneckError(
-    `Impossible to add a job having a weight of ${weight} to a limiter having a maxConcurrent setting of ${maxConcurrent}`,
+    `Impossible to add a job having a weight of ${weight} to a limiter having a maxConcurrent setting of ` +
+      `${maxConcurrent}`,
   )
 }
 

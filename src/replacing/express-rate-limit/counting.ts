@@ -170,7 +170,8 @@ function policyOf(
   for (const name of ['limit', 'max', 'windowMs', 'algorithm'] as const) {
     if (passed[name] === undefined) continue
     throw new PolicyError(
-      `rateLimit: given both policy and ${name}, expected one of them: policy has all three, like "100/1m fixed-window"`,
+      `rateLimit: given both policy and ${name}, expected one of them: policy has all three, like "100/1m ` +
+        'fixed-window"',
     )
   }
   return policy

@@ -114,8 +114,8 @@ class HitStoreAdapter implements Store {
   checkWindow({ windowMs }: Limit): void {
     if (windowMs === this.#windowMs) return
     throw new PolicyError(
-      `policy: the store ${shown(this.#store)} already counts in windows of ${this.#windowMs} ms, given one of ${windowMs} ms: ` +
-        'expected another instance of the store, with a prefix of its own',
+      `policy: the store ${shown(this.#store)} already counts in windows of ${this.#windowMs} ms, given one of ` +
+        `${windowMs} ms: expected another instance of the store, with a prefix of its own`,
     )
   }
 

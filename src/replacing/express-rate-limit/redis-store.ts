@@ -164,7 +164,8 @@ function optionsOf(given: RedisClient | RedisStoreOptions, more: RedisStoreOptio
   const options = isOptions ? (given as RedisStoreOptions) : { ...more, client: given as RedisClient }
   if ('resetExpiryOnChange' in (isObject ? given : {}) || 'resetExpiryOnChange' in more) {
     throw new PolicyError(
-      'RedisStore: resetExpiryOnChange: the end of a window never changes, as in rate-limit-redis since version 6: expected options without it',
+      'RedisStore: resetExpiryOnChange: the end of a window never changes, as in rate-limit-redis since ' +
+        'version 6: expected options without it',
     )
   }
   return options

@@ -64,13 +64,15 @@ export const checks = {
     if (ip === undefined) {
       throw new ValidationError(
         'ERR_ERL_UNDEFINED_IP_ADDRESS',
-        "An undefined 'request.ip' was detected. This might indicate a misconfiguration or the connection being destroyed prematurely.",
+        "An undefined 'request.ip' was detected. This might indicate a misconfiguration or the connection " +
+          'being destroyed prematurely.',
       )
     }
     if (isIP(ip)) return
     throw new ValidationError(
       'ERR_ERL_INVALID_IP_ADDRESS',
-      `An invalid 'request.ip' (${ip}) was detected. Consider passing a custom 'keyGenerator' function to the rate limiter.`,
+      `An invalid 'request.ip' (${ip}) was detected. Consider passing a custom 'keyGenerator' function to the ` +
+        'rate limiter.',
     )
   },
 
@@ -86,7 +88,9 @@ export const checks = {
     if (!request.headers['x-forwarded-for'] || request.app.get('trust proxy') !== false) return
     throw new ValidationError(
       'ERR_ERL_UNEXPECTED_X_FORWARDED_FOR',
-      "The 'X-Forwarded-For' header is set but the Express 'trust proxy' setting is false (default). This could indicate a misconfiguration which would prevent the rate limiter from accurately identifying users.",
+      "The 'X-Forwarded-For' header is set but the Express 'trust proxy' setting is false (default). This " +
+        'could indicate a misconfiguration which would prevent the rate limiter from accurately identifying ' +
+        'users.',
     )
   },
 
@@ -94,7 +98,8 @@ export const checks = {
     if (!request.headers.forwarded || request.ip !== request.socket?.remoteAddress) return
     throw new ValidationError(
       'ERR_ERL_FORWARDED_HEADER',
-      "The 'Forwarded' header (standardized X-Forwarded-For) is set but currently being ignored. Add a custom keyGenerator to use a value from this header.",
+      "The 'Forwarded' header (standardized X-Forwarded-For) is set but currently being ignored. Add a custom " +
+        'keyGenerator to use a value from this header.',
     )
   },
 
@@ -114,7 +119,8 @@ export const checks = {
     const prefix = (store as Partial<Store>).localKeys ? '' : ' (with a unique prefix)'
     throw new ValidationError(
       'ERR_ERL_STORE_REUSE',
-      `A Store instance must not be shared across multiple rate limiters. Create a new instance of ${store.constructor.name}${prefix} for each limiter instead.`,
+      'A Store instance must not be shared across multiple rate limiters. Create a new instance of ' +
+        `${store.constructor.name}${prefix} for each limiter instead.`,
     )
   },
 
@@ -139,7 +145,8 @@ export const checks = {
     if (limit !== 0) return
     throw new ChangeWarning(
       'WRN_ERL_MAX_ZERO',
-      'Setting limit or max to 0 disables rate limiting in express-rate-limit v6 and older, but will cause all requests to be blocked in v7',
+      'Setting limit or max to 0 disables rate limiting in express-rate-limit v6 and older, but will cause all ' +
+        'requests to be blocked in v7',
     )
   },
 
@@ -147,7 +154,8 @@ export const checks = {
     if (!option) return
     throw new ChangeWarning(
       'WRN_ERL_DEPRECATED_DRAFT_POLLI_HEADERS',
-      "The draft_polli_ratelimit_headers configuration option is deprecated and has been removed in express-rate-limit v7, please set standardHeaders: 'draft-6' instead.",
+      'The draft_polli_ratelimit_headers configuration option is deprecated and has been removed in ' +
+        "express-rate-limit v7, please set standardHeaders: 'draft-6' instead.",
     )
   },
 
@@ -163,7 +171,8 @@ export const checks = {
     if (typeof version === 'string' && DRAFTS.includes(version)) return
     throw new ValidationError(
       'ERR_ERL_HEADERS_UNSUPPORTED_DRAFT_VERSION',
-      `standardHeaders: only the following versions of the IETF draft specification are supported: ${DRAFTS.join(', ')}.`,
+      'standardHeaders: only the following versions of the IETF draft specification are supported: ' +
+        `${DRAFTS.join(', ')}.`,
     )
   },
 
@@ -171,7 +180,8 @@ export const checks = {
     if (resetTime) return
     throw new ValidationError(
       'ERR_ERL_HEADERS_NO_RESET',
-      "standardHeaders:  'draft-7' requires a 'resetTime', but the store did not provide one. The 'windowMs' value will be used instead, which may cause clients to wait longer than necessary.",
+      "standardHeaders:  'draft-7' requires a 'resetTime', but the store did not provide one. The 'windowMs' " +
+        'value will be used instead, which may cause clients to wait longer than necessary.',
     )
   },
 
@@ -229,7 +239,8 @@ export const checks = {
     if (!usesAddress || source.includes('ipKeyGenerator')) return
     throw new ValidationError(
       'ERR_ERL_KEY_GEN_IPV6',
-      'Custom keyGenerator appears to use request IP without calling the ipKeyGenerator helper function for IPv6 addresses. This could allow IPv6 users to bypass limits.',
+      'Custom keyGenerator appears to use request IP without calling the ipKeyGenerator helper function for ' +
+        'IPv6 addresses. This could allow IPv6 users to bypass limits.',
     )
   },
 
@@ -239,7 +250,8 @@ export const checks = {
     const type = typeof windowMs === 'number' ? '' : ` (${typeof windowMs})`
     throw new ValidationError(
       'ERR_ERL_WINDOW_MS',
-      `Invalid windowMs value: ${windowMs}${type}, must be a number between 1 and ${LONGEST_TIMER_MS} when using the default MemoryStore`,
+      `Invalid windowMs value: ${windowMs}${type}, must be a number between 1 and ${LONGEST_TIMER_MS} when ` +
+        'using the default MemoryStore',
     )
   },
 } satisfies Record<CheckName, (...args: never[]) => void>

@@ -177,7 +177,8 @@ export class RateLimiterAbstract extends LimiterMethods implements LimiterLike {
   set duration(value: number) {
     if (!(Number.isFinite(value) && value >= 0)) {
       throw new PolicyError(
-        `duration must be set and must be a finite, non-negative number: given ${shown(value)}, expected seconds like 60`,
+        `duration must be set and must be a finite, non-negative number: given ${shown(value)}, expected ` +
+          'seconds like 60',
       )
     }
     this.#duration = value
@@ -281,8 +282,8 @@ export class RateLimiterInsuredAbstract extends RateLimiterAbstract {
   set insuranceLimiter(value: LimiterLike | undefined) {
     if (value !== undefined && !isLimiter(value)) {
       throw new PolicyError(
-        `insuranceLimiter must be instance of RateLimiterAbstract or RateLimiterCompatibleAbstract: given ${shown(value)}, ` +
-          'expected one like new RateLimiterMemory({ points: 5, duration: 1 })',
+        'insuranceLimiter must be instance of RateLimiterAbstract or RateLimiterCompatibleAbstract: given ' +
+          `${shown(value)}, expected one like new RateLimiterMemory({ points: 5, duration: 1 })`,
       )
     }
     this.#insurance = value
@@ -355,7 +356,8 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
     const seconds = value ? Math.trunc(value) : 0
     if (seconds > 0 && this.#inMemoryBlockOnConsumed === 0) {
       throw new PolicyError(
-        `inMemoryBlockOnConsumed option must be set up: given inMemoryBlockDuration ${shown(value)} alone, expected both`,
+        `inMemoryBlockOnConsumed option must be set up: given inMemoryBlockDuration ${shown(value)} alone, ` +
+          'expected both',
       )
     }
     this.#inMemoryBlockDuration = seconds
@@ -401,7 +403,8 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
     const threshold = value ? Math.trunc(value) : 0
     if (threshold > 0 && this.points > threshold) {
       throw new PolicyError(
-        `${name} option must be greater or equal "points" option: given ${shown(value)}, expected at least ${this.points}`,
+        `${name} option must be greater or equal "points" option: given ${shown(value)}, expected at least ` +
+          `${this.points}`,
       )
     }
     return threshold

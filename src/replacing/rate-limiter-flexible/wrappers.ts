@@ -65,7 +65,8 @@ export class RateLimiterUnion {
     const wrong = limiters.find(limiter => !isLimiter(limiter))
     if (wrong !== undefined || limiters.includes(undefined as never)) {
       throw new PolicyError(
-        `RateLimiterUnion: all limiters have to be instance of RateLimiterAbstract or RateLimiterCompatibleAbstract: given ${shown(wrong)}`,
+        'RateLimiterUnion: all limiters have to be instance of RateLimiterAbstract or ' +
+          `RateLimiterCompatibleAbstract: given ${shown(wrong)}`,
       )
     }
     this.#limiters = limiters

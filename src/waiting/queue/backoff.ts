@@ -43,7 +43,8 @@ export function parseBackoff(backoff: Backoff = DEFAULT, user: string): BackoffM
   const { type, delay, max, jitter = 0 } = backoff ?? {}
   if (type !== 'fixed' && type !== 'exponential') {
     throw new PolicyError(
-      `${user}: backoff ${shown(backoff)}: expected a type "fixed" or "exponential", like { type: "exponential", delay: "1s", max: "5m" }, or a function`,
+      `${user}: backoff ${shown(backoff)}: expected a type "fixed" or "exponential", like { type: ` +
+        '"exponential", delay: "1s", max: "5m" }, or a function',
     )
   }
   checkOptions(`${user}: backoff`, backoff, BACKOFF_OPTIONS, '{ type: "exponential", delay: "1s", max: "5m" }')

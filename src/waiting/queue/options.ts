@@ -156,7 +156,8 @@ export function pushRequestOf<T>(
   const text = encoded(payload, settings, user)
   if (typeof text !== 'string') {
     throw new PolicyError(
-      `${user}: payload ${shown(payload)} became ${shown(text)}: expected that the codec gives a text; JSON cannot say everything`,
+      `${user}: payload ${shown(payload)} became ${shown(text)}: expected that the codec gives a text; JSON ` +
+        'cannot say everything',
     )
   }
   const maxAttempts = parseAttempts(options.maxAttempts ?? settings.maxAttempts, user)

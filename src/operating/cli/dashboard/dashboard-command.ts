@@ -114,7 +114,8 @@ function installedClient(): Connect {
     if (nodeRedis !== undefined) return (address, isCluster) => openNodeRedis(nodeRedis, address, isCluster)
   }
   throw new SpillwayError(
-    'found neither ioredis nor redis (node-redis) in this folder: run it in the folder of your service, or run npm install ioredis first',
+    'found neither ioredis nor redis (node-redis) in this folder: run it in the folder of your service, or run ' +
+      'npm install ioredis first',
   )
 }
 

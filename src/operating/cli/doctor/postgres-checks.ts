@@ -71,7 +71,8 @@ current_setting('max_connections')::int AS most, coalesce(current_setting('idle_
   if (idle !== '0') {
     return warning(
       'connections',
-      `idle_session_timeout is ${idle}: a process without traffic is disconnected, and connects again within the deadline of its next decision`,
+      `idle_session_timeout is ${idle}: a process without traffic is disconnected, and connects again within ` +
+        'the deadline of its next decision',
       'ALTER ROLE … SET idle_session_timeout = 0 for the user of the store',
     )
   }
@@ -92,7 +93,9 @@ FROM pg_class WHERE oid = to_regclass($1)`,
   if (row === undefined) return { findings: [problem(TABLE, `there is no table ${table}`, create)], isThere: false }
   const { kept, options, comment } = row
   if (comment !== formatComment) {
-    const text = `${table} is of ${comment === null ? 'an unknown format: it has no comment' : `"${comment}"`}, this version writes "${formatComment}"`
+    const text =
+      `${table} is of ${comment === null ? 'an unknown format: it has no comment' : `"${comment}"`}, this ` +
+      `version writes "${formatComment}"`
     const remedy = `use another table, or one version of spillway in all processes; else drop it, and: ${create}`
     return { findings: [problem(TABLE, text, remedy)], isThere: false }
   }
@@ -120,7 +123,8 @@ function fillFinding(table: string, options: unknown): Finding {
 export async function rightsFinding({ ask, table }: Examined): Promise<Finding> {
   const rights = ['SELECT', 'INSERT', 'UPDATE', 'DELETE']
   const [row] = await ask(
-    `SELECT current_user AS name, ${rights.map(right => `has_table_privilege(to_regclass($1), '${right}') AS "${right}"`).join()}`,
+    'SELECT current_user AS name, ' +
+      `${rights.map(right => `has_table_privilege(to_regclass($1), '${right}') AS "${right}"`).join()}`,
     [quoted(table)],
   )
   const missing = rights.filter(right => row[right] !== true)
@@ -213,7 +217,8 @@ export async function snapshotFinding({ ask, table }: Examined): Promise<Finding
   if (Number(longest) >= LONG_S) {
     return warning(
       SNAPSHOTS,
-      `a transaction has been open for ${count(Number(longest))} s: meanwhile every version of every row is kept, and busy keys become slower`,
+      `a transaction has been open for ${count(Number(longest))} s: meanwhile every version of every row is ` +
+        'kept, and busy keys become slower',
       'end it (pg_stat_activity names it), and read reports and backups from a standby; leases make fewer versions',
     )
   }

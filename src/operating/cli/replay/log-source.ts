@@ -202,12 +202,14 @@ export class LogSource {
     const foreign = FOREIGN.find(({ magic }) => startsWith(head, magic))
     if (foreign) {
       throw new LogError(
-        `${shownArgument(this.name)} is compressed with ${foreign.name}: expected text or gzip, like: ${foreign.command} FILE | spillway replay -`,
+        `${shownArgument(this.name)} is compressed with ${foreign.name}: expected text or gzip, like: ` +
+          `${foreign.command} FILE | spillway replay -`,
       )
     }
     if (UTF_16.some(mark => startsWith(head, mark))) {
       throw new LogError(
-        `${shownArgument(this.name)} is UTF-16: expected UTF-8 or ASCII, like: iconv -f UTF-16 -t UTF-8 FILE | spillway replay -`,
+        `${shownArgument(this.name)} is UTF-16: expected UTF-8 or ASCII, like: iconv -f UTF-16 -t UTF-8 FILE | ` +
+          'spillway replay -',
       )
     }
     const all = joined(head, stored)
@@ -239,7 +241,8 @@ export async function openLog(path: string, standardInput: Readable): Promise<Lo
     )
   } catch (error) {
     throw new LogError(
-      `cannot read ${shownArgument(path)}: ${reasonOf(error)}; expected an access log, like /var/log/nginx/access.log, or - for standard input`,
+      `cannot read ${shownArgument(path)}: ${reasonOf(error)}; expected an access log, like ` +
+        '/var/log/nginx/access.log, or - for standard input',
       { cause: error },
     )
   }

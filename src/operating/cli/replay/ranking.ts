@@ -83,7 +83,8 @@ export class KeyTable {
     if (known !== undefined) return known
     if (this.#keys.length >= this.mostKeys) {
       throw new TooManyKeysError(
-        `more than ${this.mostKeys} different keys: expected fewer, like those of a part of the log, or of --by ip with an --ipv6-subnet`,
+        `more than ${this.mostKeys} different keys: expected fewer, like those of a part of the log, or of ` +
+          '--by ip with an --ipv6-subnet',
       )
     }
     const id = this.#keys.length

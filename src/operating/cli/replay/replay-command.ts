@@ -49,7 +49,8 @@ export function readReplayArguments(found: Arguments): ReplayArguments {
     throw new UsageError(`given no FILE, expected an access log or - for standard input, like: ${EXAMPLE}`)
   if (others.length > 0) {
     throw new UsageError(
-      `given ${others.length + 1} files, expected one, like: cat access.log.1 access.log | spillway replay - --policy '10/1m'`,
+      `given ${others.length + 1} files, expected one, like: cat access.log.1 access.log | spillway replay - ` +
+        "--policy '10/1m'",
     )
   }
   const policies = found.values('policy').map(text => ({ text, policy: parsePolicy(text) }))

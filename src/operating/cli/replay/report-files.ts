@@ -55,7 +55,9 @@ export function reportAsHtml(report: Report, log: string): string {
   const trials = report.trials.map(({ top: _, ...trial }) => trial)
   const data = { ...facts, trials, log: basename(log) }
   const { script, style } = pageFiles().replay
-  const policy = `default-src 'none'; script-src '${hashOf(script)}'; style-src '${hashOf(style)}'; img-src data:; base-uri 'none'; form-action 'none'`
+  const policy =
+    `default-src 'none'; script-src '${hashOf(script)}'; style-src '${hashOf(style)}'; img-src data:; base-uri ` +
+    "'none'; form-action 'none'"
   return `<!doctype html>
 <html lang="en">
 <head>

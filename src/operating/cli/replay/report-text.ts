@@ -20,7 +20,10 @@ export function unreadable({ skipped: { first } }: Report, log: string): string 
   const reason = first
     ? `line ${count(first.line)} is ${printableWithin(first.text, 60) || '(blank)'}`
     : 'all lines are too long'
-  return `${log} holds no request: ${reason}; expected an access log in common or combined format, with lines like: ${EXAMPLE_LINE}`
+  return (
+    `${log} holds no request: ${reason}; expected an access log in common or combined format, with lines like: ` +
+    `${EXAMPLE_LINE}`
+  )
 }
 
 /** The report for people. Whatever the log holds, no control character is in it. */

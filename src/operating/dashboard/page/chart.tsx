@@ -240,7 +240,8 @@ export function LargeChart({ traffic, label, sentence }: { traffic: Traffic; lab
       pageStep={6}
       valueText={i =>
         isKnown(traffic, i)
-          ? `${momentWords(at[i], stepMs)}: ${rate(allowed[i] ?? 0)} allowed and ${rate(refused[i] ?? 0)} refused per second`
+          ? `${momentWords(at[i], stepMs)}: ${rate(allowed[i] ?? 0)} allowed and ${rate(refused[i] ?? 0)} ` +
+            'refused per second'
           : `${momentWords(at[i], stepMs)}: not known`
       }
       reading={i => <Reads traffic={traffic} index={i} />}

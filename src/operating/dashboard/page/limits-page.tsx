@@ -103,7 +103,8 @@ function LimitDetail({ row, now }: { row: LimitRow; now: number }) {
         {may && !row.changeable && (
           <p class="muted small">
             {noLive ??
-              'This limit is not live: give the limiter `live.policy(…)` of spillway/live, under its own name, to change it here.'}
+              'This limit is not live: give the limiter `live.policy(…)` of spillway/live, under its own ' +
+                'name, to change it here.'}
           </p>
         )}
         {may && row.changeable && noLive !== undefined && <p class="muted small">{noLive}</p>}

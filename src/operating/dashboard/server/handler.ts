@@ -24,8 +24,9 @@ interface PageFile {
 }
 
 const ICON =
-  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" fill="none" stroke="#4d7ff0" stroke-width="2.4" stroke-linecap="round">' +
-  '<path d="M2 6h6c3 0 4 2 5 5s2 7 5 7h4"/><path d="M2 12h3c3 0 4 2 5 4s2 2 3 2" opacity=".55"/></svg>'
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" fill="none" stroke="#4d7ff0" stroke-width="2.4" ' +
+  'stroke-linecap="round"><path d="M2 6h6c3 0 4 2 5 5s2 7 5 7h4"/><path d="M2 12h3c3 0 4 2 5 4s2 2 3 2" ' +
+  'opacity=".55"/></svg>'
 
 const PAGE = `<!doctype html>
 <html lang="en">

@@ -140,7 +140,8 @@ export function parseDashboardOptions(options: DashboardOptions) {
   const { client, prefix = 'spillway', authorize, live, keys = 'masked', basePath, hosts = [] } = options
   if (typeof authorize !== 'function') {
     throw new PolicyError(
-      `dashboard: authorize ${shown(authorize)}: expected a function that says who may see it, like req => (isAdmin(req) ? 'write' : false)`,
+      `dashboard: authorize ${shown(authorize)}: expected a function that says who may see it, like req => ` +
+        "(isAdmin(req) ? 'write' : false)",
     )
   }
   keyRoot('dashboard', 'dashboard', 'dashboard', prefix)

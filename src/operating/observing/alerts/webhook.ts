@@ -111,7 +111,8 @@ function addressOf(url: unknown): URL {
   const address = typeof url === 'string' && URL.canParse(url) ? new URL(url) : undefined
   if (address?.protocol === 'https:' || address?.protocol === 'http:') return address
   throw new PolicyError(
-    `webhook: url: expected a text like "https://hooks.example.com/services/T0/B0" (its value may be a secret and is not shown)`,
+    'webhook: url: expected a text like "https://hooks.example.com/services/T0/B0" (its value may be a secret ' +
+      'and is not shown)',
   )
 }
 
@@ -127,7 +128,8 @@ function headersOf(given: Record<string, string>): Headers {
       headers.set(name, value)
     } catch (cause) {
       throw new PolicyError(
-        `webhook: headers: ${shown(name)} is no name or has no value of a header field: expected texts, like { Authorization: "Bearer …" }`,
+        `webhook: headers: ${shown(name)} is no name or has no value of a header field: expected texts, like { ` +
+          'Authorization: "Bearer …" }',
         { cause },
       )
     }

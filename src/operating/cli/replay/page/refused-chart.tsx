@@ -110,7 +110,10 @@ function sentenceOf({ trials }: PageReport, chart: Chart): string {
     const who = letter === '' ? 'The policy' : `Policy ${letter}`
     if (most === 0) return `${who} refuses nothing.`
     const when = at[values.indexOf(most)]
-    return `${who} refuses at most ${count(most)} requests per ${windowWords(spanSeconds * 1000)}, from ${when === null ? '' : utc(when, spanSeconds)} on.`
+    return (
+      `${who} refuses at most ${count(most)} requests per ${windowWords(spanSeconds * 1000)}, from ` +
+      `${when === null ? '' : utc(when, spanSeconds)} on.`
+    )
   })
   return each.join(' ')
 }
