@@ -386,7 +386,7 @@ describe('another origin', () => {
       res.end('<!doctype html><title>neighbour</title>')
     })
     const child = spawn(process.execPath, [
-      childProgram("import './src/cli/main.ts'"),
+      childProgram("import './src/operating/cli/main.ts'"),
       'dashboard',
       '--redis',
       redis.url,

@@ -33,10 +33,10 @@ const TOLD = STORIES.map(([, rows]) =>
 describe('on the browser platform', () => {
   test('memory store and algorithms import nothing of Node', async () => {
     const program = `
-      import { MemoryStore } from './src/stores/memory/memory-store.ts'
+      import { MemoryStore } from './src/limiter/memory/memory-store.ts'
       import { ManualClock } from './src/testing.ts'
-      import { parsePolicy } from './src/core/limit.ts'
-      import * as algorithms from './src/algorithms/registry.ts'
+      import { parsePolicy } from './src/limiter/core/limit.ts'
+      import * as algorithms from './src/limiter/algorithms/registry.ts'
       ${TELL}
       globalThis.answer = Promise.resolve(JSON.stringify([Object.keys(algorithms).length > 0, tell()]))`
     // There such an import is an error.

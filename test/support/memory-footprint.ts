@@ -8,9 +8,9 @@ import { START } from './stories.js'
  */
 export function bytesPerKey(keys: number): Promise<[AlgorithmName, number][]> {
   return jsonFromChild(
-    `import { MemoryStore } from './src/stores/memory/memory-store.ts'
+    `import { MemoryStore } from './src/limiter/memory/memory-store.ts'
      import { ManualClock } from './src/testing.ts'
-     import { parseLimit } from './src/core/limit.ts'
+     import { parseLimit } from './src/limiter/core/limit.ts'
      const held = () => { gc(); gc(); const { heapUsed, arrayBuffers } = process.memoryUsage(); return heapUsed + arrayBuffers }
      const figures = []
      for (const algorithm of ['fixed-window', 'token-bucket', 'sliding-counter']) {

@@ -45,7 +45,7 @@ describe('the tests of bottleneck 2.19.5 itself', () => {
 
 test('100 000 keys of a Group that come and go leave the heap as it was', async () => {
   const { code, stdout, stderr } = await runChild(
-    `import { Bottleneck } from './src/bottleneck/light.js'
+    `import { Bottleneck } from './src/replacing/bottleneck/light.js'
        const group = new Bottleneck.Group({ maxConcurrent: 1, reservoir: 5, reservoirRefreshInterval: 1000, reservoirRefreshAmount: 5, timeout: 200 })
        const round = async (name: string) => {
          for (let i = 0; i < 100_000; i += 1000) {

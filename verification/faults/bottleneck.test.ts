@@ -25,7 +25,7 @@ function start(server: RedisServer, options: object, work: string, skewMs = 0) {
   const source = `
     import { setTimeout as sleep } from 'node:timers/promises'
     import { Redis } from 'ioredis'
-    import { Bottleneck } from './src/bottleneck/index.js'
+    import { Bottleneck } from './src/replacing/bottleneck/index.js'
     const real = Date.now
     Date.now = () => real() + ${skewMs}
     const limiter = new Bottleneck({ ...${JSON.stringify(options)}, datastore: 'ioredis', id: 'shared', Redis, clientOptions: { port: ${server.port} } })

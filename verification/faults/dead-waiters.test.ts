@@ -45,7 +45,7 @@ const KINDS: readonly Kind[] = [
       const lease = await new Semaphore(client, 'k', { permits: 1 }).acquire({ lease: '10m' })
       return () => lease.release()
     },
-    program: `import { Semaphore } from './src/semaphore/semaphore.ts'
+    program: `import { Semaphore } from './src/waiting/semaphore/semaphore.ts'
       const acquire = client => new Semaphore(client, 'k', { permits: 1 }).acquire()`,
   },
   {
@@ -56,7 +56,7 @@ const KINDS: readonly Kind[] = [
       await limiter.acquire()
       return () => limiter.release(1)
     },
-    program: `import { SharedRateLimiter } from './src/shared-rate/shared-rate-limiter.ts'
+    program: `import { SharedRateLimiter } from './src/waiting/rate/shared-rate-limiter.ts'
       const acquire = client => new SharedRateLimiter(client, 'k').acquire()`,
   },
   {
@@ -67,7 +67,7 @@ const KINDS: readonly Kind[] = [
       return () => limiter.refund('k')
     },
     program: `import { RateLimiter } from './src/limiter/rate-limiter.ts'
-      import { RedisStore } from './src/stores/redis/redis-store.ts'
+      import { RedisStore } from './src/redis/store/redis-store.ts'
       const acquire = client => new RateLimiter({ policy: '1/1h', store: new RedisStore(client), deadline: '5s' }).acquire('k')`,
   },
 ]

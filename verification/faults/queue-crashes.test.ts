@@ -9,7 +9,7 @@ const redis = testRedis({ args: ['--appendonly', 'yes', '--appendfsync', 'always
 /** A process that keeps going while it is not killed: its client tries again soon. */
 const preamble = `
   import { Redis } from 'ioredis'
-  import { DelayQueue } from './src/delay-queue/delay-queue.ts'
+  import { DelayQueue } from './src/waiting/queue/delay-queue.ts'
   const client = new Redis(process.env.REDIS_URL)
   const queue = new DelayQueue(client, 'killed', { visibility: '1s', backoff: () => 0, maxAttempts: 1000 })
 `

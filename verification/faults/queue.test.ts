@@ -31,7 +31,7 @@ const untilOneMoreBlocks = (before: number) => eventually('it waits', async () =
 async function consumingProcess(name: string): Promise<ChildProcess> {
   const source = `
     import { Redis } from 'ioredis'
-    import { DelayQueue } from './src/delay-queue/delay-queue.ts'
+    import { DelayQueue } from './src/waiting/queue/delay-queue.ts'
     new DelayQueue(new Redis(process.env.REDIS_URL), process.env.NAME).consume(async () => {})
     process.stdin.on('data', () => {
       const end = performance.now() + 12_000

@@ -30,7 +30,7 @@ function start(name: string, work: string, skewMs = 0): { child: ChildProcess; l
   const source = `
     const real = Date.now; Date.now = () => real() + ${skewMs}
     const { Redis } = await import('ioredis')
-    const { Semaphore } = await import('./src/semaphore/semaphore.ts')
+    const { Semaphore } = await import('./src/waiting/semaphore/semaphore.ts')
     const { setTimeout: sleep } = await import('node:timers/promises')
     const client = new Redis(${redis.port})
     const semaphore = new Semaphore(client, '${name}', { permits: 1 })

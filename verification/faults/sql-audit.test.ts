@@ -42,7 +42,7 @@ describe('behind PgBouncer in transaction mode', () => {
 
 /** Spends from the key without a pause. */
 const FLOOD = `${postgresStore('URL')}
-import { parsePolicy } from './src/core/limit.ts'
+import { parsePolicy } from './src/limiter/core/limit.ts'
 const charges = [{ key: 'hot', limiter: 'stopped', limit: parsePolicy('100000/1m')[0] }]
 process.once('disconnect', () => process.exit(0))
 for (let i = 0; i < 4; i++) flood()

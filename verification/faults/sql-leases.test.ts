@@ -15,7 +15,7 @@ beforeAll(() => new PostgresStore(database.pool()).createTable())
  * after a first second.
  */
 const SPENDER = `import { Pool } from 'pg'
-import { PostgresStore } from './src/stores/sql/postgres-store.ts'
+import { PostgresStore } from './src/sql/postgres-store.ts'
 import { RateLimiter } from './src/limiter/rate-limiter.ts'
 const pool = new Pool({ connectionString: 'URL', max: 1 })
 let statements = 0

@@ -41,7 +41,7 @@ for (let round = 0; round < rounds; round++) {
   const { history, counts, folder, started } = await playRound({
     topology,
     seed,
-    program: `./test/histories/${peer ? 'peer-program' : 'program'}.ts`,
+    program: `./verification/histories/${peer ? 'peer-program' : 'program'}.ts`,
     subjects,
     clients: values.peer === undefined ? undefined : [values.peer],
     processes: Number(values.processes),

@@ -29,7 +29,7 @@ const LATENCY_RATIO = 1.5
 const redis = await RedisServer.start()
 const proxies = await Promise.all(Array.from({ length: SERVICES }, () => TcpProxy.start(redis.port)))
 const admin = redis.client()
-const program = childProgram("import './test/soak/service.ts'")
+const program = childProgram("import './verification/soak/service.ts'")
 const services: ChildProcess[] = await Promise.all(
   proxies.map(async proxy => {
     const child = fork(program, [`redis://127.0.0.1:${proxy.port}`], {

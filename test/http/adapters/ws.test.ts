@@ -284,7 +284,7 @@ describe('sockets with equal options share a limiter', () => {
     const { stdout, stderr, code } = await runChild(
       `import { EventEmitter } from 'node:events'
        import { RateLimiter } from './src/index.ts'
-       import { limitMessages } from './src/adapters/ws.ts'
+       import { limitMessages } from './src/http/adapters/ws.ts'
        let closed = 0
        const close = RateLimiter.prototype.close
        RateLimiter.prototype.close = function () { closed++; return close.call(this) }

@@ -7,7 +7,7 @@ const server = testRedis()
 test('one long request does not keep the places of all later keys in memory', async () => {
   const { stdout, stderr, code } = await runChild(
     `import { Redis } from 'ioredis'
-     import { guardRedis } from './src/limiter/guarded-redis.ts'
+     import { guardRedis } from './src/redis/guarded-redis.ts'
      import { SharedPlaces } from './src/http/concurrency/shared-places.ts'
      const client = new Redis(${server.port})
      const guarded = guardRedis(client, 10_000, undefined, { name: 'test', meanwhile: 'nothing is shared' })

@@ -120,7 +120,7 @@ describe('a deadline', () => {
 
 test('a deadline keeps no process alive once everything is answered', async () => {
   const { code, signal } = await runChild(
-    `import { Deadline } from './src/core/clock.ts'
+    `import { Deadline } from './src/limiter/core/clock.ts'
      await new Deadline(60_000).hold(Promise.resolve())`,
     { timeoutMs: 4000 },
   )

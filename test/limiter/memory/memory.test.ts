@@ -275,8 +275,8 @@ describe('MemoryStore', () => {
 
     test('costs no more memory than a short one, and neither does a key cut from a long text', async () => {
       const { stdout, code } = await runChild(
-        `import { MemoryStore } from './src/stores/memory/memory-store.ts'
-         import { parseLimit } from './src/core/limit.ts'
+        `import { MemoryStore } from './src/limiter/memory/memory-store.ts'
+         import { parseLimit } from './src/limiter/core/limit.ts'
          const limit = parseLimit({ quota: 5, window: '1h', algorithm: 'fixed-window' })
          const held = () => { gc(); gc(); return process.memoryUsage().heapUsed }
          const bytes = keyOf => {
@@ -374,8 +374,8 @@ describe('MemoryStore', () => {
 
     test('with a timer that keeps no process alive', async () => {
       const { code, signal } = await runChild(
-        `import { MemoryStore } from './src/stores/memory/memory-store.ts'
-         import { parseLimit } from './src/core/limit.ts'
+        `import { MemoryStore } from './src/limiter/memory/memory-store.ts'
+         import { parseLimit } from './src/limiter/core/limit.ts'
          new MemoryStore().consume([{ key: 'k', limit: parseLimit({ quota: 1, window: '1d' }) }], 1)`,
         { timeoutMs: 10_000 },
       )

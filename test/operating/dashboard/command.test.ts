@@ -12,7 +12,7 @@ import { encoded } from './open-dashboard.js'
 // The command is a process of its own, on a machine that may be busy.
 jest.setTimeout(60_000)
 
-const COMMAND = childProgram("import './src/cli/main.ts'")
+const COMMAND = childProgram("import './src/operating/cli/main.ts'")
 
 let redis: RedisServer
 const children: ChildProcess[] = []

@@ -34,8 +34,8 @@ const PROCESS = `
   import { createServer } from 'node:http'
   import { once } from 'node:events'
   import { Redis } from 'ioredis'
-  import { concurrencyLimit } from './src/adapters/node.ts'
-  import { reporter } from './src/dashboard/index.ts'
+  import { concurrencyLimit } from './src/http/adapters/node.ts'
+  import { reporter } from './src/operating/dashboard/index.ts'
   import { Semaphore } from './src/index.ts'
   const client = new Redis(process.env.REDIS_URL)
   const { SERVICE } = process.env

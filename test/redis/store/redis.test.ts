@@ -179,8 +179,8 @@ describe('on Redis, by the time of the server', () => {
       const { now } = Date
       Date.now = () => now() + ${offsetMs}
       const { Redis } = await import('ioredis')
-      const { RedisStore } = await import('./src/stores/redis/redis-store.ts')
-      const { parseLimit } = await import('./src/core/limit.ts')
+      const { RedisStore } = await import('./src/redis/store/redis-store.ts')
+      const { parseLimit } = await import('./src/limiter/core/limit.ts')
       const client = new Redis(process.env.REDIS_URL)
       const store = new RedisStore(client)
       const [verdict] = await store.consume([{ key: 'k', limit: parseLimit({ quota: 2, window: '1h' }) }], 1)
@@ -194,8 +194,8 @@ describe('on Redis, by the time of the server', () => {
   test('four processes that send 201 requests each at quota 100 admit exactly 100', async () => {
     const source = `
       import { Redis } from 'ioredis'
-      import { RedisStore } from './src/stores/redis/redis-store.ts'
-      import { parseLimit } from './src/core/limit.ts'
+      import { RedisStore } from './src/redis/store/redis-store.ts'
+      import { parseLimit } from './src/limiter/core/limit.ts'
       const client = new Redis(process.env.REDIS_URL)
       const store = new RedisStore(client)
       const racers = ['sliding-window', 'fixed-window'].map(algorithm => {

@@ -186,7 +186,7 @@ test('a process without permission to listen or to publish prints one warning, a
   await admin.call('ACL', 'SETUSER', 'deaf', 'reset', 'on', '>password', '~*', '+@all', 'resetchannels')
   const warnings = await jsonFromChild<string[]>(
     `const { Redis } = await import('ioredis')
-     const { RedisStore } = await import('./src/stores/redis/redis-store.ts')
+     const { RedisStore } = await import('./src/redis/store/redis-store.ts')
      const { RateLimiter } = await import('./src/limiter/rate-limiter.ts')
      const warnings = []
      process.on('warning', warning => warnings.push(warning.code))

@@ -146,7 +146,7 @@ describe('what was broken in bottleneck is not', () => {
 
   test('an idle limiter with a reservoir does not keep a process alive, a waiting queue does', async () => {
     const { code, stdout } = await runChild(
-      `import { Bottleneck } from './src/bottleneck/light.js'
+      `import { Bottleneck } from './src/replacing/bottleneck/light.js'
        const options = { reservoirRefreshInterval: 300, reservoirRefreshAmount: 1 }
        new Bottleneck({ reservoir: 1, ...options })
        new Bottleneck({ reservoir: 0, ...options }).schedule(async () => console.log('served'))`,

@@ -112,7 +112,7 @@ describe('Bottleneck over Redis', () => {
       [
         childProgram(
           `import { Redis } from 'ioredis'
-           import { Bottleneck } from './src/bottleneck/index.js'
+           import { Bottleneck } from './src/replacing/bottleneck/index.js'
            const limiter = new Bottleneck({ datastore: 'ioredis', id: 'shared', Redis, maxConcurrent: 1, timeout: 3000, clientOptions: { port: ${server.port} } })
            limiter.schedule(() => new Promise(() => { console.log('runs') }))`,
         ),

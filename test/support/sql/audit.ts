@@ -23,13 +23,13 @@ export interface AuditOptions {
 /** For `AuditOptions.store`. */
 export function postgresStore(url: string, options: object = {}): string {
   return `import { Pool } from 'pg'
-import { PostgresStore } from './src/stores/sql/postgres-store.ts'
+import { PostgresStore } from './src/sql/postgres-store.ts'
 const store = new PostgresStore(new Pool({ connectionString: '${url}', max: 1 }), ${JSON.stringify(options)})`
 }
 
 /** For `AuditOptions.store`. */
 export function sqliteStore(file: string): string {
-  return `import { SqliteStore } from './src/stores/sql/sqlite-store.ts'
+  return `import { SqliteStore } from './src/sql/sqlite-store.ts'
 const store = new SqliteStore('${file}')`
 }
 

@@ -512,7 +512,7 @@ describe('an idle consumer', () => {
     const { jsonFromChild } = await import('../../support/child.js')
     const source = `
       import { Redis } from 'ioredis'
-      import { DelayQueue } from './src/delay-queue/delay-queue.ts'
+      import { DelayQueue } from './src/waiting/queue/delay-queue.ts'
       const client = new Redis(process.env.REDIS_URL)
       const queue = new DelayQueue(client, 'handles')
       const consumer = queue.consume(async () => {})

@@ -26,7 +26,7 @@ const UNSETTLED = `
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
-import { DelayQueue } from './src/delay-queue/delay-queue.ts'
+import { DelayQueue } from './src/waiting/queue/delay-queue.ts'
 const client = new Redis({ port: Number(process.env.PORT), host: '127.0.0.1', enableOfflineQueue: false, retryStrategy: () => 50 })
 client.on('error', () => {})
 await once(client, 'ready')

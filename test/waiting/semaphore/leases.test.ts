@@ -212,7 +212,7 @@ describe('renewal', () => {
   test('does not keep a process alive, and nothing is left open after close', async () => {
     const child = await runChild(
       `import { Redis } from 'ioredis'
-       import { Semaphore } from './src/semaphore/semaphore.ts'
+       import { Semaphore } from './src/waiting/semaphore/semaphore.ts'
        const client = new Redis(${redis.port})
        const semaphore = new Semaphore(client, '${fresh()}', { permits: 1 })
        const lease = await semaphore.acquire()

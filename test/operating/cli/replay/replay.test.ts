@@ -199,8 +199,8 @@ describe('a long path', () => {
 
   test('costs no more memory than a short one: 30 MB of distinct paths fit into 24 MB', async () => {
     const { stdout, stderr, code } = await runChild(
-      `import { Replay } from './src/cli/replay/replay.ts'
-       import { parsePolicy } from './src/core/limit.ts'
+      `import { Replay } from './src/operating/cli/replay/replay.ts'
+       import { parsePolicy } from './src/limiter/core/limit.ts'
        const replay = new Replay({ by: 'path', ipv6Subnet: 56, top: 1, policies: [{ text: '1/1m', policy: parsePolicy('1/1m') }] })
        for (let i = 0; i < 300; i++) {
          const line = Buffer.from(\`192.0.2.1 - - [17/May/2015:10:00:00 +0000] "GET /\${i}\${'x'.repeat(100_000)} HTTP/1.1" 200 5\`)
