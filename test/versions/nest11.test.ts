@@ -10,7 +10,7 @@ const common: typeof import('@nestjs/common') = jest.requireActual('nest11-commo
 const core: typeof import('@nestjs/core') = jest.requireActual('nest11-core')
 const { ExpressAdapter } = jest.requireActual<typeof import('@nestjs/platform-express')>('nest11-platform-express')
 const { FastifyAdapter } = jest.requireActual<typeof import('@nestjs/platform-fastify')>('nest11-platform-fastify')
-const ours = jest.requireActual<typeof import('../../src/http/adapters/nest.js')>('../../src/adapters/nest.js')
+const ours = jest.requireActual<typeof import('../../src/http/adapters/nest.js')>('../../src/http/adapters/nest.js')
 
 const onExpress = (trustProxy: TrustProxy) => {
   const app = express()
