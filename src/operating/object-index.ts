@@ -1,9 +1,9 @@
+import { keySegment } from '../limiter/core/key-segment.js'
 import { countedSpan, type Limit } from '../limiter/core/limit.js'
 import { getOrMake } from '../limiter/core/maps.js'
 import { hashOf } from '../limiter/core/short-key.js'
 import type { ClientPort, RedisClient } from '../redis/client.js'
 import { portOf } from '../redis/clients.js'
-import { keySegment } from '../redis/keys.js'
 import { runScript } from '../redis/script.js'
 import { indexNote } from '../redis/scripts.js'
 

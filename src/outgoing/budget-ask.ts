@@ -1,4 +1,5 @@
-import { keyRoot, keySegment } from '../redis/keys.js'
+import { keySegment } from '../limiter/core/key-segment.js'
+import { keyRoot } from '../redis/keys.js'
 import { Account } from './account.js'
 import type { Call, Places, Waiter } from './line.js'
 import type { SharedCharge } from './shared-departure.js'

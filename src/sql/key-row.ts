@@ -1,10 +1,10 @@
 import type { RefundNote } from '../limiter/algorithms/refund-note.js'
 import { algorithmOf, pack, type State, unpack } from '../limiter/algorithms/registry.js'
 import { StoreError, shown } from '../limiter/core/errors.js'
+import { clientSegment, keySegment } from '../limiter/core/key-segment.js'
 import { type AlgorithmName, countedSpan, type Limit } from '../limiter/core/limit.js'
 import { getOrMake } from '../limiter/core/maps.js'
 import { DEFAULT_LIMITER } from '../limiter/store.js'
-import { clientSegment, keySegment } from '../redis/keys.js'
 
 /** The version of a row that is missing, or that was added only to be locked: it holds nothing. */
 export const NO_VERSION = '0'

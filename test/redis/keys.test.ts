@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { clientSegment, keySegment } from '../../src/redis/keys.js'
+import { clientSegment, keySegment } from '../../src/limiter/core/key-segment.js'
 import { anyCharacter } from '../support/any-character.js'
 import { ofCases } from '../support/cases.js'
 import { hostileKeys } from '../support/store-contract.js'

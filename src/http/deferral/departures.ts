@@ -2,11 +2,11 @@ import type { Retry } from '../../limiter/algorithms/algorithm.js'
 import { algorithmOf } from '../../limiter/algorithms/registry.js'
 import type { Decision, Verdict } from '../../limiter/core/decision.js'
 import { StoreError } from '../../limiter/core/errors.js'
+import { keySegment } from '../../limiter/core/key-segment.js'
 import { countedSpan } from '../../limiter/core/limit.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
 import { type Charge, DEFAULT_LIMITER } from '../../limiter/store.js'
-import { keySegment } from '../../redis/keys.js'
 import {
   bodyOf,
   newToken,

@@ -1,5 +1,5 @@
+import { keySegment } from '../../limiter/core/key-segment.js'
 import { type Limit, optionsOf, parsePolicy } from '../../limiter/core/limit.js'
-import { keySegment } from '../../redis/keys.js'
 import { type Bounds, FOLLOWER } from '../adaptive/follow-load.js'
 import { indexKeys, type ObjectFacts, objectId, secretKey } from '../object-index.js'
 import type { Deliveries } from './counts.js'

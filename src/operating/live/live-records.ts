@@ -1,10 +1,10 @@
+import { clientSegment, keySegment } from '../../limiter/core/key-segment.js'
 import type { PolicyInput } from '../../limiter/core/limit.js'
 import { checkText } from '../../limiter/core/options.js'
 import { randomText } from '../../limiter/core/short-key.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { portOf } from '../../redis/clients.js'
 import { Commands } from '../../redis/commands.js'
-import { clientSegment, keySegment } from '../../redis/keys.js'
 import { notConnected } from '../../redis/replies.js'
 import { liveHistory, liveKeys, liveLoad, liveNames, liveRegister, liveSet, liveSince } from '../../redis/scripts.js'
 import {

@@ -1,9 +1,10 @@
 import { algorithmOf } from '../../limiter/algorithms/registry.js'
+import { clientSegment, keySegment } from '../../limiter/core/key-segment.js'
 import { countedSpan, type Limit } from '../../limiter/core/limit.js'
 import { hashOf } from '../../limiter/core/short-key.js'
 import { type Charge, DEFAULT_LIMITER } from '../../limiter/store.js'
 import type { ClientPort } from '../client.js'
-import { clientSegment, crc16, evenTags, keySegment } from '../keys.js'
+import { crc16, evenTags } from '../keys.js'
 
 /**
  * The Redis keys of charges. On one server `prefix:{client}:limiter:limit:kind`; on a cluster `prefix:{tag}:client:…`,

@@ -5,6 +5,7 @@ import type { BlockRule, Denials, Strikes } from '../../limiter/block-rule.js'
 import type { Clock } from '../../limiter/core/clock.js'
 import type { Verdict } from '../../limiter/core/decision.js'
 import { type Duration, parseDurationOrZero } from '../../limiter/core/duration.js'
+import { keySegment } from '../../limiter/core/key-segment.js'
 import type { Limit } from '../../limiter/core/limit.js'
 import {
   checkClock,
@@ -29,7 +30,6 @@ import { limitFacts, limitId, ObjectIndex } from '../../operating/object-index.j
 import { type RedisLine, RedisLines, ScriptedLine } from '../../waiting/line/limiter-lines.js'
 import type { ClientPort, RedisClient } from '../client.js'
 import { listeningOf, portOf, redisWarnings } from '../clients.js'
-import { keySegment } from '../keys.js'
 import { BatchKinds } from './batch.js'
 import { Batcher, SendScheduler } from './batcher.js'
 import { Changes } from './changes.js'

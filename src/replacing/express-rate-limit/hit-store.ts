@@ -2,12 +2,12 @@ import type { BlockRule, Denials, Strikes } from '../../limiter/block-rule.js'
 import { type Clock, systemClock } from '../../limiter/core/clock.js'
 import { blockedVerdict, type Verdict, verdictOf } from '../../limiter/core/decision.js'
 import { PolicyError, StoreError, shown } from '../../limiter/core/errors.js'
+import { keySegment } from '../../limiter/core/key-segment.js'
 import type { Limit, Policy } from '../../limiter/core/limit.js'
 import { getOrMake } from '../../limiter/core/maps.js'
 import { emitWarning } from '../../limiter/core/warnings.js'
 import { MemoryStore } from '../../limiter/memory/memory-store.js'
 import { type Charge, DEFAULT_LIMITER, type Store } from '../../limiter/store.js'
-import { keySegment } from '../../redis/keys.js'
 
 /** The count of a key. */
 interface Hits {

@@ -1,7 +1,7 @@
+import { keySegment } from '../../limiter/core/key-segment.js'
 import { getOrMake } from '../../limiter/core/maps.js'
 import { randomText } from '../../limiter/core/short-key.js'
 import type { RedisClient } from '../../redis/client.js'
-import { keySegment } from '../../redis/keys.js'
 import { Subscriber, type Subscription } from '../../redis/subscriber.js'
 
 /**

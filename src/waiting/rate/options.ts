@@ -1,7 +1,7 @@
 import { type Duration, parseStoredOption } from '../../limiter/core/duration.js'
 import { PolicyError, shown } from '../../limiter/core/errors.js'
+import { keySegment } from '../../limiter/core/key-segment.js'
 import { checkInteger, checkOptions, type OptionNames } from '../../limiter/core/options.js'
-import { keySegment } from '../../redis/keys.js'
 
 /** The keys of a shared rate, for one of its clients: see `rate_open.lua`. */
 export class RateKeys {

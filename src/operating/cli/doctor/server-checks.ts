@@ -1,4 +1,4 @@
-import { keySegment } from '../../../redis/keys.js'
+import { keySegment } from '../../../limiter/core/key-segment.js'
 import { type Connection, fieldsOf, type Reply, ReplyError, SENTINEL } from '../redis-connection.js'
 import { sizeOf } from '../table.js'
 import { type Finding, ok, problem, unseen, warning } from './diagnosis.js'
