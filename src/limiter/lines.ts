@@ -1,4 +1,3 @@
-import type { Outage } from '../waiting/line/line-user.js'
 import { AskAgainLines } from './ask-again-lines.js'
 import type { Decision } from './core/decision.js'
 import { StoreError } from './core/errors.js'
@@ -11,7 +10,7 @@ import { MemoryLines } from './memory/memory-lines.js'
 import { MemoryStore } from './memory/memory-store.js'
 import { offersOf } from './offers.js'
 import type { Charge, Store } from './store.js'
-import type { StoreLines } from './store-lines.js'
+import type { Outage, StoreLines } from './store-lines.js'
 
 /** The waiting lines of a limiter over a store; undefined if the store has none. */
 function storeLinesOf(store: Store, guarded: GuardedStore): StoreLines | undefined {

@@ -1,4 +1,3 @@
-import type { Outage } from '../waiting/line/line-user.js'
 import { type Verdict, verdictOf } from './core/decision.js'
 import { CostError, type StoreError, TimeoutError } from './core/errors.js'
 import type { Limit } from './core/limit.js'
@@ -11,6 +10,17 @@ export interface Turn {
   readonly verdicts: readonly Verdict[]
   /** By the clock of the store, ms. */
   readonly at: number
+}
+
+/**
+ * What a waiter does while the server fails. Without it, the waiter is rejected when the server is silent for longer
+ * than the deadline.
+ */
+export interface Outage {
+  /** The server fails. The waiter keeps its place; `leave` gives it up, and rejects the wait with this error. */
+  begins(error: unknown, leave: (error: unknown) => void): void
+  /** The server answers again, or the wait is over. */
+  ends(): void
 }
 
 /** The waiting lines of a store, first come, first served. */

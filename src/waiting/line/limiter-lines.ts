@@ -7,6 +7,7 @@ import type { Charge } from '../../limiter/store.js'
 import {
   type LineGuard,
   neverFits,
+  type Outage,
   type StoreLines,
   type Turn,
   tooFar,
@@ -19,7 +20,7 @@ import { acquire } from '../../redis/scripts.js'
 import { waitersChannel } from '../../redis/store/changes.js'
 import type { StoreScripts } from '../../redis/store/store-scripts.js'
 import { limitArguments } from '../../redis/store/wire-format.js'
-import { type GrantFacts, isLateOnce, type LineAsk, type LineUser, type Outage, type Wanted } from './line-user.js'
+import { type GrantFacts, isLateOnce, type LineAsk, type LineUser, type Wanted } from './line-user.js'
 import { Mailbox } from './mailbox.js'
 import { WaitingLine } from './waiting-line.js'
 

@@ -1,6 +1,7 @@
 import type { Wait } from '../../limiter/core/wait.js'
+import type { Outage } from '../../limiter/store-lines.js'
 import type { LineAnswer } from './line-answer.js'
-import type { LineAsk, LineUser, Outage } from './line-user.js'
+import type { LineAsk, LineUser } from './line-user.js'
 
 let openings = 0
 

@@ -105,17 +105,6 @@ export abstract class SharedObjectLine {
   }
 }
 
-/**
- * What a waiter does while the server fails. Without it, the waiter is rejected when the server is silent for longer
- * than the deadline.
- */
-export interface Outage {
-  /** The server fails. The waiter keeps its place; `leave` gives it up, and rejects the wait with this error. */
-  begins(error: unknown, leave: (error: unknown) => void): void
-  /** The server answers again, or the wait is over. */
-  ends(): void
-}
-
 /** Only the first grant in a row is refused as late: the second is used, however old it is. */
 export function isLateOnce(_: Wanted, ageMs: number, lateMs: number, again: boolean): boolean {
   return ageMs > lateMs && !again

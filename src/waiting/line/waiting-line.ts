@@ -1,9 +1,10 @@
 import { type Ringing, realTiming, type Timing } from '../../limiter/core/alarms.js'
 import { type Patience, Wait } from '../../limiter/core/wait.js'
+import type { Outage } from '../../limiter/store-lines.js'
 import { type LineAnswer, lineAnswer } from './line-answer.js'
 import { LineFlight } from './line-flight.js'
 import { type CustomChange, LineMembership, type LineWaiter } from './line-membership.js'
-import type { LineUser, Outage } from './line-user.js'
+import type { LineUser } from './line-user.js'
 
 /** How long to collect messages of waiters that leave: they are not urgent. */
 const GATHER_MS = 10
