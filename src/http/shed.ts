@@ -1,8 +1,8 @@
 import { notify, type Observer, parseObserver } from '../limiter/core/observer.js'
 import { checkFunction, checkInteger, checkOptions, type OptionNames } from '../limiter/core/options.js'
-import { CALM_LEVEL, checkLoad, FULL_LEVEL, type Load } from '../operating/adaptive/load.js'
 import { CLIENT_OPTIONS, Client, type ClientOptions, parseClientOptions } from './address/client.js'
 import { type Answer, type Framework, type Gate, PASS, plainReply } from './framework.js'
+import { CALM_LEVEL, checkLoad, FULL_LEVEL, type Load } from './load.js'
 import { checkIsCalled } from './mounting.js'
 import { refuseAtOnce } from './refusal.js'
 

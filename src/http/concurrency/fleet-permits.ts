@@ -1,10 +1,10 @@
 import { randomText } from '../../limiter/core/short-key.js'
-import type { AdaptivePermits } from '../../operating/adaptive/adaptive-permits.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { portOf } from '../../redis/clients.js'
 import { keyRoot } from '../../redis/keys.js'
 import { runScript } from '../../redis/script.js'
 import { adaptiveTotal } from '../../redis/scripts.js'
+import type { AdaptivePermits } from './permits.js'
 
 /** How often a process reports its limit while requests come. */
 const TELL_EVERY_MS = 1000

@@ -6,7 +6,6 @@ import { checkFlag, checkFunction, checkInteger, checkOptions, type OptionNames 
 import { MemoryStore } from '../../limiter/memory/memory-store.js'
 import { offersOf } from '../../limiter/offers.js'
 import type { Store } from '../../limiter/store.js'
-import { type AdaptivePermits, MeasuredPermits } from '../../operating/adaptive/adaptive-permits.js'
 import { isLikeClient, type RedisClient } from '../../redis/client.js'
 import { guardRedis } from '../../redis/guarded-redis.js'
 import { leaseMsOf } from '../../waiting/semaphore/commands.js'
@@ -14,6 +13,7 @@ import { CLIENT_OPTIONS, type ClientOptions, type ClientSettings, parseClientOpt
 import type { GivenKey, SyncOrAsync } from '../call-option.js'
 import { checkIsCalled } from '../mounting.js'
 import { bodyOf } from '../refusal.js'
+import { type AdaptivePermits, adapt, type PermitsByDuration } from './permits.js'
 import { type Places, ProcessPlaces } from './process-places.js'
 import { SharedPlaces } from './shared-places.js'
 
@@ -91,7 +91,7 @@ export interface ConcurrencyOptions<Request, Response> extends ClientOptions {
 
 /** The options, checked, with their defaults. */
 export interface ConcurrencySettings<Request, Response> {
-  readonly permits: number | MeasuredPermits
+  readonly permits: number | PermitsByDuration
   readonly key: ConcurrencyOptions<Request, Response>['key']
   readonly skip: ConcurrencyOptions<Request, Response>['skip']
   readonly client: ClientSettings
@@ -174,13 +174,8 @@ export function parseConcurrencyOptions<Request, Response>(
   }
 }
 
-function permitsOf(permits: number | AdaptivePermits): number | MeasuredPermits {
-  if (
-    permits instanceof MeasuredPermits ||
-    (typeof permits === 'number' && Number.isSafeInteger(permits) && permits >= 0)
-  ) {
-    return permits
-  }
+function permitsOf(permits: number | AdaptivePermits): number | PermitsByDuration {
+  if (adapt(permits) || (typeof permits === 'number' && Number.isSafeInteger(permits) && permits >= 0)) return permits
   throw wrong(`permits ${shown(permits)}: expected an integer ≥ 0, like 5, or adaptivePermits()`)
 }
 

@@ -3,12 +3,12 @@ import { StoreError, TimeoutError } from '../../limiter/core/errors.js'
 import { keySegment } from '../../limiter/core/key-segment.js'
 import { BoundedMap } from '../../limiter/core/maps.js'
 import type { Guarded } from '../../limiter/guarded.js'
-import type { AdaptivePermits } from '../../operating/adaptive/adaptive-permits.js'
 import type { RedisClient } from '../../redis/client.js'
 import { OUTAGE, OutageAborter } from '../../redis/guarded-redis.js'
 import type { Lease } from '../../waiting/semaphore/lease.js'
 import { Semaphore } from '../../waiting/semaphore/semaphore.js'
 import { FleetPermits } from './fleet-permits.js'
+import type { AdaptivePermits } from './permits.js'
 import { type Place, type Places, ProcessPlaces } from './process-places.js'
 
 /** Semaphores of keys without requests inside, kept because requests of the same key are likely. */

@@ -1,17 +1,10 @@
+import type { AdaptivePermits, PermitsByDuration } from '../../http/concurrency/permits.js'
 import { PolicyError, shown } from '../../limiter/core/errors.js'
 import { checkInteger, checkOptions, type OptionNames } from '../../limiter/core/options.js'
 import { Aimd, Gradient, type PermitAlgorithm, Vegas } from './permit-algorithms.js'
 
 /** The algorithm; see docs/adaptive.md for the behaviour of each under overload. */
 export type AdaptiveAlgorithm = 'gradient' | 'vegas' | 'aimd'
-
-/** A number of permits that adapts to the duration of requests: for the option `permits` of `concurrencyLimit`. */
-export interface AdaptivePermits {
-  /** The current number of permits; an integer from `min` to `max`. */
-  readonly limit: number
-  /** The number of requests inside. */
-  readonly inUse: number
-}
 
 /** Options of `adaptivePermits`. */
 export interface AdaptivePermitsOptions {
@@ -69,8 +62,8 @@ interface Bounds {
   readonly initial: number
 }
 
-/** The connection to `concurrencyLimit`: receives its requests, and provides the limit. */
-export class MeasuredPermits implements AdaptivePermits {
+/** Receives the requests of one `concurrencyLimit`, and provides the limit. */
+export class MeasuredPermits implements PermitsByDuration {
   readonly #algorithm: PermitAlgorithm
   readonly #bounds: Bounds
   readonly #now: () => number
@@ -98,10 +91,6 @@ export class MeasuredPermits implements AdaptivePermits {
     return this.#inUse
   }
 
-  /**
-   * A request has entered. Call what this returns when it leaves: true if it took as long as the service needs, false
-   * if that means nothing (the client had gone, or the response is a stream).
-   */
   enter(): (counts: boolean) => void {
     this.#inUse++
     this.#mostInUse = Math.max(this.#mostInUse, this.#inUse)

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { checkLoad, type Load } from '../../http/load.js'
 import { type Duration, parseOption } from '../../limiter/core/duration.js'
 import { PolicyError, shown, shownOther } from '../../limiter/core/errors.js'
 import { checkInteger, checkOptions, type OptionNames } from '../../limiter/core/options.js'
@@ -6,7 +7,6 @@ import type { RateConfig } from '../../waiting/rate/options.js'
 import { SharedRateLimiter } from '../../waiting/rate/shared-rate-limiter.js'
 import { Semaphore } from '../../waiting/semaphore/semaphore.js'
 import { noteObject } from '../object-index.js'
-import { checkLoad, type Load } from './load.js'
 import { LoadFactor } from './load-policy.js'
 
 /** Options of `followLoad`. */

@@ -1,3 +1,4 @@
+import { CALM_LEVEL, checkLoad, FULL_LEVEL, type Load } from '../../http/load.js'
 import { PolicyError, shown } from '../../limiter/core/errors.js'
 import {
   type CalendarLimitOptions,
@@ -10,7 +11,6 @@ import {
 import { checkFunction, checkOptions, type OptionNames } from '../../limiter/core/options.js'
 import { PolicyMemo } from '../../limiter/core/policy-memo.js'
 import { emitWarning } from '../../limiter/core/warnings.js'
-import { CALM_LEVEL, checkLoad, FULL_LEVEL, type Load } from './load.js'
 
 const HALVE_EVERY_MS = 500
 const RAISE_EVERY_MS = 1000

@@ -3,10 +3,11 @@ import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
 import { performance } from 'node:perf_hooks'
 import { getHeapStatistics } from 'node:v8'
+import { CALM_LEVEL, type Load } from '../../http/load.js'
 import { type Duration, parseOption } from '../../limiter/core/duration.js'
 import { PolicyError, shown } from '../../limiter/core/errors.js'
 import { checkOptions, type OptionNames } from '../../limiter/core/options.js'
-import { CALM_LEVEL, type Load, parseEvery, SmoothLevel } from './load.js'
+import { parseEvery, SmoothLevel } from './load.js'
 
 /**
  * How many processors this process may use: those of the machine, or fewer if a container or a service has a quota
