@@ -91,7 +91,7 @@ function nodeOf(symbol) {
 function docOf(symbol, owner) {
   const text = ts
     .displayPartsToString(symbol.getDocumentationComment(checker))
-    .replace(/\s*\n(?!\n|- )/g, ' ')
+    .replace(/\s*\n(?!\n|- )[ \t]*/g, ' ')
     .trim()
   if (text === '') faults.add(`${owner} ${symbol.name} has no docstring`)
   return text

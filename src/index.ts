@@ -1,3 +1,7 @@
+import { noteLimitsOf } from './operating/object-index.js'
+import type { RedisClient } from './redis/client.js'
+import { type RedisStoreOptions, RedisStore as StoreInRedis } from './redis/store/redis-store.js'
+
 export type { CalendarRule, CalendarWindow } from './limiter/core/calendar.js'
 export type { Clock } from './limiter/core/clock.js'
 export type { Decision, DecisionSource, Verdict } from './limiter/core/decision.js'
@@ -29,7 +33,6 @@ export { MemoryStore, type MemoryStoreOptions } from './limiter/memory/memory-st
 export { RateLimiter, type RateLimiterOptions } from './limiter/rate-limiter.js'
 export type { Charge, Store } from './limiter/store.js'
 export type { RedisClient } from './redis/client.js'
-export { RedisStore, type RedisStoreOptions } from './redis/store/redis-store.js'
 export type { Backoff } from './waiting/queue/backoff.js'
 export type { ConsumeOptions, Limiter, ReceiveOptions } from './waiting/queue/consume-options.js'
 export type { Consumer } from './waiting/queue/consumer.js'
@@ -41,3 +44,20 @@ export type { RateConfig, RateOptions } from './waiting/rate/options.js'
 export { SharedRateLimiter, type SharedRateLimiterOptions } from './waiting/rate/shared-rate-limiter.js'
 export type { Lease } from './waiting/semaphore/lease.js'
 export { type AcquireOptions, type LeaseInfo, Semaphore, type SemaphoreOptions } from './waiting/semaphore/semaphore.js'
+
+export type { RedisStoreOptions }
+
+/**
+ * State in Redis, shared by all processes with the same server, prefix and limiter name. The server decides, by its own
+ * clock, in one script call; decisions in one turn of the event loop share that call.
+ */
+export class RedisStore extends StoreInRedis {
+  /**
+   * `client`: a `Redis` or `Cluster` of ioredis or iovalkey, a client, cluster or sentinel of node-redis, a
+   * `GlideClient` or `GlideClusterClient`, or a `Redis` of @upstash/redis (Redis over HTTP). The store never closes it.
+   */
+  constructor(client: RedisClient, options: RedisStoreOptions = {}) {
+    super(client, options)
+    noteLimitsOf(this)
+  }
+}

@@ -4,6 +4,7 @@ import { CLIENT_OPTIONS, Client, type ClientOptions, parseClientOptions } from '
 import { type Answer, type Framework, type Gate, PASS, plainReply } from './framework.js'
 import { CALM_LEVEL, checkLoad, FULL_LEVEL, type Load } from './load.js'
 import { checkIsCalled } from './mounting.js'
+import { NEWCOMERS } from './newcomers.js'
 import { refuseAtOnce } from './refusal.js'
 
 /** Options of `shed`. An address that `allow` holds is never refused. */
@@ -52,7 +53,8 @@ export class ShedGate<Request, Response> implements Gate<Request, Response> {
     now: () => number = () => performance.now(),
   ) {
     checkIsCalled('shed', options)
-    checkOptions('shed', options, OPTIONS, '{ load: processLoad(), priority: req => (req.path === "/health" ? 0 : 1) }')
+    const example = '{ load: processLoad(), priority: req => (req.path === "/health" ? 0 : 1) }'
+    checkOptions('shed', options, OPTIONS, example, NEWCOMERS)
     const { load, priority, levels = 4, observer } = options
     checkLoad(load, 'shed')
     checkFunction(priority, 'shed: priority', 'req => (req.user ? 0 : 3)')

@@ -1,10 +1,9 @@
-import { isLikeClient } from '../redis/client.js'
 import { type CallbackHitStore, countsHits, type HitStore } from '../replacing/express-rate-limit/hit-store.js'
 import { type Duration, parseOption } from './core/duration.js'
 import { PolicyError, shown } from './core/errors.js'
 import { type Policy, type PolicyInput, parsePolicy } from './core/limit.js'
 import { type Observer, parseObserver } from './core/observer.js'
-import { checkFlag, checkOptions, checkText, type OptionNames } from './core/options.js'
+import { checkFlag, checkOptions, checkText, type ForeignNames, type OptionNames } from './core/options.js'
 import type { StoreFailure } from './fallback.js'
 import { DEFAULT_LIMITER, type Store } from './store.js'
 
@@ -61,11 +60,48 @@ export const LIMITER_OPTIONS: OptionNames<RateLimiterOptions> = {
   shadow: true,
   observer: true,
 }
+
+/** Names that other limiters have for these options. */
+export const LIMITER_NEWCOMERS: ForeignNames = [
+  ['policy', 'policy may have several limits, decided together, like "3/1s; 100/1m"', 'throttlers'],
+  [
+    'policy',
+    'policy names the algorithm too, like "10/1s leaky-bucket", which lets requests pass evenly',
+    'execEvenly execEvenlyMinDelayMs',
+  ],
+  [
+    'policy',
+    'policy has the quota and its time, like "100/1m"',
+    'max limit quota points tokens rate requests duration interval window windowMs timeWindow ttl algorithm',
+  ],
+  ['policy', 'the key is given to each call, like consume(key)', 'key keyGenerator'],
+  ['store', 'store: new MemoryStore({ maxKeys: 10_000 }) bounds the memory', 'cache maxKeys'],
+  [
+    'store',
+    'store is where counts live, like new RedisStore(client)',
+    'client redis db driver storage storeClient sendCommand',
+  ],
+  [
+    'denyCache',
+    'denyCache is how many refused keys this process remembers',
+    'ephemeralCache inMemoryBlockOnConsumed inmemoryBlockOnConsumed',
+  ],
+  ['name', 'name tells the counts of limiters on one store apart', 'nameSpace namespace'],
+  [
+    'onStoreFailure',
+    "onStoreFailure says what happens while the store fails: 'local', 'open' or 'closed'",
+    'passOnStoreError skipOnError insuranceLimiter',
+  ],
+  ['deadline', 'deadline is how long a decision may take', 'timeout'],
+  ['observer', 'observer is told of every decision', 'onExceeding analytics'],
+  ['shadow', 'shadow: true decides, and lets every request pass', 'dryRun'],
+]
+
 const FAILURES: readonly unknown[] = ['local', 'open', 'closed']
 
 /** The options of a `RateLimiter`, checked and with their defaults. Throws `PolicyError`. */
 export function parseLimiterOptions(options: RateLimiterOptions) {
-  checkOptions('RateLimiter', options, LIMITER_OPTIONS, '{ policy: "100/1m" }')
+  checkOptions('RateLimiter', options, LIMITER_OPTIONS, '{ policy: "100/1m" }', LIMITER_NEWCOMERS)
   const {
     store,
     name = DEFAULT_LIMITER,
@@ -130,4 +166,11 @@ function checkStore(store: Store | HitStore | CallbackHitStore): void {
       )
     }
   }
+}
+
+/** True if a value is probably a Redis client, of any package: for messages. */
+export function isLikeClient(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  const methods = value as Readonly<Record<string, unknown>>
+  return ['evalsha', 'sendCommand', 'customCommand'].some(name => typeof methods[name] === 'function')
 }

@@ -6,6 +6,7 @@ import type { ClientPort, RedisClient } from '../redis/client.js'
 import { portOf } from '../redis/clients.js'
 import { runScript } from '../redis/script.js'
 import { indexNote } from '../redis/scripts.js'
+import type { RedisStore } from '../redis/store/redis-store.js'
 
 /**
  * An object is recorded this long after it was built, so that tests, scripts and short connections leave nothing
@@ -64,6 +65,15 @@ export function noteObject(
   more: object = {},
 ): void {
   ObjectIndex.of(portOf(client, kind), prefix).note(objectId(kind, name), { ...more, kind, name }, owner)
+}
+
+/** Records, later and once per process, the limits that a store meets. */
+export function noteLimitsOf(store: RedisStore): void {
+  const index = ObjectIndex.of(portOf(store.client, 'RedisStore'), store.prefix)
+  store.onNewLimit = ({ limiter, limit, tags }) => {
+    const more = { store: 'redis', ...(tags !== undefined && { tags }) } as const
+    index.note(limitId(limiter, limit), limitFacts(limiter, limit, more), limit)
+  }
 }
 
 /** For an object that only inspects: it does not keep the record alive. */

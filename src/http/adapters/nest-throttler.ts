@@ -4,6 +4,7 @@ import { PolicyMemo } from '../../limiter/core/policy-memo.js'
 import { MemoryStore } from '../../limiter/memory/memory-store.js'
 import { RateLimiter } from '../../limiter/rate-limiter.js'
 import type { Store } from '../../limiter/store.js'
+import { NEWCOMERS } from '../newcomers.js'
 
 /** The options of `ThrottlerStorage`. */
 export interface ThrottlerStorageOptions {
@@ -38,7 +39,7 @@ export class ThrottlerStorage {
 
   /** Checks the options: `PolicyError`. */
   constructor(options: ThrottlerStorageOptions = {}) {
-    checkOptions('ThrottlerStorage', options, { store: true }, '{ store: new RedisStore(client) }')
+    checkOptions('ThrottlerStorage', options, { store: true }, '{ store: new RedisStore(client) }', NEWCOMERS)
     this.#store = options.store ?? new MemoryStore()
     // Rejects an invalid store now.
     this.#limiterOf(60_000, 1, 'default')

@@ -8,6 +8,7 @@ import { MemoryStore } from '../../limiter/memory/memory-store.js'
 import { LIMITER_OPTIONS } from '../../limiter/options.js'
 import { RateLimiter, type RateLimiterOptions } from '../../limiter/rate-limiter.js'
 import { after, type GivenKey, isPromise, keyText, type SyncOrAsync } from '../call-option.js'
+import { NEWCOMERS } from '../newcomers.js'
 
 export type { GivenKey } from '../call-option.js'
 
@@ -79,7 +80,7 @@ class MessageLimit<Data> {
   #ended = false
 
   constructor(socket: MessageSocket, options: MessageLimitOptions<Data>) {
-    checkOptions('limitMessages', options, OPTIONS, "{ policy: '10/1s', onLimit: 'close' }")
+    checkOptions('limitMessages', options, OPTIONS, "{ policy: '10/1s', onLimit: 'close' }", NEWCOMERS)
     const { onLimit = 'drop' } = options
     if (onLimit !== 'drop' && onLimit !== 'close' && typeof onLimit !== 'function') {
       throw new PolicyError(`limitMessages: onLimit ${shown(onLimit)}: expected 'drop', 'close' or a function`)

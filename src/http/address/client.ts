@@ -3,6 +3,7 @@ import { checkInteger, checkOptions, type OptionNames } from '../../limiter/core
 import { emitWarning } from '../../limiter/core/warnings.js'
 import { isPromise, type SyncOrAsync } from '../call-option.js'
 import { type Answer, type Framework, GONE, PASS, plainReply } from '../framework.js'
+import { NEWCOMERS } from '../newcomers.js'
 import { forbid } from '../refusal.js'
 import { IPV6_SUBNET, maskedAddress } from './address.js'
 import { type HeaderFault, Proxies, type ProxyOptions } from './proxies.js'
@@ -123,7 +124,7 @@ export function parseClientOptions(owner: string, options: ClientOptions): Clien
 
 /** The options of `addressKey`. Throws `PolicyError`. */
 function parseKeyOptions(options: AddressKeyOptions): ClientSettings {
-  checkOptions('addressKey', options, KEY_OPTIONS, '{ proxies: 1 }')
+  checkOptions('addressKey', options, KEY_OPTIONS, '{ proxies: 1 }', NEWCOMERS)
   return parseClientOptions('addressKey', options)
 }
 

@@ -5,13 +5,15 @@ import { type Observer, parseObserver } from '../../limiter/core/observer.js'
 import { checkFlag, checkFunction, checkInteger, checkOptions, type OptionNames } from '../../limiter/core/options.js'
 import { MemoryStore } from '../../limiter/memory/memory-store.js'
 import { offersOf } from '../../limiter/offers.js'
+import { isLikeClient } from '../../limiter/options.js'
 import type { Store } from '../../limiter/store.js'
-import { isLikeClient, type RedisClient } from '../../redis/client.js'
+import type { RedisClient } from '../../redis/client.js'
 import { guardRedis } from '../../redis/guarded-redis.js'
 import { leaseMsOf } from '../../waiting/semaphore/commands.js'
 import { CLIENT_OPTIONS, type ClientOptions, type ClientSettings, parseClientOptions } from '../address/client.js'
 import type { GivenKey, SyncOrAsync } from '../call-option.js'
 import { checkIsCalled } from '../mounting.js'
+import { NEWCOMERS } from '../newcomers.js'
 import { bodyOf } from '../refusal.js'
 import { type AdaptivePermits, adapt, type PermitsByDuration } from './permits.js'
 import { type Places, ProcessPlaces } from './process-places.js'
@@ -133,7 +135,7 @@ export function parseConcurrencyOptions<Request, Response>(
   options: ConcurrencyOptions<Request, Response>,
 ): ConcurrencySettings<Request, Response> {
   checkIsCalled('concurrencyLimit', options)
-  checkOptions('concurrencyLimit', options, OPTIONS, '{ permits: 5 }')
+  checkOptions('concurrencyLimit', options, OPTIONS, '{ permits: 5 }', NEWCOMERS)
   const { key, skip, name = 'default', wait = 0, queue = 100, message, handler, headers = true } = options
   const { statusCode = key === undefined ? 503 : 429 } = options
   const permits = permitsOf(options.permits)

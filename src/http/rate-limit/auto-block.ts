@@ -10,6 +10,7 @@ import { shortKey } from '../../limiter/core/short-key.js'
 import type { RateLimiter, RateLimiterOptions } from '../../limiter/rate-limiter.js'
 import { countsHits } from '../../replacing/express-rate-limit/hit-store.js'
 import type { SyncOrAsync } from '../call-option.js'
+import { NEWCOMERS } from '../newcomers.js'
 
 /** Blocks a key that continues to send requests over the limit. */
 export interface BlockOptions {
@@ -48,7 +49,7 @@ export function checkBlockOptions(block: BlockOptions): void {
 /** The rule for a limit with this window. Throws `PolicyError` for invalid options. */
 function ruleOf(block: BlockOptions, limitWindowMs: number): BlockRule {
   if (typeof block !== 'object' || block === null) throw mistake(`block ${shown(block)}`)
-  checkOptions('rateLimit: block', block, BLOCK_OPTIONS, '{ after: 20, for: "1h" }')
+  checkOptions('rateLimit: block', block, BLOCK_OPTIONS, '{ after: 20, for: "1h" }', NEWCOMERS)
   if (!(Number.isSafeInteger(block.after) && block.after >= 1)) throw mistake(`block: after ${shown(block.after)}`)
   const forMs = parseOption(block.for, 'rateLimit: block: for')
   const windowMs = block.window === undefined ? limitWindowMs : parseOption(block.window, 'rateLimit: block: window')

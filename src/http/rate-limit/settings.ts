@@ -16,6 +16,7 @@ import type { GivenKey, SyncOrAsync } from '../call-option.js'
 import { checkDeferOptions, type DeferOptions } from '../deferral/deferral.js'
 import { clash, type Fields, HEADER_FORMS, type HeaderForm, headersFor } from '../headers.js'
 import { checkIsCalled } from '../mounting.js'
+import { NEWCOMERS } from '../newcomers.js'
 import { bodyOf } from '../refusal.js'
 import { type BlockOptions, checkBlockOptions } from './auto-block.js'
 import { ownLimits } from './double-charge.js'
@@ -141,7 +142,7 @@ export function parseHttpOptions<Request, Response>(
   options: HttpOptions<Request, Response>,
 ): Settings<Request, Response> {
   checkIsCalled('rateLimit', options)
-  checkOptions('rateLimit', options, OPTIONS, '{ policy: "100/1m" }')
+  checkOptions('rateLimit', options, OPTIONS, '{ policy: "100/1m" }', NEWCOMERS)
   const { statusCode = 429, headers = ['draft-8', 'legacy'], message, handler, skip, cost = 1 } = options
   const { settle, block, slowDown, defer } = options
   checkOptional(settle, 'settle', 'settle: (req, res) => (res.statusCode === 401 ? 1 : 0)')

@@ -26,7 +26,6 @@ import {
   type Store,
 } from '../../limiter/store.js'
 import type { LineGuard, StoreLines } from '../../limiter/store-lines.js'
-import { limitFacts, limitId, ObjectIndex } from '../../operating/object-index.js'
 import { type RedisLine, RedisLines, ScriptedLine } from '../../waiting/line/limiter-lines.js'
 import type { ClientPort, RedisClient } from '../client.js'
 import { listeningOf, portOf, redisWarnings } from '../clients.js'
@@ -78,6 +77,14 @@ export interface RedisStoreOptions {
   connectDeadline?: Duration
 }
 
+/** A limit that a store meets for the first time. */
+export interface NewLimit {
+  readonly limiter: string
+  readonly limit: Limit
+  /** The number of hash tags over which its keys are spread; undefined if all keys are on one server. */
+  readonly tags: number | undefined
+}
+
 /** The options, checked and with their defaults. */
 interface RedisStoreSettings {
   readonly prefix: string
@@ -124,10 +131,7 @@ function parseRedisStoreOptions(options: RedisStoreOptions): RedisStoreSettings 
   }
 }
 
-/**
- * State in Redis, shared by all processes with the same server, prefix and limiter name. The server decides, by its own
- * clock, in one script call; decisions in one turn of the event loop share that call.
- */
+/** The store of `src/index.ts`, without what others add to it. */
 export class RedisStore implements Store {
   readonly clock?: Clock
   readonly countsCalendars = true
@@ -141,8 +145,8 @@ export class RedisStore implements Store {
   readonly connectDeadlineMs: number
   /** The node of a cluster that has the charge's slot, as far as the client knows. undefined: there is one server. */
   readonly serverOf?: (charge: Charge) => string
-  /** @internal Whoever only looks at limits of others does not record that they are used. */
-  onlyInspects = false
+  /** @internal Called when this store meets a limit under the name of a limiter for the first time. */
+  onNewLimit?: (event: NewLimit) => void
   readonly #port: ClientPort
   readonly #keys: ChargeKeys
   readonly #consumes: Batcher
@@ -172,10 +176,8 @@ export class RedisStore implements Store {
     this.#port = portOf(client, 'RedisStore')
     this.#sharesResets = sharesResets(client, shareResets)
     if (listeningOf(client) === undefined) this.denialsLastMs = UNHEARD_MS
-    const index = ObjectIndex.of(this.#port, prefix)
-    const more = { store: 'redis', ...(this.#port.cluster && { tags }) } as const
     this.#keys = new ChargeKeys(keySegment(prefix), this.#port, tags, (limiter, limit) => {
-      if (!this.onlyInspects) index.note(limitId(limiter, limit), limitFacts(limiter, limit, more), limit)
+      this.onNewLimit?.({ limiter, limit, tags: this.#port.cluster ? tags : undefined })
     })
     if (this.#port.cluster) this.serverOf = charge => this.#keys.serverOf(this.#keys.tagOf(charge))
     // A given clock is checked for steps where it is read.

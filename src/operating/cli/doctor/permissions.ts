@@ -39,7 +39,6 @@ const OPERATIONS: readonly Operation[] = [
 /** Checks the permissions that limiters need by trying everything, with a key that expires within seconds. */
 export async function scriptFinding(connection: Connection, prefix: string, cluster: boolean): Promise<Finding> {
   const store = new RedisStore(connection.client(cluster), { prefix })
-  store.onlyInspects = true
   const key = await ownKey(store)
   if (key === undefined) {
     return warning(SCRIPTS, 'not tried: this node has none of the tried keys', 'run the doctor on another node')

@@ -408,11 +408,8 @@ export class Limiters {
   }
 
   #store(tags: number | undefined): RedisStore {
-    return getOrMake(this.#stores, tags, () => {
-      const store = new RedisStore(this.client, { prefix: this.prefix, ...(tags !== undefined && { tags }) })
-      store.onlyInspects = true
-      return store
-    })
+    const options = { prefix: this.prefix, ...(tags !== undefined && { tags }) }
+    return getOrMake(this.#stores, tags, () => new RedisStore(this.client, options))
   }
 }
 
