@@ -5,6 +5,7 @@
 //   node --import tsx bench/calls.ts --functions    with the functions of each way
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { Agent, createServer, get, type IncomingMessage } from 'node:http'
 import { Session } from 'node:inspector/promises'
 import type { AddressInfo } from 'node:net'
@@ -13,7 +14,7 @@ import { pathToFileURL } from 'node:url'
 import expressApp from 'express'
 import { Redis } from 'ioredis'
 import type * as Express from '../src/http/adapters/express.js'
-import type * as Stores from '../src/redis/store/redis-store.js'
+import type * as Index from '../src/index.js'
 import { RedisServer } from '../test/support/redis-server.js'
 import { type Table, tableText } from './contest/figures.js'
 
@@ -52,9 +53,11 @@ function compare(): void {
 }
 
 async function countIn(tree: string): Promise<[way: string, calls: [string, number][]][]> {
-  const part = (path: string) => import(pathToFileURL(join(tree, 'src', path)).href)
-  const { rateLimit } = (await part('adapters/express.ts')) as typeof Express
-  const { RedisStore } = (await part('stores/redis/redis-store.ts')) as typeof Stores
+  // By its list of entries, because another tree may keep its files in other folders.
+  const entries = JSON.parse(readFileSync(join(tree, 'scripts/entries.json'), 'utf8')) as Record<string, string>
+  const entry = (name: string) => import(pathToFileURL(join(tree, entries[name])).href)
+  const { rateLimit } = (await entry('express')) as typeof Express
+  const { RedisStore } = (await entry('index')) as typeof Index
   const server = await RedisServer.start()
   const client = new Redis({ host: server.host, port: server.port })
   try {
