@@ -1,5 +1,4 @@
-// Puts the scripts of lua/ together when the package is built. docs/architecture.md describes what a file of lua/ may
-// hold.
+// Puts the scripts of lua/ together when the package is built. lua/README.md describes what a file of lua/ may hold.
 
 /** A script as Redis receives it. `algorithm`: for which it was built, if it names ALGORITHM. */
 export interface Assembled {

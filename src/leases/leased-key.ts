@@ -67,7 +67,7 @@ const PAUSE = 1 / 8
 /** A purchase covers the expected demand of this part of the ttl. */
 const BOUGHT_AHEAD = 1 / 2
 /** A purchase is given up this long after its deadline, because then its script certainly does nothing any more. */
-const GRACE_MS = 100
+const PURCHASE_GRACE_MS = 100
 /** The assumed relative drift between the clocks of two machines. */
 const DRIFT = 1 / 1000
 
@@ -331,7 +331,7 @@ export class LeasedKey {
   /** Gives up a purchase without an answer; its units go back. */
   #giveUpLate(): void {
     const purchase = this.#purchase
-    if (purchase?.sent && performance.now() > purchase.endsAt + GRACE_MS) this.#end(purchase)
+    if (purchase?.sent && performance.now() > purchase.endsAt + PURCHASE_GRACE_MS) this.#end(purchase)
   }
 
   /** False if the purchase was not expected any more. */

@@ -1,5 +1,5 @@
 // A process that calls a ChatPartner through politeFetch with budgets of calls and tokens, and tells the order in which
-// its calls left. Forked by faults/budgets.test.ts.
+// its calls left. Forked by verification/faults/budgets.test.ts.
 import { Redis } from 'ioredis'
 import { politeFetch } from '../../src/outgoing/index.js'
 import { randomFrom } from './random.js'

@@ -66,7 +66,7 @@ end
       returnable(limit, units, age) how many of the returned units of a lease that was sold `age` ms ago become free
       notes_leases                        whether the end of the newest lease must be recorded for settlements
     An algorithm whose state is a log has open_state instead, which returns the same object as row_state; and for
-    decisions open_log, insert, rebase, measure and ahead, the functions of lua/lib with `log_` before these names
+    decisions open_log, insert, rebase, measure and ahead, the functions of log.lua with `log_` before these names
     (measure: sliding_window).
 ]]
 local known_functions = false

@@ -107,7 +107,10 @@ function readCounts(text: string, from = 0, to = text.length): Counts | undefine
   return place === counts.length ? counts : undefined
 }
 
-/** The rows of one text of a HASH of sums: see lua/lib/add_outcome_counts.lua. What is none is left out. */
+/**
+ * Each row of one text of a HASH of sums, which `add_outcome_counts` of lua/operating/dashboard/sums.lua writes. A row
+ * that cannot be read is left out.
+ */
 export function eachRow(text: string, take: (id: string, counts: Counts) => void): void {
   for (let from = 0; from < text.length; ) {
     const colon = text.indexOf(':', from)

@@ -180,10 +180,10 @@ export class RedisStore implements Store {
       this.onNewLimit?.({ limiter, limit, tags: this.#port.cluster ? tags : undefined })
     })
     if (this.#port.cluster) this.serverOf = charge => this.#keys.serverOf(this.#keys.tagOf(charge))
-    // A given clock is checked for steps where it is read.
     // Looked up once, because the global is a getter: for a decision from a lease it would take a tenth of the time of
     // reading the clock.
     const { performance: processTime } = globalThis
+    // A given clock is checked for steps where it is read.
     this.#decided = (tag, nowMs) => {
       if (clock === undefined) this.#stepsOf(tag).note(nowMs)
     }

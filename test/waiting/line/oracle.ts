@@ -2,7 +2,7 @@ import { changesOf } from '../../support/line-words.js'
 
 /**
  * The server of one waiting line in memory, by the rules of verification/proofs/waiting: what line_ask and line_walk
- * (lua/lib) do for a rate whose permits are free again an interval after they were granted. It also keeps what the
+ * (lua/waiting/line) do for a rate whose permits are free again an interval after they were granted. It also keeps what the
  * properties are about: every grant, when, to whom, and whether it was given back.
  */
 export interface Grant {

@@ -1,5 +1,3 @@
-/** Changes: a dialogue that explains a change before it, and a line with its result. */
-
 import { type ComponentChildren, createContext } from 'preact'
 import { useContext, useEffect, useRef, useState } from 'preact/hooks'
 import { parsePolicy } from '../../../limiter/core/limit.js'
@@ -219,8 +217,6 @@ function Dialogue({
     </dialog>
   )
 }
-
-/** The changes that several pages offer, in words. */
 
 export function Whom({ limiter, of }: { limiter: string; of: KeyView | undefined }) {
   if (of === undefined) return <strong>{limiter}</strong>

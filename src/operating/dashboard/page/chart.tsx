@@ -1,7 +1,3 @@
-/**
- * A chart with axes. Under the pointer, or by the arrow keys, it tells the values of one moment. Part of the shared
- * look, see ../look/tokens.css.
- */
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { clock, rate, span } from '../look/format.js'
@@ -33,6 +29,7 @@ interface Axes {
   readonly isExact?: boolean
 }
 
+/** A chart with axes. Under the pointer, or by the arrow keys, it tells the values of one moment. */
 export function Plot({
   axes,
   label,
@@ -122,17 +119,12 @@ function Reading({ share, children }: { share: number; children: ComponentChildr
   )
 }
 
-/**
- * The chart of allowed and refused requests per second, small in a row and large under it. Part of the shared look, see
- * ../look/tokens.css.
- */
-
 const WIDTH = 600
 const HEIGHT = 100
 /** The axis of a shorter chart tells seconds. */
 const SHORT_MS = 240_000
 
-/** The data of a chart: allowed and refused requests per second at each moment. */
+/** Allowed and refused requests per second at each moment: a small chart in a row of a table, a large one under it. */
 interface Traffic {
   /** Ms since the epoch. */
   readonly at: readonly number[]

@@ -1,7 +1,3 @@
-/**
- * The content of an opened row of a limit: the large chart, the keys that are refused and that ask most, the sources of
- * decisions, actions.
- */
 import { useContext, useEffect, useRef, useState } from 'preact/hooks'
 import { clock, count, limitWords, percent, plural, rate, span, when } from '../look/format.js'
 import type { LimitRow, LimitsView } from '../server/page-views.js'
@@ -22,6 +18,10 @@ const SOURCES = [
   ['fallback', 'fallback'],
 ] as const
 
+/**
+ * The content of an opened row of a limit: the large chart, the keys that are refused and that ask most, the sources of
+ * decisions, actions.
+ */
 function LimitDetail({ row, now }: { row: LimitRow; now: number }) {
   const { processes, noLive, may } = useContext(ActingContext)
   const { limiter, facts, per, open, live, policy } = row

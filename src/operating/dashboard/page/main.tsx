@@ -1,5 +1,3 @@
-/** The first page, shown before any process has reported. */
-
 import { options, render, type VNode } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { printable } from '../../../limiter/core/printable.js'
@@ -21,6 +19,7 @@ const CODE = `import { reporter } from 'spillway/dashboard'
 const observer = reporter({ client })
 app.use(rateLimit({ policy: '100/1m', store: new RedisStore(client), observer }))`
 
+/** Shown before any process has reported. */
 function Start() {
   return (
     <Panel title="Nothing has reported yet">
