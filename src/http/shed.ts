@@ -3,7 +3,7 @@ import { checkFunction, checkInteger, checkOptions, type OptionNames } from '../
 import { CLIENT_OPTIONS, Client, type ClientOptions, parseClientOptions } from './address/client.js'
 import { type Answer, type Framework, type Gate, PASS, plainReply } from './framework.js'
 import { CALM_LEVEL, checkLoad, FULL_LEVEL, type Load } from './load.js'
-import { checkIsCalled } from './mounting.js'
+import { checkIsCalled } from './misuse.js'
 import { NEWCOMERS } from './newcomers.js'
 import { refuseAtOnce } from './refusal.js'
 

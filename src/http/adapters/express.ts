@@ -5,7 +5,7 @@ import { type AddressKeyOptions, addressKeyOf, nodePeer } from '../address/clien
 import { type ConcurrencyControls, ConcurrencyGate } from '../concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../concurrency/options.js'
 import { admit, type Delivery, type Framework, type Gate, toNodeResponse } from '../framework.js'
-import { checkCaller } from '../mounting.js'
+import { checkCaller } from '../misuse.js'
 import { watchResponse } from '../node-response.js'
 import type { HttpOptions } from '../rate-limit/options.js'
 import { type LimiterAccess, RateLimitGate } from '../rate-limit/rate-limit.js'

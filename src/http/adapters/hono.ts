@@ -14,7 +14,7 @@ import { type ConcurrencyControls, ConcurrencyGate } from '../concurrency/concur
 import type { ConcurrencyOptions } from '../concurrency/options.js'
 import { type Delivery, deliver, type Framework, type Gate } from '../framework.js'
 import type { Fields } from '../headers.js'
-import { checkCaller } from '../mounting.js'
+import { checkCaller } from '../misuse.js'
 import { knownResponseWatch, type NodeResponse, watchResponse } from '../node-response.js'
 import type { HttpOptions } from '../rate-limit/options.js'
 import { type LimiterAccess, RateLimitGate } from '../rate-limit/rate-limit.js'

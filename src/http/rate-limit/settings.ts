@@ -15,7 +15,7 @@ import { CLIENT_OPTIONS, type ClientSettings, parseClientOptions } from '../addr
 import type { GivenKey, SyncOrAsync } from '../call-option.js'
 import { checkDeferOptions, type DeferOptions } from '../deferral/deferral.js'
 import { clash, type Fields, HEADER_FORMS, type HeaderForm, headersFor } from '../headers.js'
-import { checkIsCalled } from '../mounting.js'
+import { checkIsCalled } from '../misuse.js'
 import { NEWCOMERS } from '../newcomers.js'
 import { bodyOf } from '../refusal.js'
 import { type BlockOptions, checkBlockOptions } from './auto-block.js'

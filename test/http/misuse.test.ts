@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import express from 'express'
 import { concurrencyLimit, type RateLimitOptions, rateLimit } from '../../src/http/adapters/express.js'
-import { CreationWatch } from '../../src/http/mounting.js'
+import { CreationWatch } from '../../src/http/misuse.js'
 import { MemoryStore } from '../../src/limiter/memory/memory-store.js'
 
 let warnings: jest.SpiedFunction<typeof process.emitWarning>
