@@ -1,10 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2'
 import type { Decision } from '../limiter/core/decision.js'
-import { after, callOption, isPromise, type SyncOrAsync } from './call-option.js'
+import { callOption } from './call-option.js'
 import type { Fields } from './headers.js'
 import { type Body, bodyOf, type Refusal } from './refusal.js'
 import type { ResponseWatch } from './response-watch.js'
+import { after, isPromise, type SyncOrAsync } from './sync-or-async.js'
 
 /** The answer that is sent instead of passing a request on. */
 export interface Reply {

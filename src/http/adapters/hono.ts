@@ -9,7 +9,6 @@ import {
   nodePeer,
   webPeer,
 } from '../address/client.js'
-import { after, isPromise } from '../call-option.js'
 import { type ConcurrencyControls, ConcurrencyGate } from '../concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../concurrency/options.js'
 import { type Delivery, deliver, type Framework, type Gate } from '../framework.js'
@@ -20,6 +19,7 @@ import type { HttpOptions } from '../rate-limit/options.js'
 import { type LimiterAccess, RateLimitGate } from '../rate-limit/rate-limit.js'
 import type { ResponseEnd, ResponseWatch } from '../response-watch.js'
 import { ShedGate, type ShedOptions } from '../shed.js'
+import { after, isPromise } from '../sync-or-async.js'
 import { followResponse, knownWatch, watchRequest } from '../web-response.js'
 
 /** What Hono's runtimes report about a connection, in `c.env`. */

@@ -2,7 +2,6 @@ import type { Context, Next } from 'koa'
 import type { Decision } from '../../limiter/core/decision.js'
 import { PolicyError } from '../../limiter/core/errors.js'
 import { type AddressKeyOptions, addressKeyOf, nodePeer } from '../address/client.js'
-import { isPromise } from '../call-option.js'
 import { type ConcurrencyControls, ConcurrencyGate } from '../concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../concurrency/options.js'
 import { admit, type Delivery, type Framework, type Gate, setNodeFields, type Trust } from '../framework.js'
@@ -12,6 +11,7 @@ import type { HttpOptions } from '../rate-limit/options.js'
 import { type LimiterAccess, RateLimitGate } from '../rate-limit/rate-limit.js'
 import type { ResponseWatch } from '../response-watch.js'
 import { ShedGate, type ShedOptions } from '../shed.js'
+import { isPromise } from '../sync-or-async.js'
 
 /** Watched contexts whose handler is running. */
 const AT_WORK = new WeakSet<Context>()

@@ -4,10 +4,10 @@ import { getOrMake } from '../../limiter/core/maps.js'
 import { checkObject } from '../../limiter/core/options.js'
 import { MemoryStore } from '../../limiter/memory/memory-store.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
-import { after, type SyncOrAsync } from '../call-option.js'
 import type { HttpOptions } from '../rate-limit/options.js'
 import { type LimiterAccess, RateLimitGate } from '../rate-limit/rate-limit.js'
 import { checkRouteOptions, combinedOptions, routeOptions } from '../rate-limit/settings.js'
+import { after, type SyncOrAsync } from '../sync-or-async.js'
 import { keepWorded, type NestRequest, type NestResponse, nest } from './nest-request.js'
 
 /**

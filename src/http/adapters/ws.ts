@@ -7,8 +7,9 @@ import { checkOptions, type OptionNames } from '../../limiter/core/options.js'
 import { MemoryStore } from '../../limiter/memory/memory-store.js'
 import { LIMITER_OPTIONS } from '../../limiter/options.js'
 import { RateLimiter, type RateLimiterOptions } from '../../limiter/rate-limiter.js'
-import { after, type GivenKey, isPromise, keyText, type SyncOrAsync } from '../call-option.js'
+import { type GivenKey, keyText } from '../call-option.js'
 import { NEWCOMERS } from '../newcomers.js'
+import { after, isPromise, type SyncOrAsync } from '../sync-or-async.js'
 
 export type { GivenKey } from '../call-option.js'
 

@@ -1,7 +1,7 @@
 import { SpillwayError } from '../../limiter/core/errors.js'
 import { Wait } from '../../limiter/core/wait.js'
 import { emitWarning } from '../../limiter/core/warnings.js'
-import type { SyncOrAsync } from '../call-option.js'
+import type { SyncOrAsync } from '../sync-or-async.js'
 import type { AdaptivePermits } from './permits.js'
 
 /** The right of one request to be inside. */

@@ -15,7 +15,7 @@ import {
   type ScheduleWriting,
   tokenOf,
 } from '../../waiting/queue/schedules.js'
-import { after, type SyncOrAsync } from '../call-option.js'
+import { after, type SyncOrAsync } from '../sync-or-async.js'
 import { type Departure, earliestFit, LimitSchedule, type StoredSchedule, stateOf } from './limit-schedule.js'
 
 interface Line {

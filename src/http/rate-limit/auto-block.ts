@@ -9,8 +9,8 @@ import { checkOptions, type OptionNames } from '../../limiter/core/options.js'
 import { shortKey } from '../../limiter/core/short-key.js'
 import type { RateLimiter, RateLimiterOptions } from '../../limiter/rate-limiter.js'
 import { countsHits } from '../../replacing/express-rate-limit/hit-store.js'
-import type { SyncOrAsync } from '../call-option.js'
 import { NEWCOMERS } from '../newcomers.js'
+import type { SyncOrAsync } from '../sync-or-async.js'
 
 /** Blocks a key that continues to send requests over the limit. */
 export interface BlockOptions {

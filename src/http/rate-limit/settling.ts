@@ -3,9 +3,10 @@ import { costOf, StoreError } from '../../limiter/core/errors.js'
 import { emitWarning } from '../../limiter/core/warnings.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
-import { after, callOption, isPromise, type SyncOrAsync } from '../call-option.js'
+import { callOption } from '../call-option.js'
 import type { Framework } from '../framework.js'
 import type { ResponseEnd } from '../response-watch.js'
+import { after, isPromise, type SyncOrAsync } from '../sync-or-async.js'
 
 /** Returns the real cost of a request after its response has ended. */
 export type Settle<Request, Response> = (req: Request, res: Response, end: ResponseEnd) => SyncOrAsync<number>

@@ -1,6 +1,6 @@
 import type { Request, Response } from 'express'
-import { after, type SyncOrAsync } from '../../http/call-option.js'
 import { type Rule, Rules } from '../../http/rate-limit/settings.js'
+import { after, type SyncOrAsync } from '../../http/sync-or-async.js'
 import type { Decision } from '../../limiter/core/decision.js'
 import type { Duration } from '../../limiter/core/duration.js'
 import { PolicyError, StoreError } from '../../limiter/core/errors.js'

@@ -1,7 +1,7 @@
 import type { NextFunction, Request, Response } from 'express'
 import { leaveDecision, leaveOnRequest } from '../../http/adapters/express-request.js'
-import { after, isPromise, type SyncOrAsync } from '../../http/call-option.js'
 import { watchResponse } from '../../http/node-response.js'
+import { after, isPromise, type SyncOrAsync } from '../../http/sync-or-async.js'
 import { type Configuration, configurationOf, nameOf, optionsOf, skipNone } from './configuration.js'
 import { type Count, type Counting, HitCounting, PolicyCounting, wantsPolicy } from './counting.js'
 import { resetSeconds, setDraft6Headers, setDraft7Headers, setDraft8Headers, setLegacyHeaders } from './headers.js'

@@ -1,5 +1,5 @@
 import type { Context, Middleware, Next } from 'koa'
-import { isPromise } from '../../http/call-option.js'
+import { isPromise } from '../../http/sync-or-async.js'
 import { PolicyError, shown } from '../../limiter/core/errors.js'
 import { checkFunction } from '../../limiter/core/options.js'
 import { type Count, type Counter, MemoryCounter, type MemoryEntry, RedisCounter } from './counters.js'
