@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import type { Http2ServerResponse, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
-import { type Client, ResponseWatch } from './response-watch.js'
+import { type ResponseConnection, ResponseWatch } from './response-watch.js'
 
 const CONNECTIONS = new WeakMap<Socket, Connection>()
 
@@ -233,7 +233,7 @@ function tellWrites(to: ServerResponse | ServerHttp2Stream, watch: ResponseWatch
   to.write = told as typeof to.write
 }
 
-class NodeClient implements Client, OnConnection {
+class NodeClient implements ResponseConnection, OnConnection {
   readonly response: ServerResponse | undefined
   readonly #response: NodeResponse
   readonly #watch: ResponseWatch

@@ -22,7 +22,7 @@ interface EndOptions {
 const EXPIRED: ResponseEnd = Object.freeze({ completed: false, ended: false })
 
 /** The connection that a response is written to. */
-export interface Client {
+export interface ResponseConnection {
   /** True if the client has gone: further output does not reach it. */
   readonly gone: boolean
   /** True if the response cannot go on before the client has taken more of it, or if nobody sends it. */
@@ -50,7 +50,7 @@ interface Waiting {
  * `leave` and `detach`. Its timers do not keep the process alive; none is left after all listeners were called.
  */
 export class ResponseWatch {
-  readonly #client: Client
+  readonly #client: ResponseConnection
   readonly #waiting = new Set<Waiting>()
   #end: ResponseEnd | undefined
   #gone = false
@@ -63,7 +63,7 @@ export class ResponseWatch {
   #taken = 0
   #tookAt: number | undefined
 
-  constructor(clientOf: (watch: ResponseWatch) => Client) {
+  constructor(clientOf: (watch: ResponseWatch) => ResponseConnection) {
     this.#client = clientOf(this)
   }
 

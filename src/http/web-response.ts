@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import { Connection, type OnConnection } from './node-response.js'
-import { type Client, ResponseWatch } from './response-watch.js'
+import { type ResponseConnection, ResponseWatch } from './response-watch.js'
 
 const CLIENTS = new WeakMap<object, WebClient>()
 
@@ -28,7 +28,7 @@ export function forgetRequest(request: Request): void {
 }
 
 /** The sender of a web platform request: the runtime aborts the request's signal when it goes away. */
-class WebClient implements Client, OnConnection {
+class WebClient implements ResponseConnection, OnConnection {
   readonly watched = new ResponseWatch(() => this)
   stuck = true
   taken = 0
