@@ -14,7 +14,7 @@ const TRUST_FOR_MS = 300_000
  * Estimates the server's clock from its answers. An answer is slightly older than its arrival, so an estimate is never
  * ahead of the server unless the server's clock was set back; an answer that contradicts the estimate replaces it.
  */
-export class ServerClock {
+export class ServerClockBelow {
   #offsetMs: number | undefined
   #learntAt = 0
 
@@ -100,7 +100,7 @@ export interface TimelyCall {
  * moment is 0: the script then returns the time, and is sent again.
  */
 export class TimelyScripts {
-  readonly #clocks = new Map<string, ServerClock>()
+  readonly #clocks = new Map<string, ServerClockBelow>()
   /** In no order. An array, because a Set that is filled and emptied constantly is reallocated constantly. */
   readonly #inFlight: VoidableMoment[] = []
   /**
@@ -239,10 +239,10 @@ export class TimelyScripts {
     last.place = place
   }
 
-  #clockOf(server: string): ServerClock {
+  #clockOf(server: string): ServerClockBelow {
     let clock = this.#clocks.get(server)
     if (clock === undefined) {
-      clock = new ServerClock()
+      clock = new ServerClockBelow()
       this.#clocks.set(server, clock)
     }
     return clock
@@ -285,7 +285,11 @@ function calendarNow(error: unknown): number | undefined {
  * for it in a numbered call, and where no connection holds commands back: over HTTP, a first request only for the time
  * would make every new instance wait twice.
  */
-function lastMoment({ byServerClock, endsAt, isNumbered }: TimelyCall, clock: ServerClock, port: ClientPort): number {
+function lastMoment(
+  { byServerClock, endsAt, isNumbered }: TimelyCall,
+  clock: ServerClockBelow,
+  port: ClientPort,
+): number {
   if (!byServerClock || endsAt === Number.POSITIVE_INFINITY) return NEVER_LATE
   const hasStand = isNumbered || port.beforeSending !== undefined
   const stand = hasStand ? Math.ceil(Date.now() + endsAt - performance.now()) : 0

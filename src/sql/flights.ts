@@ -66,7 +66,7 @@ const TRUSTED_MS = 5000
  * time and the moment of asking. It is never behind the server at the moment of asking; and ahead of it on arrival only
  * if this trip is the quickest of all, which the server then refuses.
  */
-class ServerClock {
+class ServerClockAbove {
   /** With rising differences: the first is the smallest. */
   readonly #samples: Array<{ readonly sentAt: number; readonly ahead: number }> = []
   #last = Number.NEGATIVE_INFINITY
@@ -177,7 +177,7 @@ interface FlightsOptions {
 export class Flights implements ChangeRunner {
   readonly #options: FlightsOptions
   readonly #known: KnownRows
-  readonly #clock = new ServerClock()
+  readonly #clock = new ServerClockAbove()
   readonly #waiting: Change[] = []
   #isFlying = false
   #isScheduled = false

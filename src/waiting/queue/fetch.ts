@@ -1,4 +1,4 @@
-import { ServerClock } from '../../redis/timely-scripts.js'
+import { ServerClockBelow } from '../../redis/timely-scripts.js'
 
 /** Redis keeps the last fetch of a process for this long, to repeat its answer. */
 const KEPT_MS = 60_000
@@ -172,7 +172,7 @@ const NEVER = Number.POSITIVE_INFINITY
 
 /** Decides when this process asks the queue next. Moments are by `performance.now()`. */
 export class FetchSchedule {
-  readonly #serverClock = new ServerClock()
+  readonly #serverClock = new ServerClockBelow()
   /** When the next message is due. */
   #nextAt = NEVER
   /** When the next visibility of any delivery, in any process, ends. */
