@@ -51,8 +51,8 @@ const FAULTS = ['/verification/faults/']
 /** What needs SQLite, which Node has from 22.13 on: `npm run test:sqlite` runs them on such a Node. */
 const SQLITE = ['/test/sql/sqlite/']
 
-/** What the documents and the examples say. */
-const DOCUMENTS = ['/test/check/', '/test/docs/']
+/** What the documents and the examples say, and the package as it is built. */
+const DOCUMENTS = ['/test/check/', '/test/docs/', '/test/package/']
 
 export default {
   // For `npm run coverage`. What runs in processes of its own (the command line, the page, examples) does not count.

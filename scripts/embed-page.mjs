@@ -32,6 +32,10 @@ async function scriptOf(file) {
     platform: 'browser',
     tsconfig: join(root, 'tsconfig.page.json'),
     transform: { target: 'es2022' },
+    // What a browser does not have (a module of Node, say) is no more than a warning there.
+    onLog(_, { message }) {
+      throw new Error(message)
+    },
   })
   const { output } = await bundled.generate({ format: 'iife', minify: true, comments: false })
   await bundled.close()

@@ -2,7 +2,6 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { root } from './files.js'
-import { FLOORS } from './floors.js'
 
 const page = readFileSync(join(root, 'docs/architecture.md'), 'utf8')
 const PATH = /`((?:src|lua|test|docs|proofs|scripts|bench|examples)\/[\w./-]*[\w/]|package\.json)`/g
@@ -55,13 +54,6 @@ describe('docs/architecture.md', () => {
       const headings = [...readFileSync(target, 'utf8').matchAll(/^#+ (.+)$/gm)].map(([, text]) => anchorOf(text))
       expect([link, headings.includes(anchor)]).toEqual([link, true])
     }
-  })
-
-  test('has the floors of test/check/floors.ts', () => {
-    const told = [...page.matchAll(/^\| (\d) \| ((?:`src\/[^`]+`(?:, )?)+) \| /gm)].flatMap(([, floor, rooms]) =>
-      [...rooms.matchAll(/`src\/([^`]+)`/g)].map(([, room]) => `${floor} ${room}`),
-    )
-    expect(told.sort()).toEqual(FLOORS.flatMap(([floor, ...rooms]) => rooms.map(room => `${floor} ${room}`)).sort())
   })
 })
 
