@@ -32,7 +32,7 @@ export const CONTENDERS = {
 }
 
 /** Permits that follow an algorithm, by the clock of the simulation. */
-export function adaptive(algorithm: PermitAlgorithm) {
+function adaptive(algorithm: PermitAlgorithm) {
   return (now: () => number): Permits => new MeasuredPermits(algorithm, BOUNDS, now)
 }
 

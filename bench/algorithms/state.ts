@@ -7,8 +7,8 @@ export interface State {
   readonly units: number
 }
 
-export const QUOTA = 100
-export const WINDOW_MS = 60_000
+const QUOTA = 100
+const WINDOW_MS = 60_000
 
 /** Every algorithm with a key that was used once; and the one whose state grows, with a key that has spent all. */
 export const STATES: readonly State[] = ALGORITHM_NAMES.flatMap(algorithm => {

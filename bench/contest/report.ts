@@ -17,7 +17,7 @@ export interface Claim {
   readonly unit?: string
 }
 
-export function holds({ bound, target, measured: { value } }: Claim): boolean {
+function holds({ bound, target, measured: { value } }: Claim): boolean {
   if (bound === 'exactly') return value === target
   return bound === 'at least' ? value >= target : value <= target
 }

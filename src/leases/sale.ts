@@ -9,7 +9,7 @@ import type { LeaseTerms } from './terms.js'
 // The arithmetic of sales, for stores that keep states: the same as lua/leases/leases.lua.
 
 /** What is kept of a lease while its units may come back: see `SoldLeases`. */
-export interface SoldLease {
+interface SoldLease {
   readonly soldAt: number
   /** 0: they have come back. */
   readonly units: number

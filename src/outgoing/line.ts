@@ -25,7 +25,7 @@ export class Places {
 }
 
 /** What a call costs of one budget. */
-export interface Charge {
+interface Charge {
   readonly account: Account
   readonly units: number
 }

@@ -308,7 +308,7 @@ export function partnerNames(given: unknown): readonly string[] {
 }
 
 /** Throws `PolicyError` for what is no text; `owner` says where it came from. */
-export function partnerName(given: unknown, owner: string): string {
+function partnerName(given: unknown, owner: string): string {
   if (typeof given === 'string' && given !== '') return given
   throw new PolicyError(`${owner} ${shown(given)}: expected a text that is not empty, like the origin`)
 }

@@ -5,9 +5,9 @@ import { ChatPartner } from './chat-partner.js'
 import type { Chat, Chatted } from './chat-worker.js'
 import { RedisServer } from './redis-server.js'
 
-export const CALLS = 500
-export const TOKENS = 200_000
-export const INTERVAL_MS = 2000
+const CALLS = 500
+const TOKENS = 200_000
+const INTERVAL_MS = 2000
 
 export interface ChatShow {
   /** Calls that the partner has refused. */

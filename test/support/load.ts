@@ -2,7 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { resolve } from 'node:path'
 import type { ClientKind, Order, Report, Scene } from './load/scene.js'
 
-export { epochMs, type KeyTally, type Place, type Report, type Scene } from './load/scene.js'
+export { epochMs, type Place, type Report, type Scene } from './load/scene.js'
 
 const KINDS: readonly ClientKind[] = ['ioredis', 'ioredis5', 'node-redis']
 

@@ -9,7 +9,7 @@ export interface Address {
 }
 
 /** The strategy of a client that lost its connection; by default its package's own. */
-export interface Retries {
+interface Retries {
   /** Between two attempts. */
   readonly retryMs?: number
   /** It gives up after so many attempts. Not for GLIDE, which never gives up. */

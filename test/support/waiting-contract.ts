@@ -7,7 +7,7 @@ import { eventually } from './redis-process.js'
 import { RedisServer } from './redis-server.js'
 
 /** What grants units in Redis and lets requests wait for them, as one process has it. */
-export interface Line {
+interface Line {
   acquire(units: number, options?: WaitOptions): Promise<unknown>
   /** Without waiting. */
   tryAcquire(): Promise<boolean>

@@ -27,7 +27,7 @@ const facts = ({ allowed, source, remaining, retryAfterMs }: Decision) => {
 }
 
 /** Of limits, as a policy is written. */
-export function policyOf(limits: readonly Limit[]) {
+function policyOf(limits: readonly Limit[]) {
   return limits.map(({ algorithm, quota, windowMs, burst }) => {
     const bucket = algorithm === 'token-bucket' || algorithm === 'leaky-bucket'
     return { quota, window: windowMs, algorithm, ...(bucket && { burst }) }

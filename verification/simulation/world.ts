@@ -7,7 +7,7 @@ let world: World | undefined
 const settle = (process as unknown as { _tickCallback(): void })._tickCallback
 
 /** A variable of a module, with its first value: the bundle tells them. */
-export interface ModuleState {
+interface ModuleState {
   first(): unknown
   get(): unknown
   set(value: unknown): void

@@ -7,7 +7,7 @@ import type { CheckName, EnabledValidations, Logger, Options, Store, ValueDeterm
  * A probable mistake in the use of the limiter. Logged, never thrown during a request. `code` and `help` as in
  * express-rate-limit.
  */
-export class ValidationError extends Error {
+class ValidationError extends Error {
   readonly help: string
 
   constructor(
@@ -22,7 +22,7 @@ export class ValidationError extends Error {
 }
 
 /** An option whose meaning has changed since older versions. */
-export class ChangeWarning extends ValidationError {}
+class ChangeWarning extends ValidationError {}
 
 const OPTIONS: Record<keyof Options, true> = {
   windowMs: true,
@@ -59,7 +59,7 @@ const usedStores = new WeakSet<object>()
 const countedKeys = new WeakMap<Request, Map<unknown, Set<string>>>()
 
 /** The checks of a limiter and its input, under the names and codes of express-rate-limit 8. Each throws. */
-export const checks = {
+const checks = {
   ip(ip: string | undefined): void {
     if (ip === undefined) {
       throw new ValidationError(

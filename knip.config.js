@@ -1,0 +1,55 @@
+// Files, exports and dependencies that nothing uses: `npm run lint` looks for them. What knip cannot see for itself is
+// named here, with the reason.
+import { readFileSync } from 'node:fs'
+
+const entries = Object.values(JSON.parse(readFileSync(new URL('scripts/entries.json', import.meta.url), 'utf8')))
+
+/** @type {import('knip').KnipConfig} */
+export default {
+  entry: [
+    // What users import, and their command.
+    ...entries,
+    'src/operating/cli/main.ts',
+    // What runs in a browser: scripts/embed-page.mjs.
+    'src/operating/**/page/main.tsx',
+    // What somebody runs by its name.
+    'examples/*.ts',
+    'scripts/*.{ts,mjs}',
+    'bench/*.ts',
+    'bench/leases/table.ts',
+    // What a test, a benchmark or a run starts as a process of its own.
+    'bench/contenders/**/*.mjs',
+    'test/runtimes/{cases/*,clients,program}.ts',
+    'test/support/bottleneck-hook.cjs',
+    'test/support/{load/process,load/starvation,sql/audit-worker,storm/services}.ts',
+    'test/support/storm/worker.mjs',
+    'verification/histories/{program,peer-program}.ts',
+    // What only the compiler reads.
+    'test/redis/client-types.ts',
+    'test/replacing/express-rate-limit/types.ts',
+    // Its user is generated, and not committed: src/redis/scripts.ts.
+    'src/redis/packed-texts.ts',
+  ],
+  project: ['{src,test,verification,bench,examples,scripts}/**/*.{ts,tsx,mjs,cjs}'],
+  ignoreDependencies: [
+    // Commands that scripts/check-package.mjs starts.
+    '@arethetypeswrong/cli',
+    'publint',
+    // The suite of bottleneck runs under it: test/support/bottleneck-suite.ts.
+    'mocha',
+    // Its script goes into a page: test/support/browser.ts.
+    'axe-core',
+    // A program in a text imports them: test/versions/octokit.test.ts.
+    '@octokit/core',
+    '@octokit/plugin-throttling',
+    // Types that come with jest.
+    '@jest/environment',
+    '@jest/reporters',
+  ],
+  // Programs of the machine, which scripts/ensure.mjs installs.
+  ignoreBinaries: ['redis-server', 'prometheus', 'promtool', 'ipcrm'],
+  ignoreIssues: {
+    // Fastify's plugins are the default export of their module; the name is that of the other entry points.
+    'src/http/adapters/fastify.ts': ['duplicates'],
+  },
+}
