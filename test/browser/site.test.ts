@@ -4,8 +4,8 @@ import type { AddressInfo } from 'node:net'
 import { extname, join, posix } from 'node:path'
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import type { Browser } from 'playwright-core'
-import { filesOf, root } from '../check/files.js'
 import { openPage, startBrowser, violationsOf } from '../support/browser.js'
+import { filesOf, root } from '../support/files.js'
 import { eventually } from '../support/redis-process.js'
 
 jest.setTimeout(60_000)

@@ -10,7 +10,7 @@ import { tableText } from '../../bench/contest/figures.js'
 import { drawings } from '../../scripts/drawing/drawings.js'
 import { parsePolicy } from '../../src/limiter/core/limit.js'
 import { PAGES, textOf } from '../docs/pages.js'
-import { root } from './files.js'
+import { root } from '../support/files.js'
 
 const folder = join(__dirname, '../../docs')
 const lines = textOf('docs/algorithms.md').split('\n')

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { expect, test } from '@jest/globals'
 import ts from 'typescript'
-import { root } from './files.js'
+import { root } from '../support/files.js'
 
 /** What an editor shows of an option. */
 interface Hover {

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { root } from './files.js'
+import { root } from '../support/files.js'
 
 const page = readFileSync(join(root, 'docs/architecture.md'), 'utf8')
 const PATH = /`((?:src|lua|test|docs|proofs|scripts|bench|examples)\/[\w./-]*[\w/]|package\.json)`/g

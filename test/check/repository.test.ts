@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { accessSync, constants, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { root } from './files.js'
+import { root } from '../support/files.js'
 
 const run = (program: string, ...args: string[]) => spawnSync(program, args, { cwd: root, encoding: 'utf8' })
 const textOf = (file: string) => readFileSync(join(root, file), 'utf8')

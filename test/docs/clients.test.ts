@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { root } from '../check/files.js'
+import { root } from '../support/files.js'
 import { OLDER_CLIENTS } from '../support/older-clients.js'
 import { CLIENTS } from '../support/tested-clients.js'
 import { textOf } from './pages.js'

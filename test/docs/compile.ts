@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import ts from 'typescript'
-import { root } from '../check/files.js'
+import { root } from '../support/files.js'
 import type { Snippet } from './pages.js'
 import { DECLARATIONS, UNTYPED } from './prelude.js'
 

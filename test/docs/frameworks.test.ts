@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { root } from '../check/files.js'
+import { root } from '../support/files.js'
 import { textOf } from './pages.js'
 
 const ADAPTER_TESTS = ['test/http/adapters', 'test/versions']

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { filesOf, root } from '../check/files.js'
+import { filesOf, root } from '../support/files.js'
 import { PAGES, textOf } from './pages.js'
 
 const DECISIONS = filesOf('docs/decisions', '.md')

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { root } from '../check/files.js'
+import { root } from '../support/files.js'
 
 /** A block of code on a page, with the output that the page shows. */
 export interface Snippet {

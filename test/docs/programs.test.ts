@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { afterEach, describe, expect, test } from '@jest/globals'
 import { transformSync } from '@swc/core'
-import { root } from '../check/files.js'
+import { root } from '../support/files.js'
 import { SNIPPETS } from './pages.js'
 
 // The programs of the README listen on port 3000, which somebody else may have.

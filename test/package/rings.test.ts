@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from '@jest/globals'
-import { root } from '../check/files.js'
+import { root } from '../support/files.js'
 
 // The rules of .dependency-cruiser.mjs, over small houses in which one thing is wrong.
 let home: string

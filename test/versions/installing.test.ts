@@ -2,8 +2,8 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { root } from '../check/files.js'
-import { run, userProject } from '../check/packing.js'
+import { run, userProject } from '../package/packing.js'
+import { root } from '../support/files.js'
 import { RedisServer } from '../support/redis-server.js'
 
 const { peerDependencies, scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))

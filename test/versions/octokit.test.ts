@@ -2,8 +2,8 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
-import { root } from '../check/files.js'
 import { jsonFromChild } from '../support/child.js'
+import { root } from '../support/files.js'
 import { testRedis } from '../support/test-redis.js'
 
 /**

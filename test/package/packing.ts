@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { root } from './files.js'
+import { root } from '../support/files.js'
 
 /** Runs a command to its end and returns its output; throws with the output if it failed. */
 export function run(cwd: string, program: string, ...args: string[]): string {

@@ -4,9 +4,9 @@ import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import express, { type RequestHandler } from 'express'
 import { concurrencyLimit, rateLimit } from '../../src/http/adapters/express.js'
+import { SNIPPETS } from '../docs/pages.js'
 import { resetAtOnce } from '../support/gone-clients.js'
 import { eventually } from '../support/redis-process.js'
-import { SNIPPETS } from './pages.js'
 
 const SNIPPET = SNIPPETS.find(
   ({ page, code }) => page === 'docs/recipes.md' && code.includes("app.post('/login', twoAtOnce"),

@@ -1,7 +1,7 @@
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { root } from './files.js'
+import { root } from '../support/files.js'
 import { run, userProject } from './packing.js'
 
 // What users write, in both kinds of module.

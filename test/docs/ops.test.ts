@@ -3,11 +3,11 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { METRICS, type Metric } from '../../src/operating/observing/metrics.js'
 import { ExampleService } from '../support/example-service.js'
+import { root } from '../support/files.js'
 import { filledIn, panelsOf } from '../support/grafana-dashboard.js'
 import { PrometheusServer, promtool } from '../support/prometheus-server.js'
 import { RedisServer } from '../support/redis-server.js'
 import { settles } from '../support/settles.js'
-import { root } from './files.js'
 
 const file = (name: string) => join(root, 'ops', name)
 const text = (name: string) => readFileSync(file(name), 'utf8')

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
-import { errorsOf } from '../docs/compile.js'
-import { SNIPPETS, type Snippet } from '../docs/pages.js'
+import { errorsOf } from './compile.js'
+import { SNIPPETS, type Snippet } from './pages.js'
 
 const KOA_RATELIMIT = `import Koa from 'koa'
 import ratelimit from 'spillway/koa-ratelimit'

@@ -3,8 +3,8 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { root } from '../support/files.js'
 import { bundled, runOnWeb } from './bundling.js'
-import { root } from './files.js'
 
 /**
  * [what a user has written, at most so many bytes]. A program without Redis has nothing of it: no script, no client, no

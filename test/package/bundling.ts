@@ -1,6 +1,6 @@
 import { runInNewContext } from 'node:vm'
 import { type BuildOptions, build } from 'esbuild'
-import { root } from './files.js'
+import { root } from '../support/files.js'
 
 const ENTRY = 'program.js'
 
