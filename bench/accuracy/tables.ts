@@ -31,7 +31,7 @@ export function poissonComparisons() {
 
 type Comparisons = ReturnType<typeof poissonComparisons>
 
-/** The documentation holds these lines, and a test compares them. */
+/** Deterministic: `npm run tables` writes these lines into docs/algorithms.md. */
 export function poissonTable(comparisons: Comparisons): string {
   const rows = comparisons.map(({ limit, load, comparison }) => [limit, `${load} × quota`, ...cells(comparison)])
   return tableText({ caption: 'Poisson traces', head: ['Limit', 'asked for', ...HEADS], rows })

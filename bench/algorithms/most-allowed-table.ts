@@ -24,7 +24,7 @@ export function mostAllowed(limit: Limit): [inWindow: string, inTenth: string] {
   return [inWindow, inTenth]
 }
 
-/** Deterministic: the documentation holds these lines, and a test compares them. */
+/** Deterministic: `npm run tables` writes these lines into docs/algorithms.md. */
 export function mostAllowedTable(): Table {
   const rows = POLICIES.map(policy => [policy, ...mostAllowed(parsePolicy(policy)[0])])
   return { caption: 'Most allowed', head: ['Limit', 'in any window', 'in any tenth of it'], rows }

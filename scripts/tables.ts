@@ -1,0 +1,110 @@
+// Fills the tables of docs/ that repeat what the code says or computes. The text around them is written by hand:
+//
+//   <!-- table clients -->
+//   <!-- end -->
+//
+//   node --import tsx scripts/tables.ts            writes the pages
+//   node --import tsx scripts/tables.ts --check    writes nothing; exit code 1 and one line when a page is stale
+import { readFileSync, writeFileSync } from 'node:fs'
+import { poissonComparisons, poissonTable } from '../bench/accuracy/tables.js'
+import { mostAllowedTable } from '../bench/algorithms/most-allowed-table.js'
+import { tableText } from '../bench/contest/figures.js'
+import { METRICS, type Metric } from '../src/operating/observing/metrics.js'
+import { panelsOf } from '../test/support/grafana-dashboard.js'
+import { OLDER_CLIENTS } from '../test/support/older-clients.js'
+import { CLIENTS } from '../test/support/tested-clients.js'
+import { panelFile } from './panel-chart.js'
+
+const fileOf = (path: string) => new URL(`../${path}`, import.meta.url)
+const markdown = (...rows: readonly (readonly string[])[]) => rows.map(cells => `| ${cells.join(' | ')} |`).join('\n')
+/** What a benchmark prints, without its caption. */
+const printed = (text: string) => text.slice(text.indexOf('|'))
+
+/** The metrics, as the code has them. */
+function metrics(): string {
+  const rows = (Object.values(METRICS) as readonly Metric[]).map(({ kind, name, instrument, unit, labels, help }) => [
+    `\`ratelimit_${name}\``,
+    `\`${instrument}\``,
+    `${kind}${unit === 's' ? ', s' : ''}`,
+    labels.map(label => `\`${label}\``).join(', ') || 'none',
+    help,
+  ])
+  const head = ['Prometheus', 'OpenTelemetry', 'kind', 'labels', 'what it counts']
+  return markdown(head, ['---', '---', '---', '---', '---'], ...rows)
+}
+
+/** Each panel of the dashboard for Grafana: its query, and a picture of the answer. */
+function panels(): string {
+  return panelsOf(fileOf('ops/dashboard.json'))
+    .map(({ title, description, queries }) => {
+      const asked = queries.map(({ expression }) => expression).join('\n')
+      const picture = `![${title}](observing/${panelFile(title)})`
+      return [`## ${title}`, description, `\`\`\`promql\n${asked}\n\`\`\``, picture].join('\n\n')
+    })
+    .join('\n\n')
+}
+
+/** [client, its package, what a cell says instead of yes]. */
+const TESTED: readonly (readonly [name: string, peer: string, besides?: { listens?: string; blocks?: string }])[] = [
+  ['ioredis', 'ioredis'],
+  ['iovalkey', 'iovalkey'],
+  ['node-redis', 'redis', { listens: 'not by Sentinel', blocks: 'not by Sentinel' }],
+  ['GLIDE', '@valkey/valkey-glide', { listens: '2.3 and later' }],
+  ['@upstash/redis', '@upstash/redis'],
+]
+
+/** The clients, as the contracts run them. */
+function clients(): string {
+  const kinds = Object.entries({ ...CLIENTS, ...OLDER_CLIENTS })
+  const rows = TESTED.map(([name, peer, besides = {}]) => {
+    const versions = installedVersions(peer)
+    const tested = kinds.filter(([title]) => title.startsWith(`${name} `))
+    const every = (has: (kind: (typeof tested)[number][1]) => boolean) => tested.every(([, kind]) => has(kind))
+    const withSentinel = tested.filter(([, { sentinel }]) => sentinel).map(([title]) => title.slice(name.length + 1))
+    return [
+      peer === 'redis' ? name : peer,
+      `${versions[0]} to ${versions[versions.length - 1]}`,
+      'yes',
+      every(({ cluster }) => cluster !== undefined) ? 'yes' : '–',
+      withSentinel.length === tested.length ? 'yes' : withSentinel.sort().join(', ') || '–',
+      every(({ listens }) => listens) ? (besides.listens ?? 'yes') : '–',
+      every(({ blocks }) => blocks) ? (besides.blocks ?? 'yes') : '–',
+    ]
+  })
+  const head = ['client', 'versions', 'one server', 'cluster', 'Sentinel', 'listens', 'blocks']
+  return markdown(head, ['---', '---', '---', '---', '---', '---', '---'], ...rows)
+}
+
+/** The versions of a package that the tests install, `major.minor`, the oldest first. */
+function installedVersions(peer: string): string[] {
+  const { devDependencies } = JSON.parse(readFileSync(fileOf('package.json'), 'utf8'))
+  return Object.entries<string>(devDependencies)
+    .filter(([name, range]) => name === peer || range.startsWith(`npm:${peer}@`))
+    .map(([, range]) => /(\d+\.\d+)\.\d+$/.exec(range)?.[1] ?? range)
+    .sort((a, b) => a.localeCompare(b, 'en', { numeric: true }))
+}
+
+const TABLES: Readonly<Record<string, Readonly<Record<string, () => string>>>> = {
+  'docs/algorithms.md': {
+    'most-allowed': () => printed(tableText(mostAllowedTable())),
+    poisson: () => printed(poissonTable(poissonComparisons())),
+  },
+  'docs/clients.md': { clients },
+  'docs/grafana.md': { panels },
+  'docs/observing.md': { metrics },
+}
+
+for (const [page, tables] of Object.entries(TABLES)) {
+  const before = readFileSync(fileOf(page), 'utf8')
+  let after = before
+  for (const [name, text] of Object.entries(tables)) {
+    const block = new RegExp(`(?<=^<!-- table ${name} -->\n)[\\s\\S]*?(?=^<!-- end -->$)`, 'm')
+    if (!block.test(after)) throw new Error(`${page} has no place for the table ${name}`)
+    after = after.replace(block, () => `\n${text()}\n\n`)
+  }
+  if (!process.argv.includes('--check')) writeFileSync(fileOf(page), after)
+  else if (before !== after) {
+    console.error(`tables: ${page} is stale: run \`npm run tables\``)
+    process.exitCode = 1
+  }
+}
