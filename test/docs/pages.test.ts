@@ -1,86 +1,55 @@
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
+import { CONDITIONS } from '../../src/operating/observing/alerts/conditions.js'
+import { METRICS } from '../../src/operating/observing/metrics.js'
+import { METHODS } from '../operating/observing/recorder.js'
 import { filesOf, root } from '../support/files.js'
 import { PAGES, textOf } from './pages.js'
 
-const DECISIONS = filesOf('docs/decisions', '.md')
+/** The pages of the repository that speak of its files. Whether links lead anywhere, remark looks: `npm run lint`. */
 const WRITTEN = [
   ...PAGES,
-  ...DECISIONS,
+  ...filesOf('docs/decisions', '.md'),
+  ...['src', 'lua', 'test', 'verification'].flatMap(folder => filesOf(folder, 'README.md')),
   'CONTRIBUTING.md',
-  'SECURITY.md',
-  'CODE_OF_CONDUCT.md',
-  'lua/README.md',
-  'test/README.md',
 ]
 
-/**
- * Where the links and pictures of a page lead: paths from the root of the repository, with `#` and an anchor, or
- * addresses.
- */
-function targetsOf(page: string): string[] {
-  const text = textOf(page).replace(/^```.*?^```$/gms, '')
-  return [...text.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target]) => {
-    if (/^[a-z]+:/.test(target)) return target
-    return target.startsWith('#') ? `${page}${target}` : join(dirname(page), target)
-  })
-}
-
-const anchors = new Map<string, Set<string>>()
-function anchorsOf(page: string): Set<string> {
-  const known = anchors.get(page) ?? readAnchors(page)
-  anchors.set(page, known)
-  return known
-}
-
-/** The anchors that GitHub gives the headings of a page, and those that the page sets itself. */
-function readAnchors(page: string): Set<string> {
-  const text = textOf(page).replace(/^```.*?^```$/gms, '')
-  const anchors = new Set([...text.matchAll(/<a id="([^"]+)"/g)].map(([, id]) => id))
-  for (const [, heading] of text.matchAll(/^#+ (.+)$/gm)) {
-    const words = heading.replace(/<[^>]*>/g, '').toLowerCase()
-    const anchor = words
-      .replace(/[^\p{L}\p{N}\s_-]/gu, '')
-      .trim()
-      .replace(/\s/g, '-')
-    anchors.add(anchor)
-  }
-  return anchors
-}
-
 describe('the pages', () => {
-  test('the README has at most 130 lines', () => {
-    expect(textOf('README.md').trimEnd().split('\n').length).toBeLessThanOrEqual(130)
+  test('each file and folder that they name is in the repository', () => {
+    const path = /(?<=`)(?:src|lua|test|verification|docs|scripts|bench|examples|ops)\/[\w./-]*\w\/?(?=`)/g
+    const named = WRITTEN.flatMap(page => (textOf(page).match(path) ?? []).map(name => [page, name] as const))
+    expect(named.length).toBeGreaterThan(100)
+    const isThere = (name: string) => ['', '.ts', '.test.ts'].some(end => existsSync(join(root, name + end)))
+    expect(named.filter(([, name]) => !isThere(name))).toEqual([])
   })
 
-  test.each(WRITTEN)('%s: each link leads to a file and a heading that exist', page => {
-    const broken = targetsOf(page)
-      .filter(target => !/^[a-z]+:/.test(target))
-      .filter(target => {
-        const [path, anchor] = target.split('#')
-        if (!existsSync(join(root, path))) return true
-        return anchor !== undefined && !anchorsOf(path).has(anchor)
-      })
-    expect(broken).toEqual([])
-  })
-
-  test('links of the README are relative, so that they lead to the version that is read; registries complete them', () => {
-    const targets = [...textOf('README.md').matchAll(/[^!]\[(?:[^\]!]|!\[.*?\]\(.*?\))*\]\(([^)\s]+)\)/g)].map(
-      ([, target]) => target,
-    )
-    expect(targets.length).toBeGreaterThan(30)
-    expect(targets.filter(target => /^[a-z]+:/.test(target))).toEqual([])
+  test('each command that they name is in package.json', () => {
+    const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+    const named = WRITTEN.flatMap(page => [...textOf(page).matchAll(/npm run ([\w:-]+)/g)].map(([, name]) => name))
+    expect(named.length).toBeGreaterThan(30)
+    expect(named.filter(name => !(name in scripts))).toEqual([])
   })
 
   test('the README leads to every page of docs/', () => {
-    const targets = targetsOf('README.md').map(target => target.split('#')[0])
-    const pages = PAGES.filter(page => page.startsWith('docs/'))
-    expect(pages.filter(page => !targets.includes(page))).toEqual([])
+    const readme = textOf('README.md')
+    expect(PAGES.filter(page => page !== 'README.md' && !readme.includes(`](${page}`))).toEqual([])
   })
 
-  test('every code of an error or a warning is explained', () => {
-    const sources = filesOf('src', '.ts').map(file => textOf(file))
+  test('every picture is on a page', () => {
+    const shown = WRITTEN.flatMap(page =>
+      [...textOf(page).matchAll(/!\[[^\]]+\]\(([^)]+\.svg)\)/g)].map(([, file]) => join(dirname(page), file)),
+    )
+    const pictures = filesOf('docs', '.svg')
+    expect(pictures.length).toBeGreaterThan(10)
+    expect(pictures.filter(file => !shown.includes(file))).toEqual([])
+  })
+})
+
+describe('what the code says is explained', () => {
+  const sources = filesOf('src', '.ts').map(textOf)
+
+  test('every code of an error or a warning', () => {
     const codes = new Set(
       sources.flatMap(text => text.match(/'(?:SPILLWAY(?:_[A-Z_]+)?|(?:ERR|WRN)_ERL_[A-Z0-9_]+)'/g) ?? []),
     )
@@ -89,24 +58,20 @@ describe('the pages', () => {
     expect([...codes].map(code => code.slice(1, -1)).filter(code => !page.includes(`\`${code}\``))).toEqual([])
   })
 
-  test('every explained code exists', () => {
-    const sources = filesOf('src', '.ts').map(file => textOf(file))
+  test('and every code that is explained exists', () => {
     const told = new Set(
       textOf('docs/troubleshooting.md').match(/\b(?:SPILLWAY_[A-Z_]+|(?:ERR|WRN)_ERL_[A-Z0-9_]+)\b/g),
     )
     expect([...told].filter(code => !sources.some(text => text.includes(`'${code}'`)))).toEqual([])
   })
 
-  test('each file and folder that a decision names is in the repository', () => {
-    const named = DECISIONS.flatMap(
-      page => textOf(page).match(/(?<=`)(?:src|lua|test|bench|docs|scripts|proofs|examples)\/[^`\s*]*(?=`)/g) ?? [],
-    )
-    expect(named.length).toBeGreaterThan(5)
-    expect(named.filter(path => !existsSync(join(root, path)))).toEqual([])
-  })
-
-  test('no page cites files outside the repository', () => {
-    const outside = /\b(?:D\d{1,2}|shared\/[A-Z]+|DESIGN\.md|API(?:-2)?\.ts|EXAMPLES\.md|WAITING\.md|DASHBOARD\.md)\b/
-    expect(WRITTEN.filter(page => outside.test(textOf(page)))).toEqual([])
+  test.each([
+    ['event of an observer', METHODS],
+    ['condition of an alert', Object.keys(CONDITIONS)],
+    ['metric', Object.values(METRICS).map(({ name }) => `ratelimit_${name}`)],
+  ])('every %s', (_, names) => {
+    const page = textOf('docs/observing.md')
+    expect(names.length).toBeGreaterThan(5)
+    expect(names.filter(name => !page.includes(`\n| \`${name}`))).toEqual([])
   })
 })

@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals'
 import { Redis } from 'ioredis'
 import { rateLimit } from '../../src/http/adapters/express.js'
 import { MemoryStore, RateLimiter, RedisStore } from '../../src/index.js'
+import { parseRule } from '../../src/operating/observing/alerts/alert-rule.js'
 import { PAGES, textOf } from './pages.js'
 
 const HTTP =
@@ -43,4 +44,9 @@ describe.each(pages)('the tables of %s', page => {
 
 test('a row that names an option which the limiter refuses is found', () => {
   expect(() => build("policy: '10/10s', algorithm: 'fixed-window'", false)).toThrow('algorithm')
+})
+
+const RULES = [...textOf('docs/observing.md').matchAll(/^\| [^`|]+ \| `(\{ name:.*\})` \|$/gm)].map(([, rule]) => rule)
+test.each(RULES)('the rule %s of an alert is accepted', rule => {
+  expect(parseRule(new Function(`return ${rule}`)()).rule.name).toBeTruthy()
 })

@@ -43,7 +43,6 @@ export async function runOnWeb(code: string): Promise<unknown> {
 
 export interface Bundle {
   readonly code: string
-  readonly bytes: number
   /** What is left to import when it runs. */
   readonly imports: readonly string[]
   /** The files of which something is in it, from the root. */
@@ -69,7 +68,6 @@ export async function bundled(program: string, options: BuildOptions = {}): Prom
   const [{ imports, inputs }] = Object.values(metafile.outputs)
   return {
     code: outputFiles[0].text,
-    bytes: outputFiles[0].contents.length,
     imports: imports.map(({ path }) => path),
     files: Object.keys(inputs).filter(file => inputs[file].bytesInOutput > 0),
   }

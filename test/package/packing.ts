@@ -15,15 +15,11 @@ export function run(cwd: string, program: string, ...args: string[]): string {
 export function userProject(settings: object = {}): {
   home: string
   tarball: string
-  files: string[]
-  unpackedSize: number
 } {
   run(root, process.execPath, 'scripts/build.mjs')
   const home = mkdtempSync(join(tmpdir(), 'spillway-user-'))
   const pack = run(root, 'npm', 'pack', '--ignore-scripts', '--json', '--pack-destination', home)
-  const [{ filename, files, unpackedSize }] = JSON.parse(pack) as [
-    { filename: string; unpackedSize: number; files: { path: string }[] },
-  ]
+  const [{ filename }] = JSON.parse(pack) as [{ filename: string }]
   writeFileSync(join(home, 'package.json'), JSON.stringify({ private: true, ...settings }))
-  return { home, tarball: join(home, filename), files: files.map(({ path }) => path), unpackedSize }
+  return { home, tarball: join(home, filename) }
 }
