@@ -75,6 +75,34 @@ function clients(): string {
   return markdown(head, ['---', '---', '---', '---', '---', '---', '---'], ...rows)
 }
 
+/** [what it is called, entry point, its package, where the decision is]. */
+const FRAMEWORKS: readonly (readonly [name: string, entry: string, peer: string | undefined, decision: string])[] = [
+  ['[Express](docs/express.md)', 'express', 'express', '`req.rateLimit`'],
+  ['[Koa](docs/koa.md)', 'koa', 'koa', '`ctx.state.rateLimit`'],
+  ['[Fastify](docs/fastify.md)', 'fastify', 'fastify', '`request.rateLimit`'],
+  ['[Hono](docs/hono.md)', 'hono', 'hono', "`c.get('rateLimit')`"],
+  ['[NestJS](docs/nest.md)', 'nest', '@nestjs/common', '`req.rateLimit`'],
+  ['[fetch handlers](docs/fetch.md)', 'fetch', undefined, '`decision`'],
+  ['[node:http, node:http2](docs/node.md)', 'node', undefined, '`req.rateLimit`'],
+  ['[WebSockets](docs/ws.md), `ws`', 'ws', 'ws', '`onLimit(decision)`'],
+]
+
+/** Each entry point for a framework: the major versions that the tests install, and what else it exports. */
+async function frameworks(): Promise<string> {
+  const entries: Record<string, string> = JSON.parse(readFileSync(fileOf('scripts/entries.json'), 'utf8'))
+  const adapters = Object.keys(entries).filter(name => entries[name].startsWith('src/http/adapters/'))
+  const missing = adapters.filter(name => !FRAMEWORKS.some(([, entry]) => entry === name))
+  if (missing.length > 0) throw new Error(`the table of frameworks lacks ${missing.join(', ')}`)
+  const rows = FRAMEWORKS.map(async ([name, entry, peer, decision]) => {
+    const exported = await import(fileOf(entries[entry]).href)
+    const majors = peer === undefined ? [] : installedVersions(peer).map(version => version.split('.')[0])
+    const more = 'concurrencyLimit' in exported && 'shed' in exported
+    return [name, `\`spillway/${entry}\``, [...new Set(majors)].join(', '), decision, more ? 'yes' : '–']
+  })
+  const head = ['', 'import', 'versions', 'the decision', '`concurrencyLimit`, `shed`']
+  return markdown(head, ['---', '---', '---', '---', '---'], ...(await Promise.all(rows)))
+}
+
 /** The versions of a package that the tests install, `major.minor`, the oldest first. */
 function installedVersions(peer: string): string[] {
   const { devDependencies } = JSON.parse(readFileSync(fileOf('package.json'), 'utf8'))
@@ -84,7 +112,8 @@ function installedVersions(peer: string): string[] {
     .sort((a, b) => a.localeCompare(b, 'en', { numeric: true }))
 }
 
-const TABLES: Readonly<Record<string, Readonly<Record<string, () => string>>>> = {
+const TABLES: Readonly<Record<string, Readonly<Record<string, () => string | Promise<string>>>>> = {
+  'README.md': { frameworks },
   'docs/algorithms.md': {
     'most-allowed': () => printed(tableText(mostAllowedTable())),
     poisson: () => printed(poissonTable(poissonComparisons())),
@@ -100,7 +129,8 @@ for (const [page, tables] of Object.entries(TABLES)) {
   for (const [name, text] of Object.entries(tables)) {
     const block = new RegExp(`(?<=^<!-- table ${name} -->\n)[\\s\\S]*?(?=^<!-- end -->$)`, 'm')
     if (!block.test(after)) throw new Error(`${page} has no place for the table ${name}`)
-    after = after.replace(block, () => `\n${text()}\n\n`)
+    const lines = await text()
+    after = after.replace(block, () => `\n${lines}\n\n`)
   }
   if (!process.argv.includes('--check')) writeFileSync(fileOf(page), after)
   else if (before !== after) {
