@@ -1,5 +1,5 @@
 // What a user's bundle grows by, in kB, minified and not compressed: `npm run package` measures it in dist/. A budget is
-// what it was when it was last set, rounded up a little.
+// what it was when it was last set, and a hundredth more.
 import { readFileSync } from 'node:fs'
 
 /** @param {string} file */
@@ -7,37 +7,37 @@ const read = file => JSON.parse(readFileSync(new URL(file, import.meta.url), 'ut
 
 /** Each entry point with all its names. */
 const WHOLE = {
-  index: 310,
-  adaptive: 123,
-  alerts: 25,
-  bottleneck: 57,
+  index: 307,
+  adaptive: 119,
+  alerts: 21,
+  bottleneck: 56,
   'bottleneck/light': 25,
-  dashboard: 440,
-  express: 224,
-  'express-rate-limit': 251,
-  fastify: 225,
-  fetch: 139,
-  hono: 225,
-  koa: 224,
+  dashboard: 438,
+  express: 221,
+  'express-rate-limit': 243,
+  fastify: 222,
+  fetch: 138,
+  hono: 223,
+  koa: 221,
   'koa-ratelimit': 24,
-  live: 59,
-  nest: 145,
-  node: 222,
-  opentelemetry: 16,
-  outgoing: 83,
-  postgres: 74,
-  prometheus: 17,
-  'rate-limiter-flexible': 39,
-  sqlite: 65,
+  live: 55,
+  nest: 144,
+  node: 220,
+  opentelemetry: 12,
+  outgoing: 79,
+  postgres: 69,
+  prometheus: 13,
+  'rate-limiter-flexible': 38,
+  sqlite: 61,
   testing: 2,
-  ws: 90,
+  ws: 89,
 }
 
 /** [the names that a program takes, of which entry point, kB]: what it does not use is left out. */
 const PARTS = /** @type {const} */ ([
   ['{ PolicyError }', 'index', 1],
-  ['{ RateLimiter }', 'index', 85],
-  ['{ RateLimiter, RedisStore }', 'index', 218],
+  ['{ RateLimiter }', 'index', 83],
+  ['{ RateLimiter, RedisStore }', 'index', 215],
   ['{ rateLimit }', 'express', 137],
   ['{ rateLimit }', 'fetch', 137],
   ['{ rateLimit }', 'koa', 137],
