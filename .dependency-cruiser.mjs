@@ -4,12 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /** From the inside. A file imports from its own folder, or from a folder of an inner ring. */
-const RINGS = [
-  ['limiter'],
-  ['redis', 'sql', 'leases'],
-  ['waiting', 'http'],
-  ['outgoing', 'operating', 'replacing'],
-]
+const RINGS = [['limiter'], ['redis', 'sql', 'leases'], ['waiting', 'http'], ['outgoing', 'operating', 'replacing']]
 
 /**
  * Within a ring: what a folder takes from a neighbour.

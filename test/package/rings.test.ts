@@ -58,7 +58,7 @@ test('a house in which every import points inward has no complaints', () => {
     'index.ts': takes('./http/places.js'),
   }
   expect(complaints(files)).toEqual([])
-})
+}, 60_000)
 
 test('each import that breaks a rule is found, and by which rule', () => {
   const files = {
@@ -107,7 +107,7 @@ test('each import that breaks a rule is found, and by which rule', () => {
     'page-at-run-time: operating/cli/shown.ts → operating/cli/page/shown.ts',
     'peer-elsewhere: limiter/peer.ts → prom-client',
   ])
-})
+}, 60_000)
 
 test('what is known to point outward is excused, and nothing else of the same file', () => {
   const files = {
@@ -118,10 +118,10 @@ test('what is known to point outward is excused, and nothing else of the same fi
   expect(complaints(files, [['src/limiter/a.ts', 'src/http/b.ts', 'part 0']])).toEqual([
     'outward: limiter/a.ts → http/c.ts',
   ])
-})
+}, 60_000)
 
 test('what is known to point outward and does so no longer is found, also when its file is gone', () => {
   const known = [['src/limiter/a.ts', 'src/http/b.ts', 'part 0']] as const
   expect(() => complaints({ 'limiter/a.ts': one }, known)).toThrow('KNOWN names files that are gone: src/http/b.ts')
   expect(complaints({ 'http/b.ts': one }, known)).toEqual(['no-longer-needed: limiter/a.ts → limiter/a.ts'])
-})
+}, 60_000)
