@@ -4,7 +4,12 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /** From the inside. A file imports from its own folder, or from a folder of an inner ring. */
-const RINGS = [['limiter'], ['redis', 'sql', 'leases'], ['waiting', 'http'], ['outgoing', 'operating', 'replacing']]
+export const RINGS = [
+  ['limiter'],
+  ['redis', 'sql', 'leases'],
+  ['waiting', 'http'],
+  ['outgoing', 'operating', 'replacing'],
+]
 
 /**
  * Within a ring: what a folder takes from a neighbour.
@@ -50,11 +55,11 @@ const KNOWN = [
   ['src/redis/store/redis-store.ts', 'src/leases/redis-seller.ts', 'part 4'],
   ['src/redis/store/redis-store.ts', 'src/leases/terms.ts', 'part 4'],
   ['src/redis/store/redis-store.ts', 'src/waiting/line/limiter-lines.ts', 'part 4'],
-  ['src/sql/lease-seller.ts', 'src/leases/sale.ts', 'part 4'],
-  ['src/sql/lease-seller.ts', 'src/leases/seller.ts', 'part 4'],
-  ['src/sql/lease-seller.ts', 'src/leases/terms.ts', 'part 4'],
-  ['src/sql/sql-store.ts', 'src/leases/leases.ts', 'part 4'],
-  ['src/sql/sql-store.ts', 'src/leases/terms.ts', 'part 4'],
+  ['src/sql/lease-seller.ts', 'src/leases/sale.ts', 'part 7'],
+  ['src/sql/lease-seller.ts', 'src/leases/seller.ts', 'part 7'],
+  ['src/sql/lease-seller.ts', 'src/leases/terms.ts', 'part 7'],
+  ['src/sql/sql-store.ts', 'src/leases/leases.ts', 'part 7'],
+  ['src/sql/sql-store.ts', 'src/leases/terms.ts', 'part 7'],
   ['src/http/deferral/deferral.ts', 'src/waiting/queue/schedules.ts', 'part 5'],
   ['src/http/deferral/departures.ts', 'src/waiting/queue/schedules.ts', 'part 5'],
   ['src/http/deferral/process-schedules.ts', 'src/waiting/queue/schedules.ts', 'part 5'],

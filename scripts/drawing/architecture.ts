@@ -1,15 +1,30 @@
 import { readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { RINGS as FROM_INSIDE } from '../../.dependency-cruiser.mjs'
 import { page } from './page.js'
 import { element, line, text } from './svg.js'
 
+const SUBJECTS: Readonly<Record<string, string>> = {
+  outgoing: 'calls that leave',
+  operating: 'what operators need',
+  replacing: 'four drop-ins',
+  http: 'gates, headers, adapters',
+  waiting: 'line, semaphore, rate, queue',
+  redis: 'scripts, the store',
+  sql: 'two databases',
+  leases: 'units in advance',
+  limiter: 'a limit, its arithmetic, the counts of one process, who decides',
+}
+
 /** The folders of src/ and what each is about, ring by ring from the outside. */
-const RINGS: ReadonlyArray<Readonly<Record<string, string>>> = [
-  { outgoing: 'calls that leave', operating: 'what operators need', replacing: 'four drop-ins' },
-  { http: 'gates, headers, adapters', waiting: 'line, semaphore, rate, queue' },
-  { redis: 'scripts, the store', sql: 'two databases', leases: 'units in advance' },
-  { limiter: 'a limit, its arithmetic, the counts of one process, who decides' },
-]
+const RINGS: ReadonlyArray<Readonly<Record<string, string>>> = FROM_INSIDE.toReversed().map(folders =>
+  Object.fromEntries(folders.toSorted(inOrder).map(folder => [folder, SUBJECTS[folder]])),
+)
+
+function inOrder(a: string, b: string): number {
+  const order = Object.keys(SUBJECTS)
+  return order.indexOf(a) - order.indexOf(b)
+}
 
 /** One stop of a request: the folder (lua: the script inside Redis), and what is done there. */
 interface Stop {
