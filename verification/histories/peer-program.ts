@@ -13,8 +13,9 @@ import { RedisStore } from 'rate-limit-redis'
 import { RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 import { Semaphore } from 'redis-semaphore'
 import { RestFront } from '../../test/support/rest-front.js'
-import { type Begun, forever, ms, options, random, recorded, watching } from './recording.js'
+import { forever, ms, options, random, recorded, watching } from './recording.js'
 import { now } from './subjects.js'
+import type { Begun } from './use.js'
 
 /** What is used of a job. */
 interface Job {

@@ -5,6 +5,7 @@ import { randomFrom } from '../../test/support/random.js'
 import type { Fault, Operation } from './history.js'
 import type { Place } from './servers.js'
 import { now } from './subjects.js'
+import { type Begun, failure } from './use.js'
 
 /** How a process of a run is started, as JSON in its arguments. */
 export interface ProgramOptions {
@@ -43,12 +44,6 @@ process.stdin.resume().once('end', () => process.exit())
 
 const write = (line: Operation | Fault): void => appendFileSync(options.file, `${JSON.stringify(line)}\n`)
 
-export type Begun = Operation extends infer One
-  ? One extends Operation
-    ? Omit<One, 'id' | 'process' | 'askedAt'>
-    : never
-  : never
-
 /**
  * Does something, and writes down that it began and what came of it. Undefined: it failed, or was refused by an error.
  */
@@ -66,14 +61,15 @@ export async function recorded<T>(
     write({ ...operation, answeredAt: now(), ...facts(answer) } as Operation)
     return { id, answer }
   } catch (error) {
-    const { code } = error as { code?: string }
-    const refused = code === 'SPILLWAY_TIMEOUT' ? { allowed: false, granted: false } : { error: `${code ?? error}` }
-    write({ ...operation, answeredAt: now(), ...refused } as Operation)
+    write({ ...operation, answeredAt: now(), ...failure(error) } as Operation)
     return undefined
   } finally {
     open.delete(id)
   }
 }
+
+/** Whether the process was told to end. */
+export const isEnding = (): boolean => ending
 
 /** Until the process is told to end. */
 export async function forever(act: () => Promise<unknown>): Promise<void> {

@@ -1,22 +1,8 @@
 // What a schedule uses, and what is promised of it: drawn from its seed.
 
 import type { Random } from '../../test/support/random.js'
-import type { Changed, Limit, Subject } from '../histories/history.js'
-
-export interface Use {
-  readonly kind: 'decide' | 'acquire' | 'rate' | 'semaphore' | 'queue'
-  readonly subject: Subject
-  /** Pauses between two operations last up to so long. */
-  readonly pauseMs: number
-  /** So many keys, and costs up to so much; up to so many operations at once. */
-  readonly keys: number
-  readonly costs: number
-  readonly atOnce: number
-  readonly changes: ReadonlyArray<Changed['op']>
-  readonly denyCache: boolean
-  /** Limits that replace those of the subject while it runs. */
-  readonly live?: ReadonlyArray<readonly Limit[]>
-}
+import type { Limit } from '../histories/history.js'
+import type { Use } from '../histories/use.js'
 
 const ALGORITHMS: ReadonlyArray<Limit['algorithm']> = [
   'fixed-window',
@@ -54,7 +40,7 @@ export const USES: Readonly<Record<string, (random: Random, name: string) => Use
       [{ ...first, quota: random.integer(1, 20), burst: first.burst }].map(one =>
         isBucket(one) ? one : { ...one, burst: one.quota },
       )
-    return { ...decide(random, name, [first]), live: [next(), next()] }
+    return { ...decide(random, name, [first]), live: { limits: [next(), next()], pauseMs: 3000 } }
   },
   turns: (random, name) => ({ ...decide(random, name, [limit(random)]), kind: 'acquire', pauseMs: 200 }),
   rate: (random, name) => {
@@ -95,6 +81,7 @@ function decide(random: Random, name: string, limits: readonly Limit[]): Use {
     costs: Math.min(random.integer(1, 3), least),
     atOnce: random.pick([1, 1, 1, 4]),
     changes: [],
+    changeRarely: 8,
     denyCache: random.integer(1, 3) > 1,
   }
 }
