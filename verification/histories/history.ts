@@ -80,8 +80,9 @@ export interface Held extends Asked {
   readonly granted?: boolean
   readonly token?: number
   readonly timeoutMs?: number
-  /** Of a release: the hold. */
+  /** Of a release: the hold; and whether its holder has heard that it was lost, instead of giving it back. */
   readonly of?: number
+  readonly isLost?: boolean
 }
 
 /** A message: sent, handled (from `askedAt` until `answeredAt`), acknowledged. The key is its id. */
@@ -107,13 +108,29 @@ export interface Fault {
   readonly process?: string
 }
 
+/** What somebody who has taken nothing finds when all others have ended. */
+export interface Look {
+  readonly subject: string
+  readonly key: string
+  readonly askedAt: number
+  readonly answeredAt: number
+  /** How many units can be taken at once. */
+  readonly free?: number
+  /** How many wait in the line. */
+  readonly waiting?: number
+  /** Messages that are left after a consumer has taken all that it gets. */
+  readonly messages?: number
+  readonly error?: string
+}
+
 export interface History {
   readonly subjects: readonly Subject[]
   readonly operations: readonly Operation[]
   readonly faults: readonly Fault[]
   /** Processes whose client may send a decision twice when its connection breaks. */
   readonly repeating?: readonly string[]
-  /** Names of keys in Redis that have no lifetime when everything has ended. */
+  readonly looks?: readonly Look[]
+  /** Names of keys in Redis that have no lifetime when everything has ended, or that outlive it. */
   readonly leftKeys: readonly string[]
   /** All processes have ended in order, and queues were drained. */
   readonly endedAt: number

@@ -22,6 +22,8 @@ const driver: Driver = {
   random,
   recorded,
   pause,
+  now,
+  timeoutMs: () => random.integer(100, 4000),
   get isEnding() {
     return isEnding()
   },

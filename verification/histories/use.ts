@@ -8,7 +8,7 @@ import { DelayQueue } from '../../src/waiting/queue/delay-queue.js'
 import { SharedRateLimiter } from '../../src/waiting/rate/shared-rate-limiter.js'
 import { Semaphore } from '../../src/waiting/semaphore/semaphore.js'
 import type { Random } from '../../test/support/random.js'
-import type { Changed, Decided, Limit, Operation, Subject } from './history.js'
+import type { Changed, Decided, Limit, Look, Operation, Subject } from './history.js'
 
 /** What a process uses, and how. */
 export interface Use {
@@ -41,9 +41,12 @@ export interface Driver {
   readonly name: string
   readonly client: RedisClient
   readonly random: Random
+  now(): number
   /** Nothing new is begun any more. */
   readonly isEnding: boolean
   pause(ms: number): Promise<unknown>
+  /** How long the next one waits at most. */
+  timeoutMs(): number
   /** Again and again until nothing new is begun, with pauses up to so long. */
   forever(mostMs: number, act: () => Promise<unknown>): Promise<void>
   /**
@@ -60,6 +63,9 @@ export interface Driver {
 }
 
 const SOURCES: Readonly<Record<string, Decided['source']>> = { redis: 'store', 'deny-cache': 'memory' }
+
+/** A consumer alone takes what is left within this time. */
+const EMPTIED_MS = 5_000
 
 /** The words of a history for who has decided. */
 export const sourceOf = (source: string): Decided['source'] => SOURCES[source] ?? (source as Decided['source'])
@@ -114,7 +120,7 @@ const KINDS: Readonly<Record<Use['kind'], (use: Use, driver: Driver) => Promise<
     const { random } = driver
     const limiter = await limiterOf(use, driver)
     const one = async () => {
-      const [cost, timeoutMs] = [random.integer(1, costs), random.integer(100, 4000)]
+      const [cost, timeoutMs] = [random.integer(1, costs), driver.timeoutMs()]
       const key = `k${random.integer(1, keys)}`
       const begun: Begun = { op: 'acquire', subject: subject.name, key, cost, timeoutMs }
       await driver.recorded(begun, () => limiter.acquire(key, { cost, timeout: timeoutMs }), facts)
@@ -135,7 +141,7 @@ const KINDS: Readonly<Record<Use['kind'], (use: Use, driver: Driver) => Promise<
       )
     while (!driver.isEnding && !(await set()));
     await driver.forever(pauseMs, async () => {
-      const timeoutMs = driver.random.integer(100, 4000)
+      const timeoutMs = driver.timeoutMs()
       const begun: Begun = { op: 'acquire', subject: name, key: name, cost: 1, timeoutMs }
       const done = await driver.recorded(
         begun,
@@ -154,16 +160,20 @@ const KINDS: Readonly<Record<Use['kind'], (use: Use, driver: Driver) => Promise<
     const { random } = driver
     await driver.forever(pauseMs, async () => {
       const about = { subject: name, key: name, permits: random.integer(1, Math.min(costs, permits)) }
-      const timeoutMs = random.integer(100, 4000)
+      const timeoutMs = driver.timeoutMs()
+      // Some are called back before.
+      const control = random.integer(1, 6) === 1 ? new AbortController() : undefined
+      if (control) void driver.pause(random.integer(0, 100)).then(() => control.abort(new Error('called back')))
+      const options = { permits: about.permits, timeout: timeoutMs, lease: holdMs, signal: control?.signal }
       const held = await driver.recorded(
         { ...about, op: 'hold', timeoutMs },
-        () => semaphore.acquire({ permits: about.permits, timeout: timeoutMs, lease: holdMs }),
+        () => semaphore.acquire(options),
         ({ token }) => ({ granted: true, token: Number(token) }),
       )
       if (held === undefined) return
       const { id: of, answer: lease } = held
       // Who hears that it has lost its permits holds them no longer.
-      const lost = () => void driver.recorded({ ...about, op: 'release', of }, async () => {})
+      const lost = () => void driver.recorded({ ...about, op: 'release', of, isLost: true }, async () => {})
       lease.signal.addEventListener('abort', lost)
       await driver.pause(random.integer(0, 150))
       if (lease.held) await driver.recorded({ ...about, op: 'release', of }, () => lease.release())
@@ -193,6 +203,62 @@ const KINDS: Readonly<Record<Use['kind'], (use: Use, driver: Driver) => Promise<
   },
 }
 
+type Found = Omit<Look, 'subject' | 'key' | 'askedAt' | 'answeredAt'>
+
+/** Looks what is free of something, key by key. `last`: takes it all, since nothing of it may be missing any more. */
+export async function look(use: Use, driver: Driver, last: boolean, looked: (look: Look) => void): Promise<void> {
+  const { kind, subject } = use
+  const of = async (key: string, ask: () => Promise<Found>) => {
+    const askedAt = driver.now()
+    const found = await ask().catch((error: unknown): Found => ({ error: `${error}` }))
+    looked({ subject: subject.name, key, askedAt, answeredAt: driver.now(), ...found })
+  }
+  if (kind === 'rate' || kind === 'semaphore' || kind === 'queue') {
+    await of(subject.name, () => LOOKS[kind](subject, driver, last))
+    return
+  }
+  const limiter = await limiterOf(use, driver)
+  for (let i = 1; i <= use.keys; i++) await of(`k${i}`, () => lookAtKey(use, limiter, `k${i}`, last))
+}
+
+async function lookAtKey({ kind, subject }: Use, limiter: RateLimiter, key: string, last: boolean): Promise<Found> {
+  const { source, remaining } = await limiter.peek(key, 0)
+  if (!last || kind !== 'acquire') return sourceOf(source) === 'store' ? { free: remaining } : { error: source }
+  const all = Math.min(...(subject.limits ?? []).map(({ burst }) => burst))
+  const { allowed } = await limiter.acquire(key, { cost: all, timeout: 0 })
+  return { free: allowed ? all : remaining, waiting: !allowed && remaining === all ? 1 : 0 }
+}
+
+const LOOKS: Readonly<Record<string, (subject: Subject, driver: Driver, last: boolean) => Promise<Found>>> = {
+  async rate({ name, limits: [{ quota, windowMs }] = [] as never }, driver, last) {
+    const rate = new SharedRateLimiter(driver.client, name, { observer: {} })
+    driver.onClose(() => rate.close())
+    await rate.trySetRate({ rate: quota, interval: windowMs })
+    const free = await rate.availablePermits()
+    return { free: last && !(await rate.tryAcquire(quota)) ? 0 : free }
+  },
+
+  async semaphore({ name, permits = 1 }, driver, last) {
+    const semaphore = new Semaphore(driver.client, name, { permits, observer: {} })
+    driver.onClose(() => semaphore.close())
+    const [free, waiting] = [await semaphore.availablePermits(), await semaphore.waiting()]
+    if (!last) return { free, waiting }
+    const lease = await semaphore.tryAcquire({ permits })
+    await lease?.release()
+    return { free: lease === null ? 0 : free, waiting }
+  },
+
+  async queue({ name }, driver, last) {
+    if (!last) return {}
+    const queue = new DelayQueue(driver.client, name, { observer: {} })
+    const consumer = queue.consume(async delivery => void (await delivery.ack()))
+    await driver.pause(EMPTIED_MS)
+    await consumer.close()
+    const { ready, delayed, unacked } = await queue.stats()
+    return { messages: ready + delayed + unacked }
+  },
+}
+
 async function limiterOf({ subject, live, denyCache }: Use, driver: Driver): Promise<RateLimiter> {
   const { name, limits, deadlineMs, localShare, leased } = subject
   const store = new RedisStore(driver.client, { prefix: leased ? 'leasing' : 'spillway', leases: leased === true })
@@ -201,7 +267,7 @@ async function limiterOf({ subject, live, denyCache }: Use, driver: Driver): Pro
   if (live) {
     const policies = new LivePolicies(driver.client, { defaults: { [name]: policyOf(limits) }, observer: {} })
     driver.onClose(() => policies.close())
-    policy = key => policies.for(name, key) as never
+    policy = policies.policy(name, key => key)
     void driver.forever(live.pauseMs, async () => {
       const next = driver.random.pick(live.limits)
       const begun: Begun = { op: 'limits', subject: name, key: '', limits: next }

@@ -7,7 +7,15 @@ export interface Mutant {
   /** A text that is in the file once, and what stands there instead. */
   readonly text: string
   readonly instead: string
+  /** What the schedules use; default: everything. */
+  readonly uses?: string
+  /** The rule that must find it; default: any. */
+  readonly rule?: string
 }
+
+/** What waits in a line. */
+const LINES = 'semaphore,rate,turns'
+const BACK = 'not all is back'
 
 const TOKENS = 'lua/limiter/lib/bucket.lua'
 const FIXED = 'lua/limiter/algorithms/fixed_window.lua'
@@ -172,5 +180,69 @@ export const MUTANTS: readonly Mutant[] = [
     file: 'src/leases/holdings.ts',
     text: 'return now < this.endsAt - suspendedMs(this.offset) && now >= this.askedAt',
     instead: 'return true',
+  },
+  {
+    name: 'a grant whose waiter has given up is kept',
+    file: 'src/waiting/line/line-membership.ts',
+    text: 'this.#returnGrant(waiter)\n        this.waiters.delete(waiter)',
+    instead: 'this.waiters.delete(waiter)',
+    uses: LINES,
+    rule: BACK,
+  },
+  {
+    name: 'whoever gives up stays in the line',
+    file: 'src/waiting/line/line-membership.ts',
+    text: "if (waiter.place === 'inside') this.changes.leaves.add(waiter)",
+    instead: '',
+    uses: LINES,
+    rule: BACK,
+  },
+  {
+    name: 'a permit that was taken directly is kept when nobody waits for it any more',
+    file: 'src/waiting/semaphore/line.ts',
+    text: 'if (caller.ended) this.end(grant.name, grant.token).catch(() => {})',
+    instead: 'if (caller.ended) return',
+    uses: 'semaphore',
+    rule: BACK,
+  },
+  {
+    name: 'a release is lost with its connection',
+    file: 'src/waiting/semaphore/direct-takes.ts',
+    text: 'this.shut()\n        release.absent(true)',
+    instead: 'release.ended()',
+    uses: 'semaphore',
+    rule: BACK,
+  },
+  {
+    name: 'waiters of a dead process are never removed',
+    file: 'lua/waiting/line/lib/line.lua',
+    text: 'local LINE_GRACE_MS = 900',
+    instead: 'local LINE_GRACE_MS = 9e12',
+    uses: LINES,
+    rule: BACK,
+  },
+  {
+    name: 'unspent units of a lease stay with their process',
+    file: 'src/leases/holdings.ts',
+    text: '    this.#unspent = unspent\n',
+    instead: '',
+    uses: 'leases',
+    rule: BACK,
+  },
+  {
+    name: 'leases are kept when their process ends',
+    file: 'src/leases/leased-key.ts',
+    text: 'this.drop()\n    await this.holdings.returnUnspent()',
+    instead: 'this.drop()',
+    uses: 'leases',
+    rule: BACK,
+  },
+  {
+    name: 'messages of a dead process stay with it',
+    file: FETCH,
+    text: 'buried, gone = queue_expire(keys, now, 100)',
+    instead: 'buried, gone = queue_expire(keys, now - 1e12, 100)',
+    uses: 'queue',
+    rule: BACK,
   },
 ]

@@ -26,7 +26,7 @@ const run = (folder: string, ...args: string[]) =>
   })
 
 /** What the schedules with a mutant have found: the first broken promise, and the seed. */
-async function found({ file, text, instead }: Mutant): Promise<{ rule?: string; seed?: string; said: string }> {
+async function found({ file, text, instead, uses }: Mutant): Promise<{ rule?: string; seed?: string; said: string }> {
   const folder = mkdtempSync(join(tmpdir(), 'spillway-mutant-'))
   try {
     for (const name of PARTS) cpSync(join(project, name), join(folder, name), { recursive: true })
@@ -36,7 +36,7 @@ async function found({ file, text, instead }: Mutant): Promise<{ rule?: string; 
     writeFileSync(join(folder, file), parts.join(instead))
     const embedded = await run(folder, '--import', 'tsx', 'scripts/embed-lua.ts', folder)
     if (embedded.failed) return { said: embedded.text }
-    const played = await run(folder, ...PLAY)
+    const played = await run(folder, ...PLAY, ...(uses === undefined ? [] : ['--uses', uses]))
     const [, seed, rule] = /^seed (\d+): ([^:]+):/m.exec(played.text) ?? []
     return { rule, seed, said: played.text }
   } finally {
@@ -52,7 +52,8 @@ if (chosen.length === 0) {
 let survivors = 0
 for (const mutant of chosen) {
   const { rule, seed, said } = await found(mutant)
-  const isFound = rule !== undefined && rule !== 'an error that nobody caught'
+  const isFound =
+    rule !== undefined && (mutant.rule === undefined ? rule !== 'an error that nobody caught' : rule === mutant.rule)
   if (!isFound) survivors++
   console.log(
     `${isFound ? '✓' : '✗'} ${mutant.name}: ${rule === undefined ? said.trim().split('\n').at(-1) : `${rule}, seed ${seed}`}`,

@@ -2,8 +2,8 @@
 import { Redis } from 'ioredis'
 import type { RedisClient } from '../../src/redis/client.js'
 import { type Random, randomFrom } from '../../test/support/random.js'
-import type { Operation } from '../histories/history.js'
-import { type Begun, begin, type Driver, failure, type Use } from '../histories/use.js'
+import type { Look, Operation } from '../histories/history.js'
+import { type Begun, begin, type Driver, failure, look, type Use } from '../histories/use.js'
 import type { Network } from './network.js'
 import type { SimulatedProcess, World } from './world.js'
 
@@ -12,14 +12,19 @@ export interface Plan {
   readonly world: World
   readonly network: Network
   readonly uses: readonly Use[]
-  /** The faults have ended; less is done from then on. */
+  /** The faults have ended; less is done from then on, but for keys that are leased only while they are in demand. */
   readonly calmAt: number
+  readonly isHot: boolean
   /** Nothing new is begun then. */
   readonly endsAt: number
-  /** Everything is closed then, what was begun has ended. */
+  /** Nobody closes anything before, although what was begun has ended. */
   readonly closesAt: number
   readonly operations: Operation[]
+  readonly looks: Look[]
 }
+
+/** Longer than all faults, and than all others wait. */
+const PATIENT_MS = 30_000
 
 export class Program implements Driver {
   readonly name: string
@@ -50,12 +55,33 @@ export class Program implements Driver {
     const { uses, world, closesAt } = this.plan
     await Promise.all(uses.map(use => begin(use, this)))
     await this.pause(Math.max(0, closesAt - world.now))
+    await this.#close()
+  }
+
+  /** Looks what is free of everything, when all others have ended. */
+  async look(last: boolean): Promise<void> {
+    const { uses, looks } = this.plan
+    await Promise.all(uses.map(use => look(use, this, last, found => looks.push(found))))
+    await this.#close()
+  }
+
+  async #close(): Promise<void> {
     await Promise.all(this.#closing.map(close => close().catch(() => {})))
     this.#redis.disconnect()
   }
 
   get isEnding(): boolean {
-    return this.plan.world.now >= this.plan.endsAt
+    return this.now() >= this.plan.endsAt
+  }
+
+  now(): number {
+    return this.plan.world.now
+  }
+
+  /** Some are patient: if they are not served, something is wrong. */
+  timeoutMs(): number {
+    const ms = this.random.integer(100, 4000)
+    return this.random.integer(1, 8) === 1 ? PATIENT_MS : ms
   }
 
   onClose(close: () => Promise<unknown>): void {
@@ -66,7 +92,8 @@ export class Program implements Driver {
 
   async forever(mostMs: number, act: () => Promise<unknown>): Promise<void> {
     const { world, calmAt } = this.plan
-    const rest = () => this.pause(this.random.integer(0, world.now < calmAt ? mostMs : 8 * mostMs))
+    const { isHot } = this.plan
+    const rest = () => this.pause(this.random.integer(0, world.now < calmAt || isHot ? mostMs : 8 * mostMs))
     await rest()
     while (!this.isEnding) {
       await act()

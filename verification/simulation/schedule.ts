@@ -12,6 +12,11 @@ import { enter, SimulatedProcess, START, World } from './world.js'
 
 /** Nobody waits for a processor here; timers come up to 0.4 ms late. */
 const SLACK_MS = 5
+/** Beyond its end no schedule takes longer: nobody waits for longer than 30 s. */
+const PATIENT_MS = 60_000
+/** Longer than the lifetime of every key. */
+const FORGOTTEN_MS = 900_000
+const LOOKED_MS = 30_000
 /** Without a fault, messages take so long at most. */
 const BEHIND_MS = 100
 
@@ -53,9 +58,16 @@ export async function runSchedule(seed: string, lua: Lua, options: ScheduleOptio
     isLate: (ms, owner) => fault('hang', ms, owner),
   })
   const endsAt = faultsEndAt + random.pick([200, 200, 200, 200, 6000])
-  const plan: Plan = { world, network, uses, calmAt: faultsEndAt, endsAt, closesAt: endsAt + 4000, operations: [] }
+  // Messages are delivered again a while later; all others close as soon as they have ended what they began.
+  const closesAt = endsAt + (uses.some(({ kind }) => kind === 'queue') ? 4000 : 0)
+  const isHot = uses.some(({ subject }) => subject.leased)
+  const times = { calmAt: faultsEndAt, endsAt, closesAt }
+  const plan: Plan = { world, network, uses, isHot, ...times, operations: [], looks: [] }
   const faults: Fault[] = []
   const running = new Map<string, SimulatedProcess>()
+  /** Those that have not closed everything, and those that will be started. */
+  let left = 0
+  let endedAt = Number.POSITIVE_INFINITY
   let started = 0
   const wrong: Violation[] = []
   const broken = (error: unknown) => {
@@ -64,11 +76,24 @@ export async function runSchedule(seed: string, lua: Lua, options: ScheduleOptio
   }
   process.on('unhandledRejection', broken)
 
+  const lookAround = (name: string, last: boolean) => {
+    const looking = new SimulatedProcess(name, world.now)
+    world.after(0, () => void new Program(plan, looking).look(last).catch(broken), looking)
+  }
+  const ended = () => {
+    left--
+    if (left > 0 || world.now < endsAt) return
+    endedAt = world.now
+    // The server answers, and lets everybody connect, before anybody looks.
+    const healedAt = Math.max(network.hangsUntil, network.refusesUntil)
+    world.after(healedAt - endedAt, () => lookAround('first look', false), null)
+  }
   const start = () => {
     const born = new SimulatedProcess(`p${++started}`, world.now)
     born.wallOffsetMs = random.integer(-10_000, 10_000)
     running.set(born.name, born)
-    world.after(0, () => void new Program(plan, born).run().catch(broken), born)
+    left++
+    world.after(0, () => void new Program(plan, born).run().catch(broken).finally(ended), born)
   }
   const fault = (what: Fault['what'], ms: number, process?: SimulatedProcess) => {
     faults.push({ what, from: world.now, until: world.now + ms, process: process?.name })
@@ -105,7 +130,15 @@ export async function runSchedule(seed: string, lua: Lua, options: ScheduleOptio
       running.delete(process.name)
       network.cut(process)
       fault('killed', 0.001, process)
-      world.after(random.integer(0, 500), start, null)
+      // Another one takes its place, which is not closed before.
+      world.after(
+        random.integer(0, 500),
+        () => {
+          left--
+          start()
+        },
+        null,
+      )
       if (running.size === 0) start()
     },
     () => redis.forgetScripts(),
@@ -144,17 +177,22 @@ export async function runSchedule(seed: string, lua: Lua, options: ScheduleOptio
 
   for (let i = random.integer(1, 3); i > 0; i--) start()
   world.after(random.integer(50, 600), strike, null)
-  await world.run(plan.closesAt + 10_000)
+  await world.run(endsAt + PATIENT_MS)
+  endedAt = Math.min(endedAt, world.now)
+  await world.run(world.now + FORGOTTEN_MS)
   const leftKeys = [...redis.db.entries].flatMap(([key, { expiresAt }]) => {
     // But for what was set to stay: the number of permits, the rate, and live limits.
     const stays = /:(semaphore|rate)$|:live:/.test(key)
-    return expiresAt === Number.POSITIVE_INFINITY && !stays ? [key] : []
+    return expiresAt > redis.nowMs() && !stays ? [key] : []
   })
+  lookAround('last look', true)
+  await world.run(world.now + LOOKED_MS)
   process.off('unhandledRejection', broken)
   enter(undefined)
   const subjects = uses.map(({ subject }) => subject)
   const allowances = { slackMs: SLACK_MS, behindMs: BEHIND_MS }
-  const history = { subjects, operations: plan.operations, faults, leftKeys, endedAt: plan.closesAt, ...allowances }
+  const { operations, looks } = plan
+  const history = { subjects, operations, looks, faults, leftKeys, endedAt, ...allowances }
   const all = [history, world.events, world.trace]
   const digest = () => createHash('sha1').update(JSON.stringify(all)).digest('hex')
   return { history, violations: [...check(history), ...wrong], events: world.events, digest }
