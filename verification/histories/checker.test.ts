@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import { check, textOf } from './checker.js'
-import type { Changed, Decided, Fault, Held, History, Limit, Message, Operation, Subject } from './history.js'
+import type { Changed, Decided, Fault, Held, History, Limit, Look, Message, Operation, Subject } from './history.js'
 import { honest, SUBJECTS, withFaults } from './honest.js'
 
 type Facts = Partial<Omit<Decided, 'op'> & Omit<Changed, 'op'> & Omit<Held, 'op'> & Omit<Message, 'op'>> & {
@@ -18,6 +18,13 @@ const operation = (subject: string, askedAt: number, facts: Facts): Operation =>
 const adding =
   (...planted: Operation[]) =>
   (history: History): History => ({ ...history, operations: [...history.operations, ...planted] })
+/** What somebody finds when all has ended, by default long after. */
+const finding =
+  (subject: string, found: Partial<Look>) =>
+  (history: History): History => {
+    const place = { subject, key: 'planted', askedAt: 60_000, answeredAt: 60_001 }
+    return { ...history, looks: [{ ...place, ...found }] }
+  }
 const grants = (subject: string, count: number, everyMs: number, facts: Facts = {}): Operation[] =>
   Array.from({ length: count }, (_, i) => operation(subject, 100 + i * everyMs, facts))
 const refusal = { allowed: false, retryAfterMs: 500 }
@@ -268,6 +275,27 @@ const PLANTED: ReadonlyArray<[rule: string, kind: string, plant: (history: Histo
       ...grants('queue', 2, 100, { op: 'handle', attempt: 1 }).map(one => later(one, 5000)),
     ),
   ],
+  ['not all is back', 'a permit', finding('permits', { free: 2 })],
+  ['not all is back', 'a unit of a shared rate', finding('rate', { free: 9 })],
+  ['not all is back', 'a unit of a sliding window', finding('sliding', { free: 9 })],
+  ['not all is back', 'a unit of a bucket', finding('bucket', { free: 19 })],
+  ['not all is back', 'units of both limits', finding('both', { free: 4 })],
+  ['not all is back', 'somebody stands in the line', finding('permits', { free: 3, waiting: 1 })],
+  ['not all is back', 'a message is held', finding('queue', { messages: 1 })],
+  ['not all is back', 'nobody can tell', finding('rate', { error: 'SPILLWAY_STORE' })],
+  [
+    'not all is back',
+    'what was granted to one who had given up',
+    history => {
+      const refused = { ...operation('permits', 100, { ...hold, granted: false }), answeredAt: 600 }
+      return finding('permits', { askedAt: 700, answeredAt: 701, free: 2 })(adding(refused)(history))
+    },
+  ],
+  [
+    'a waiter is stuck',
+    'for 25 seconds',
+    adding({ ...operation('rate', 100, { ...turn, allowed: false, timeoutMs: 25_000 }), answeredAt: 25_100 }),
+  ],
   ['a key is left', 'without a lifetime', history => ({ ...history, leftKeys: ['spillway:{1}:k'] })],
 ]
 
@@ -473,6 +501,42 @@ describe('the checker', () => {
     const history = adding({ ...first, answeredAt: 500 }, second, ...released)(honest('late'))
     expect(check(withFaults(history, { what: 'lost', from: 200, until: 201 })).map(textOf)).toEqual([])
     expect(check(history).map(({ rule }) => rule)).toEqual(['over the permits'])
+  })
+
+  test('knows who may have what is missing: a holder, one that died, one that has just given up', () => {
+    const at = (askedAt: number, free: number) => finding('permits', { askedAt, answeredAt: askedAt + 1, free })
+    const held = operation('permits', 100, { ...hold, permits: 2 })
+    const released = operation('permits', 900, { op: 'release', of: held.id, permits: 2 })
+    const refused = { ...operation('permits', 100, { ...hold, granted: false }), answeredAt: 600 }
+    const dead = { ...operation('permits', 100, hold), answeredAt: undefined, process: 'p9' }
+    const killed = { what: 'killed', from: 500, until: 500, process: 'p9' } as const
+    const cut = { what: 'cut', from: 400, until: 450 } as const
+    const rules = (history: History) => check(history).map(({ rule }) => rule)
+    const planted = (look: (history: History) => History, operations: Operation[], ...faults: Fault[]) => {
+      return rules(withFaults(look(adding(...operations)(honest('missing'))), ...faults))
+    }
+    expect(planted(at(500, 1), [held, released])).toEqual([])
+    expect(planted(at(1000, 1), [held, released])).toEqual(['not all is back'])
+    expect(planted(at(630, 2), [refused])).toEqual([])
+    expect(planted(at(700, 2), [refused], cut)).toEqual([])
+    expect(planted(at(4000, 2), [refused], cut)).toEqual(['not all is back'])
+    expect(planted(at(2400, 2), [dead], killed)).not.toContain('not all is back')
+    expect(planted(at(2600, 2), [dead], killed)).toContain('not all is back')
+  })
+
+  test('knows how long units count, that the failure policy lets in who is counted, and what a clock that is set moves', () => {
+    const at = (askedAt: number, free: number) => finding('sliding', { askedAt, answeredAt: askedAt + 1, free })
+    const rules = (look: (history: History) => History, one: Operation, ...faults: Fault[]) => {
+      return check(withFaults(look(adding(one)(honest('counted'))), ...faults)).map(({ rule }) => rule)
+    }
+    const spent = operation('sliding', 100, {})
+    expect(rules(at(1000, 9), spent)).toEqual([])
+    expect(rules(at(1200, 9), spent)).toEqual(['not all is back'])
+    expect(rules(at(1200, 9), spent, { what: 'clock', from: 500, until: 600 })).toEqual([])
+    const alone = operation('sliding', 100, { ...turn, source: 'fallback', timeoutMs: 100 })
+    expect(rules(at(1000, 9), alone)).toEqual([])
+    const block = operation('sliding', 100, { op: 'block', blockMs: 2000 })
+    expect(rules(at(1200, 0), block)).toEqual([])
   })
 
   test('allows two servers at once while a replica takes over', () => {

@@ -46,9 +46,9 @@ export function checkLooks(history: History): Violation[] {
 const BACK = 'not all is back'
 
 function notBack(history: History, subject: Subject, all: readonly Operation[], look: Look): Violation[] {
-  const { key, askedAt: from, answeredAt: until, free, waiting = 0, messages = 0, error } = look
+  const { key, answeredAt: at, free, waiting = 0, messages = 0, error } = look
   const tell = (said: string, operations: readonly Operation[] = []): Violation[] => {
-    return [{ rule: BACK, subject: subject.name, key, from, until, said, operations }]
+    return [{ rule: BACK, subject: subject.name, key, from: at, until: at, said, operations }]
   }
   if (error !== undefined) return tell(`nobody can tell: ${error}`)
   if (messages > 0) return tell(`${messages} messages are held, and nobody works on them`)
@@ -106,7 +106,7 @@ function ofPermits(history: History, subject: Subject, all: readonly Operation[]
     if (hold.answeredAt !== undefined && !(isAnswered(hold) && hold.granted)) return backBy(history, hold)
     // Who loses its permits does so before the server ends them.
     if (release !== undefined && isAnswered(release)) return endOf(release) + (release.isLost ? holdMs + set : 0)
-    if (release?.error !== undefined) return backBy(history, release) + holdMs + set
+    if (release?.error !== undefined) return backBy(history, release)
     return death === undefined ? Number.POSITIVE_INFINITY : death.until + holdMs + set
   }
   const taken = all.filter(
@@ -167,17 +167,22 @@ function chargedBy(history: History, subject: Subject, one: Operation, look: Loo
   const isExact = isAnswered(one) && (source === 'store' || source === 'lease')
   if (isExact && allowed) return endOf(one)
   if (one.answeredAt === undefined) return killed(history, process)?.until ?? Number.POSITIVE_INFINITY
+  // The failure policy let it in, and the server may count it.
+  if (one.op === 'acquire' && allowed) return Math.max(endOf(one), backBy(history, one))
   if (one.op === 'acquire') return backBy(history, one) > look.askedAt ? look.askedAt : never
   return isExact || source === 'memory' ? never : unsureBy()
 }
 
 /** Whoever waits patiently is served, since every fault has an end; and nobody waits beyond its timeout. */
 function stuck(history: History, subject: Subject, all: readonly Operation[]): Violation[] {
+  // Units come back that slowly, or those of a process that died do.
+  const { limits = [], holdMs = 0 } = subject
+  const isSlow = limits.some(({ windowMs }) => windowMs > STUCK_MS) || holdMs > STUCK_MS
   return all.flatMap(one => {
     if (one.op !== 'hold' && one.op !== 'acquire') return []
     const { timeoutMs = 0, answeredAt, askedAt, process, key } = one
     const isRefused = 'permits' in one ? one.granted === false : one.allowed === false
-    const isStuck = answeredAt !== undefined && isRefused && timeoutMs >= STUCK_MS && answeredAt - askedAt >= STUCK_MS
+    const isStuck = answeredAt !== undefined && isRefused && !isSlow && answeredAt - askedAt >= STUCK_MS
     const isForgotten = answeredAt === undefined && askedAt + timeoutMs + SET_MS < history.endedAt
     if (!isStuck && !(isForgotten && killed(history, process) === undefined)) return []
     const place = { subject: subject.name, key, from: askedAt, until: answeredAt ?? history.endedAt }

@@ -57,10 +57,11 @@ export async function runSchedule(seed: string, lua: Lua, options: ScheduleOptio
     until: faultsEndAt,
     isLate: (ms, owner) => fault('hang', ms, owner),
   })
-  const endsAt = faultsEndAt + random.pick([200, 200, 200, 200, 6000])
+  const isHot = uses.some(({ subject }) => subject.leased)
+  // What a fault cost a leased key is over before it ends.
+  const endsAt = faultsEndAt + Math.max(random.pick([200, 200, 200, 200, 6000]), isHot ? 4000 : 0)
   // Messages are delivered again a while later; all others close as soon as they have ended what they began.
   const closesAt = endsAt + (uses.some(({ kind }) => kind === 'queue') ? 4000 : 0)
-  const isHot = uses.some(({ subject }) => subject.leased)
   const times = { calmAt: faultsEndAt, endsAt, closesAt }
   const plan: Plan = { world, network, uses, isHot, ...times, operations: [], looks: [] }
   const faults: Fault[] = []
@@ -180,13 +181,15 @@ export async function runSchedule(seed: string, lua: Lua, options: ScheduleOptio
   await world.run(endsAt + PATIENT_MS)
   endedAt = Math.min(endedAt, world.now)
   await world.run(world.now + FORGOTTEN_MS)
-  const leftKeys = [...redis.db.entries].flatMap(([key, { expiresAt }]) => {
+  const keysThat = (isLeft: (expiresAt: number) => boolean) => {
     // But for what was set to stay: the number of permits, the rate, and live limits.
-    const stays = /:(semaphore|rate)$|:live:/.test(key)
-    return expiresAt > redis.nowMs() && !stays ? [key] : []
-  })
+    const entries = [...redis.db.entries].filter(([key]) => !/:(semaphore|rate)$|:live:/.test(key))
+    return entries.filter(([, { expiresAt }]) => isLeft(expiresAt)).map(([key]) => key)
+  }
+  const outliving = keysThat(at => at > redis.nowMs() && at < Number.POSITIVE_INFINITY)
   lookAround('last look', true)
   await world.run(world.now + LOOKED_MS)
+  const leftKeys = [...outliving, ...keysThat(at => at === Number.POSITIVE_INFINITY)]
   process.off('unhandledRejection', broken)
   enter(undefined)
   const subjects = uses.map(({ subject }) => subject)

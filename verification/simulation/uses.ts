@@ -19,6 +19,12 @@ function limit(random: Random, algorithm = random.pick(ALGORITHMS)): Limit {
   return { algorithm, quota, windowMs, burst: isBucket ? random.integer(1, 2 * quota) : quota }
 }
 
+/** Units that are lost are still missing when all have ended. */
+const LONG_MS = 60_000
+const longer = (random: Random, one: Limit): Limit => {
+  return random.integer(1, 3) === 1 ? { ...one, quota: 20, burst: 20, windowMs: LONG_MS } : one
+}
+
 /** A kind of use by its name, drawn from a seed. */
 export const USES: Readonly<Record<string, (random: Random, name: string) => Use>> = {
   decisions: (random, name) => {
@@ -42,9 +48,13 @@ export const USES: Readonly<Record<string, (random: Random, name: string) => Use
       )
     return { ...decide(random, name, [first]), live: { limits: [next(), next()], pauseMs: 3000 } }
   },
-  turns: (random, name) => ({ ...decide(random, name, [limit(random)]), kind: 'acquire', pauseMs: 200 }),
+  turns: (random, name) => ({
+    ...decide(random, name, [longer(random, limit(random))]),
+    kind: 'acquire',
+    pauseMs: 200,
+  }),
   rate: (random, name) => {
-    const shared = limit(random, 'sliding-window')
+    const shared = longer(random, limit(random, 'sliding-window'))
     return {
       ...decide(random, name, [shared]),
       kind: 'rate',
@@ -54,7 +64,13 @@ export const USES: Readonly<Record<string, (random: Random, name: string) => Use
   },
   semaphore: (random, name) => {
     const permits = random.integer(1, 4)
-    const subject = { name, kind: 'semaphore', permits, deadlineMs: 50, holdMs: random.pick([1000, 3000]) } as const
+    const subject = {
+      name,
+      kind: 'semaphore',
+      permits,
+      deadlineMs: 50,
+      holdMs: random.pick([1000, 3000, LONG_MS]),
+    } as const
     return { ...decide(random, name, []), kind: 'semaphore', subject, pauseMs: 100 }
   },
   queue: (random, name) => {

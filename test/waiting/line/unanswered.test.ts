@@ -3,17 +3,26 @@ import { type Ringing, realTiming, type Timing } from '../../../src/limiter/core
 import { Wait } from '../../../src/limiter/core/wait.js'
 import type { LineAnswer } from '../../../src/waiting/line/line-answer.js'
 import { LineMembership, type LineWaiter } from '../../../src/waiting/line/line-membership.js'
-import type { LineUser } from '../../../src/waiting/line/line-user.js'
+import { isLateOnce, type LineAsk, type LineUser } from '../../../src/waiting/line/line-user.js'
 import { WaitingLine } from '../../../src/waiting/line/waiting-line.js'
-import { changesOf } from '../../support/line-words.js'
-import { randomFrom } from '../../support/random.js'
-import { Simulation } from './simulation.js'
+import { answerText, changesOf } from '../../support/line-words.js'
 
-const worldOf = (seed: string) => {
-  const world = new Simulation(randomFrom(seed), 1, 1000, { lost: 0, late: 0, doubled: 0 })
-  world.start(1)
-  return world
-}
+const userOf = (send: (ask: LineAsk) => Promise<unknown>, granted: () => void = () => {}): LineUser<void> => ({
+  width: 0,
+  deadlineMs: 1e9,
+  isLate: isLateOnce,
+  mailbox: { address: 'p/0', canHear: true, hold() {}, release() {} },
+  ready: () => true,
+  isFault: () => false,
+  send,
+  grant: granted,
+  refusal: () => new Error('refused'),
+  timedOut: () => new Error('timed out'),
+  ended: () => new Error('ended'),
+  failed: cause => new Error('failed', { cause }),
+})
+
+const never = () => new Promise(() => {})
 
 const waiterOf = (details: string): LineWaiter<void> => {
   const wait = new Wait<void>({ timeoutMs: Number.POSITIVE_INFINITY, signal: undefined }, () => undefined)
@@ -55,7 +64,7 @@ const ANSWER: LineAnswer = {
  * is in the line.
  */
 function unanswered() {
-  const membership = new LineMembership<void>(worldOf('unanswered').processes[0])
+  const membership = new LineMembership<void>(userOf(never))
   const [gone, stays] = [waiterOf('gone'), waiterOf('stays')]
   membership.join(gone)
   membership.join(stays)
@@ -92,25 +101,65 @@ test('a process sends all changes of an ask that was not carried out again', () 
   expect(changes).toEqual(['r', '0 1 gone', '', '5 9 700', 'e', 'lease', '3', '', 'j', '2 1 stays', '8', '-1'])
 })
 
+/** Time that the test moves. */
+function manualTiming() {
+  const alarms = new Map<Ringing, { at: number; ring: () => void }>()
+  let [now, turns] = [1_000_000, [] as Array<() => void>]
+  const timing: Timing = {
+    now: () => now,
+    nextTurn: run => turns.push(run),
+    alarm(ring) {
+      const alarm: Ringing = {
+        set: at => (at === Number.POSITIVE_INFINITY ? alarm.clear() : alarms.set(alarm, { at, ring })),
+        clear: () => alarms.delete(alarm),
+      }
+      return alarm
+    },
+  }
+  const advance = async (ms: number) => {
+    for (const until = now + ms; ; ) {
+      await new Promise(setImmediate)
+      const next = [...alarms].sort(([, one], [, two]) => one.at - two.at)[0]
+      if (turns.length > 0) for (const run of turns.splice(0)) run()
+      else if (next !== undefined && next[1].at <= until) {
+        now = Math.max(now, next[1].at)
+        next[0].clear()
+        next[1].ring()
+      } else {
+        now = until
+        return
+      }
+    }
+  }
+  return { timing, advance }
+}
+
 test('a waiter whose ask is not answered for longer than the server remembers it is granted once, under a new member', async () => {
-  const world = worldOf('forgotten')
-  const [process] = world.processes
-  world.faults = { lost: 0, late: 100, doubled: 0 }
-  let granted = 0
-  process.line.wait(1, 'w', { timeoutMs: Number.POSITIVE_INFINITY, signal: undefined }).then(() => granted++)
-  await world.advance(0)
-  const first = process.line.member
-  // The ask arrives, and no answer to it does.
-  world.faults = { lost: 100, late: 0, doubled: 0 }
-  await world.advance(49_000)
-  expect([granted, process.line.member, world.oracle.grants.length]).toEqual([0, first, 1])
-  await world.advance(11_000)
-  expect([granted, process.line.member === first]).toEqual([0, false])
-  world.faults = { lost: 0, late: 0, doubled: 0 }
-  await world.advance(5000)
-  expect([granted, world.began.length, world.oracle.grants.length]).toEqual([1, 1, 2])
-  // An ask of the first member that is still on its way finds it closed.
-  expect(world.oracle.records.get(first)?.number).toBe(-1)
+  const { timing, advance } = manualTiming()
+  const asks: LineAsk[] = []
+  let [isSilent, granted] = [true, 0]
+  const send = (ask: LineAsk) => {
+    asks.push(ask)
+    return isSilent
+      ? never()
+      : Promise.resolve(answerText([1, '9', timing.now(), 0, 5000, 0, 7, 1, 50, 60_000, [0, 1], [], []]))
+  }
+  const line = new WaitingLine<void>(
+    userOf(send, () => granted++),
+    timing,
+  )
+  const waits = line.wait(1, 'w', { timeoutMs: Number.POSITIVE_INFINITY, signal: undefined })
+  await advance(0)
+  const first = line.member
+  await advance(49_000)
+  // All copies are one ask of one member.
+  expect([granted, line.member, new Set(asks.map(({ words }) => words.join())).size]).toEqual([0, first, 1])
+  await advance(11_000)
+  expect([granted, line.member === first, asks.at(-1)?.replaces]).toEqual([0, false, first])
+  isSilent = false
+  await advance(5000)
+  await waits
+  expect(granted).toBe(1)
 })
 
 /** Real time, and the alarms that are set and keep a process alive. */
@@ -138,10 +187,7 @@ function watchedTiming(): { timing: Timing; pending: Set<Ringing> } {
 
 test('after all waiters are rejected, no timer keeps the process alive, though their ask is unanswered; a later waiter is rejected at its deadline too', async () => {
   const { timing, pending } = watchedTiming()
-  const user: LineUser<void> = Object.assign(Object.create(worldOf('alive').processes[0]), {
-    deadlineMs: 20,
-    send: () => new Promise(() => {}),
-  })
+  const user: LineUser<void> = { ...userOf(never), deadlineMs: 20 }
   const line = new WaitingLine<void>(user, timing)
   const rejected = () =>
     expect(line.wait(1, 'w', { timeoutMs: Number.POSITIVE_INFINITY, signal: undefined })).rejects.toThrow('failed')
