@@ -119,7 +119,13 @@ function ofPermits(history: History, subject: Subject, all: readonly Operation[]
 function ofLimits(history: History, subject: Subject, all: readonly Operation[], look: Look): Missing {
   const none = { missing: 0, taken: [] }
   const { limits = [], leased } = subject
-  const spans = limits.map(limit => countsMs(limit) + (leased ? leaseMs(limit) : 0))
+  const replaced = history.operations.flatMap(one =>
+    one.op === 'limits' && one.subject === subject.name ? [one.limits] : [],
+  )
+  const spans = limits.map((limit, i) => {
+    const inForce = [limit, ...replaced.map(list => list[i])]
+    return Math.max(...inForce.map(countsMs)) + (leased ? leaseMs(limit) : 0)
+  })
   const from = look.askedAt - Math.max(...spans)
   const blocked = all.some(
     one => one.op === 'block' && endOf(one) + (one.blockMs ?? 0) + BACK_AFTER_FAULT_MS > look.askedAt,
@@ -129,10 +135,7 @@ function ofLimits(history: History, subject: Subject, all: readonly Operation[],
   if (leased && faultsIn(history, ANY_FAULT, from - BACK_AFTER_FAULT_MS, look.askedAt).length > 0) return none
   // As long as others wait, nothing is free.
   if (diedWaiting(history, all, look) > 0) return none
-  const replaced = history.operations.flatMap(one =>
-    one.op === 'limits' && one.subject === subject.name ? [one.limits] : [],
-  )
-  const all1 = limits.map((limit, i): Missing => {
+  const each = limits.map((limit, i): Missing => {
     const taken = all.filter(one => chargedBy(history, subject, one, look) > look.askedAt - spans[i])
     const capacity = Math.min(limit.burst, ...replaced.map(list => list[i].burst))
     // While a bucket is leased, what it regains in a lease cannot be bought.
@@ -141,7 +144,7 @@ function ofLimits(history: History, subject: Subject, all: readonly Operation[],
   })
   const units = ({ missing, taken }: Missing) => missing - taken.reduce((sum, one) => sum + unitsOf(one), 0)
   // What is free is free under each of them: one of them must explain it.
-  return all1.sort((one, two) => units(one) - units(two))[0] ?? none
+  return each.sort((one, two) => units(one) - units(two))[0] ?? none
 }
 
 const isBucket = ({ algorithm }: Limit): boolean => algorithm === 'token-bucket' || algorithm === 'leaky-bucket'

@@ -198,14 +198,6 @@ export const MUTANTS: readonly Mutant[] = [
     rule: BACK,
   },
   {
-    name: 'a release is lost when its process must join the line again',
-    file: 'src/waiting/line/line-membership.ts',
-    text: 'this.custom = [...custom, ...this.custom]',
-    instead: '',
-    uses: 'semaphore',
-    rule: BACK,
-  },
-  {
     name: 'waiters of a dead process are never removed',
     file: 'lua/waiting/line/lib/line.lua',
     text: 'local LINE_GRACE_MS = 900',
