@@ -48,14 +48,15 @@ const STORMS = ['/verification/storms/']
 /** What breaks servers on purpose and measures how long it took. */
 const FAULTS = ['/verification/faults/']
 
-/** What needs SQLite, which Node has from 22.13 on: `npm run test:sqlite` runs them on such a Node. */
+/** What needs SQLite, which Node has from 22.13 on: `npm run verify -- sqlite` runs them on such a Node. */
 const SQLITE = ['/test/sql/sqlite/']
 
 /** What the documents and the examples say, and the package as it is built. */
 const DOCUMENTS = ['/test/check/', '/test/docs/', '/test/package/']
 
 export default {
-  // For `npm run coverage`. What runs in processes of its own (the command line, the page, examples) does not count.
+  // For `npm run verify -- coverage`. What runs in processes of its own (the command line, the page, examples) does not
+  // count.
   coverageProvider: 'v8',
   collectCoverageFrom: ['src/**/*.ts', '!src/redis/scripts.ts', '!src/operating/dashboard/page-files.ts'],
   coverageReporters: ['text-summary', 'html', 'json'],

@@ -14,7 +14,7 @@ export default {
     'src/operating/**/page/main.tsx',
     // What somebody runs by its name.
     'examples/*.ts',
-    'scripts/*.{ts,mjs}',
+    'scripts/*.{ts,mjs,cjs}',
     'bench/*.ts',
     'bench/leases/table.ts',
     // What a test, a benchmark or a run starts as a process of its own.
@@ -25,7 +25,7 @@ export default {
     'test/support/storm/worker.mjs',
     'verification/histories/{program,peer-program}.ts',
     // What only the compiler reads.
-    'test/redis/client-types.ts',
+    'test/{redis,versions}/client-types.ts',
     'test/replacing/express-rate-limit/types.ts',
     // Its user is generated, and not committed: src/redis/scripts.ts.
     'src/redis/packed-texts.ts',
@@ -35,13 +35,17 @@ export default {
     // Commands that scripts/check-package.mjs starts.
     '@arethetypeswrong/cli',
     'publint',
-    // The suite of bottleneck runs under it: test/support/bottleneck-suite.ts.
-    'mocha',
+    // Older versions, which have a lock file of their own: test/versions.
+    ...Object.keys(
+      JSON.parse(readFileSync(new URL('test/versions/package.json', import.meta.url), 'utf8')).dependencies,
+    ),
     // Its script goes into a page: test/support/browser.ts.
     'axe-core',
     // A program in a text imports them: test/versions/octokit.test.ts.
     '@octokit/core',
     '@octokit/plugin-throttling',
+    // Its command makes a release.
+    '@changesets/cli',
     // Types that come with jest.
     '@jest/environment',
     '@jest/reporters',

@@ -2,7 +2,7 @@
 // its clients, one of which tries passwords. All in one process. REDIS_URL: by default it starts a redis-server of its
 // own, which keeps nothing. PORT: by default a free one. Ends with Ctrl-C.
 //
-//   npm run demo:dashboard
+//   node --import tsx examples/dashboard.ts
 import { spawn } from 'node:child_process'
 import { once, setMaxListeners } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'

@@ -2,7 +2,7 @@
 // through examples/metrics.ts. Takes a minute and a half: two minutes of traffic are squeezed into one, and Redis
 // stands still for ten seconds of it.
 //
-//   npm run draw-panels
+//   node scripts/ensure.mjs redis prometheus && npm run build && node --import tsx scripts/draw-panels.ts
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'

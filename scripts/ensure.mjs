@@ -1,10 +1,14 @@
 #!/usr/bin/env node
-// Makes sure that the programs which tests, proofs and drawings start are on this machine:
-// `node scripts/ensure.mjs redis chromium`. Silent where they are; else it INSTALLS them by the system's packages if it
-// may do so without asking; else it fails with one line that says how to install them.
+// Makes sure that the programs which tests, proofs and drawings start are on this machine, and that the packages which
+// only some of them need are installed: `node scripts/ensure.mjs redis chromium versions`. Silent where they are.
+// Packages of npm are installed into their folder. Programs are INSTALLED by the system's packages if CI=true, if
+// SPILLWAY_INSTALL=1 or for root; else it fails with one line that says how to install them.
 import { spawnSync } from 'node:child_process'
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
 
 /**
  * `programs`: of each list one must be there.
@@ -43,6 +47,9 @@ const NEEDS = {
   },
 }
 
+/** Packages of npm that `npm ci` does not install: the folder of their lock file. @type {Record<string, string>} */
+const FOLDERS = { versions: 'test/versions' }
+
 /** Where systems put servers, though they are not on PATH. As in test/support/postgres-server.ts. */
 const folders = () =>
   ['/usr/lib/postgresql', '/opt/homebrew/opt', '/usr/local/opt']
@@ -66,33 +73,78 @@ const missing = (/** @type {Need} */ { programs }) =>
  */
 function installation({ apt: debian, apk: alpine, brew }) {
   const isRoot = process.getuid?.() === 0
+  const mayInstall = isRoot || process.env.CI === 'true' || process.env.SPILLWAY_INSTALL === '1'
+  if (!mayInstall) return []
   const mayBeRoot = isRoot || spawnSync('sudo', ['-n', 'true'], { stdio: 'ignore' }).status === 0
-  const root = isRoot ? [] : ['sudo', '-n']
+  const asRoot = isRoot ? [] : ['sudo', '-n']
   if (mayBeRoot && has('apt-get')) {
-    const apt = [...root, 'env', 'DEBIAN_FRONTEND=noninteractive', 'apt-get']
+    const apt = [...asRoot, 'env', 'DEBIAN_FRONTEND=noninteractive', 'apt-get']
     return [
       [...apt, 'update'],
       [...apt, 'install', '-y', '--no-install-recommends', ...debian],
     ]
   }
-  if (mayBeRoot && has('apk')) return [[...root, 'apk', 'add', '--no-cache', ...alpine]]
+  if (mayBeRoot && has('apk')) return [[...asRoot, 'apk', 'add', '--no-cache', ...alpine]]
   // Homebrew refuses to run as root and needs no rights.
   if (!isRoot && has('brew')) return [['brew', 'install', ...brew]]
   return []
 }
 
-for (const name of process.argv.slice(2)) {
+/**
+ * Installs the programs of one name if it may.
+ *
+ * @param {string} name
+ * @returns {string | undefined} what is still missing, and how to install it
+ */
+function ensurePrograms(name) {
   const need = NEEDS[name]
-  if (missing(need).length === 0) continue
+  if (missing(need).length === 0) return undefined
   for (const [program, ...args] of installation(need)) {
     console.log(`There is no ${missing(need).join(', no ')}: running ${[program, ...args].join(' ')}`)
     const { status, stdout, stderr } = spawnSync(program, args, { stdio: ['ignore', 'pipe', 'pipe'], encoding: 'utf8' })
     if (status !== 0) console.error(`${stdout ?? ''}${stderr ?? ''}`.trimEnd())
   }
   const still = missing(need)
-  if (still.length === 0) continue
-  console.error(
-    `This needs ${still.join(' and ')} on PATH: install it, like \`apt-get install ${need.apt.join(' ')}\`.`,
-  )
-  process.exitCode = 1
+  if (still.length === 0) return undefined
+  const like = `\`apt-get install ${need.apt.join(' ')}\``
+  return `${still.join(' and ')} on PATH: install it, like ${like}, or set SPILLWAY_INSTALL=1`
+}
+
+/**
+ * Installs the packages of a folder unless they are there as its lock file says.
+ *
+ * @param {string} folder
+ * @returns {string | undefined} what went wrong
+ */
+function ensurePackages(folder) {
+  const home = join(root, folder)
+  const lock = readFileSync(join(home, 'package-lock.json'), 'utf8')
+  const installed = join(home, 'node_modules/.installed-from')
+  if (existsSync(installed) && readFileSync(installed, 'utf8') === lock) return undefined
+  console.log(`Installing the packages of ${folder}`)
+  const shell = process.platform === 'win32'
+  const { status } = spawnSync('npm', ['ci', '--ignore-scripts'], { cwd: home, stdio: 'inherit', shell })
+  if (status !== 0) return `the packages of ${folder}, which npm could not install (see above)`
+  writeFileSync(installed, lock)
+  return undefined
+}
+
+/**
+ * Installs what it may of these.
+ *
+ * @param {readonly string[]} names
+ * @returns {{ name: string, text: string }[]} what is still missing
+ */
+export function ensure(names) {
+  return names.flatMap(name => {
+    const text = name in FOLDERS ? ensurePackages(FOLDERS[name]) : ensurePrograms(name)
+    return text === undefined ? [] : [{ name, text }]
+  })
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  for (const { text } of ensure(process.argv.slice(2))) {
+    console.error(`This needs ${text}.`)
+    process.exitCode = 1
+  }
 }

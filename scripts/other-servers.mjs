@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Runs the contracts of all clients on the other servers that Debian has: `npm run test:servers [name...]`. A server
-// and the libraries that it needs are fetched by apt from Debian's own mirror, unpacked under
+// Runs the contracts of all clients on the other servers that Debian has: `npm run verify -- servers [name...]`. A
+// server and the libraries that it needs are fetched by apt from Debian's own mirror, unpacked under
 // node_modules/.cache/servers and run from there: nothing of this machine's system changes. Debian only.
 import { spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -91,7 +91,7 @@ const asked = process.argv.slice(2)
 for (const name of asked) {
   if (name in SERVERS) continue
   console.error(
-    `given ${name}, expected one of ${Object.keys(SERVERS).join(', ')}, like: npm run test:servers -- redis-8`,
+    `given ${name}, expected one of ${Object.keys(SERVERS).join(', ')}, like: npm run verify -- servers redis-8`,
   )
   process.exit(2)
 }

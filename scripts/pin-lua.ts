@@ -1,5 +1,5 @@
 // Writes lua/pinned.txt: the hash of each script, which test/check/lua.test.ts compares. So a change of a library shows
-// which scripts change, and that no others do. Run `npm run pin` after `npm run embed`.
+// which scripts change, and that no others do. Run `node --import tsx scripts/pin-lua.ts` after `npm run embed`.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'

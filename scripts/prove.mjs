@@ -4,7 +4,7 @@
 // first counterexample, mutant that survives, or incomplete search.
 //
 //   npm run prove                      everything
-//   npm run prove -- waiting           one folder
+//   npm run prove -- waiting queue     these folders
 //   npm run prove -- waiting/rate      the configurations and mutants whose name starts so
 import { execFile } from 'node:child_process'
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -136,11 +136,14 @@ function readTable(folder) {
 const macroOf = (/** @type {string} */ mutant) => `MUTANT_${mutant.toUpperCase().replaceAll('-', '_')}`
 
 /** @returns {Job[]} */
-const readJobs = (/** @type {string | undefined} */ wanted) =>
+const readJobs = (/** @type {string[]} */ wanted) =>
   readdirSync(proofs)
     .filter(folder => existsSync(join(proofs, folder, 'checks.txt')))
     .flatMap(readTable)
-    .filter(({ folder, name }) => !wanted || folder === wanted || `${folder}/${name}`.startsWith(wanted))
+    .filter(
+      ({ folder, name }) =>
+        wanted.length === 0 || wanted.some(one => folder === one || `${folder}/${name}`.startsWith(one)),
+    )
 
 /**
  * Runs one job, prints its line, and tells whether it went as it must. What went wrong stays in its folder, to be
@@ -179,7 +182,7 @@ const fail = (/** @type {string} */ line) => {
 }
 
 async function main() {
-  const jobs = readJobs(process.argv[2])
+  const jobs = readJobs(process.argv.slice(2))
   if (jobs.length === 0)
     return fail(`no configuration or mutant is called ${process.argv[2] ?? 'anything'} in verification/proofs/`)
   const startedAt = performance.now()

@@ -11,8 +11,8 @@ import { mostAllowedTable } from '../bench/algorithms/most-allowed-table.js'
 import { tableText } from '../bench/contest/figures.js'
 import { METRICS, type Metric } from '../src/operating/observing/metrics.js'
 import { panelsOf } from '../test/support/grafana-dashboard.js'
-import { OLDER_CLIENTS } from '../test/support/older-clients.js'
 import { CLIENTS } from '../test/support/tested-clients.js'
+import { OLDER_CLIENTS } from '../test/versions/older-clients.js'
 import { panelFile } from './panel-chart.js'
 
 const fileOf = (path: string) => new URL(`../${path}`, import.meta.url)
@@ -105,8 +105,9 @@ async function frameworks(): Promise<string> {
 
 /** The versions of a package that the tests install, `major.minor`, the oldest first. */
 function installedVersions(peer: string): string[] {
-  const { devDependencies } = JSON.parse(readFileSync(fileOf('package.json'), 'utf8'))
-  return Object.entries<string>(devDependencies)
+  const packages = (file: string) => JSON.parse(readFileSync(fileOf(file), 'utf8'))
+  const { devDependencies } = packages('package.json')
+  return Object.entries<string>({ ...devDependencies, ...packages('test/versions/package.json').dependencies })
     .filter(([name, range]) => name === peer || range.startsWith(`npm:${peer}@`))
     .map(([, range]) => /(\d+\.\d+)\.\d+$/.exec(range)?.[1] ?? range)
     .sort((a, b) => a.localeCompare(b, 'en', { numeric: true }))

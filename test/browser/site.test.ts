@@ -26,7 +26,7 @@ let browser: Browser
 let host: string
 
 beforeAll(async () => {
-  // `npm run test:browser` builds it.
+  // `npm run verify -- browser` builds it.
   expect(existsSync(join(SITE, 'index.html'))).toBe(true)
   server = createServer((req, res) => {
     const path = posix.normalize(decodeURIComponent(new URL(req.url ?? '/', 'http://site').pathname))

@@ -78,7 +78,7 @@ describe('the embedded scripts', () => {
     for (const { sha1, source } of scripts) expect(await client.script('LOAD', source)).toBe(sha1)
   })
 
-  test('are pinned: their text changes only together with lua/pinned.txt, which `npm run pin` writes', () => {
+  test('are pinned: their text changes only together with lua/pinned.txt, which `node --import tsx scripts/pin-lua.ts` writes', () => {
     const hashes = scripts.map(({ name, sha1 }) => `${name} ${sha1}\n`).sort()
     expect(hashes.join('')).toBe(textOf('lua/pinned.txt'))
   })

@@ -1,14 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { Redis } from 'ioredis'
-import { Redis as Redis5 } from 'ioredis5'
 import { createClient, createClientPool } from 'redis'
-import * as redis4 from 'redis4'
-import * as redis5 from 'redis5'
 import { PolicyError } from '../../src/limiter/core/errors.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import type { RedisClient } from '../../src/redis/client.js'
 import { portOf } from '../../src/redis/clients.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
+import { older } from '../support/older.js'
 import { attemptsTo } from '../support/reconnection-contract.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
@@ -34,7 +32,10 @@ async function shut<Client extends RedisClient>(make: (port: number) => Client) 
   return { door, client, port: portOf(client, 'test') }
 }
 
-const nodeRedis = (lib: { createClient(options: object): RedisClient }) => (port: number) => {
+interface NodeRedis {
+  createClient(options: object): RedisClient
+}
+const nodeRedis = (lib: NodeRedis) => (port: number) => {
   const client = lib.createClient({ socket: { host: '127.0.0.1', port, reconnectStrategy: 50 } }) as ReturnType<
     typeof createClient
   >
@@ -47,12 +48,13 @@ const ioredis =
   (port: number) =>
     redis.track(new Client({ host: '127.0.0.1', port, retryStrategy: () => 50, ...more }))
 
-const CLIENTS: readonly [string, (port: number) => RedisClient, 'starting' | 'unopened'][] = [
+type ClientRow = [string, (port: number) => RedisClient, 'starting' | 'unopened']
+const CLIENTS: readonly ClientRow[] = [
   ['ioredis 6', ioredis(Redis), 'starting'],
-  ['ioredis 5', ioredis(Redis5 as unknown as typeof Redis), 'starting'],
+  ...older('ioredis5', (lib: { Redis: typeof Redis }): ClientRow => ['ioredis 5', ioredis(lib.Redis), 'starting']),
   ['node-redis 6', nodeRedis({ createClient }), 'unopened'],
-  ['node-redis 5', nodeRedis(redis5 as never), 'unopened'],
-  ['node-redis 4', nodeRedis(redis4 as never), 'unopened'],
+  ...older('redis5', (lib: NodeRedis): ClientRow => ['node-redis 5', nodeRedis(lib), 'unopened']),
+  ...older('redis4', (lib: NodeRedis): ClientRow => ['node-redis 4', nodeRedis(lib), 'unopened']),
 ]
 
 describe('the state of a client', () => {
@@ -121,26 +123,34 @@ test('a lazy client is opened by the first decision, and never again', async () 
   await eventually('Redis decides', async () => (await limiter.consume('k')).source === 'redis')
 })
 
+/** A client of node-redis 4 in its legacy mode. */
+type Legacy = RedisClient & { v4: RedisClient; duplicate(options: object): ReturnType<typeof createClient> }
+
 describe('what node-redis makes besides clients', () => {
-  test('a client of version 4 in legacy mode is refused, and the client that the error names works', async () => {
-    const legacy = redis4.createClient({ url: redis.url, legacyMode: true })
-    expect(() => new RedisStore(legacy)).toThrow(PolicyError)
-    expect(() => new RedisStore(legacy)).toThrow(
-      'RedisStore: client a client of node-redis 4 in legacy mode: expected a client without it, whose commands return promises, like client.duplicate({ legacyMode: false }), and await its connect()',
-    )
-    // Has commands, but is no client.
-    expect(() => new RedisStore(legacy.v4)).toThrow(PolicyError)
-    const plain = legacy.duplicate({ legacyMode: false })
-    await plain.connect()
-    closers.push(() => plain.disconnect())
-    const limiter = new RateLimiter({ policy: '9/1h', store: new RedisStore(plain), deadline: '5s' })
-    expect(await limiter.consume('legacy')).toMatchObject({ source: 'redis', remaining: 8 })
-  })
+  older('redis4', ({ createClient }: { createClient(options: object): Legacy }) =>
+    test('a client of version 4 in legacy mode is refused, and the client that the error names works', async () => {
+      const legacy = createClient({ url: redis.url, legacyMode: true })
+      expect(() => new RedisStore(legacy)).toThrow(PolicyError)
+      expect(() => new RedisStore(legacy)).toThrow(
+        'RedisStore: client a client of node-redis 4 in legacy mode: expected a client without it, whose commands return promises, like client.duplicate({ legacyMode: false }), and await its connect()',
+      )
+      // Has commands, but is no client.
+      expect(() => new RedisStore(legacy.v4)).toThrow(PolicyError)
+      const plain = legacy.duplicate({ legacyMode: false })
+      await plain.connect()
+      closers.push(() => plain.disconnect())
+      const limiter = new RateLimiter({ policy: '9/1h', store: new RedisStore(plain), deadline: '5s' })
+      expect(await limiter.consume('legacy')).toMatchObject({ source: 'redis', remaining: 8 })
+    }),
+  )
 
   test.each<[string, RedisClient]>([
     ['6', createClientPool()],
     ['6, of a client', createClient().createPool()],
-    ['5', redis5.createClientPool()],
+    ...older('redis5', (lib: { createClientPool(): RedisClient }): [string, RedisClient] => [
+      '5',
+      lib.createClientPool(),
+    ]),
   ])(
     'a pool of version %s is refused: it hears no changes, and connects for each decision while the server is dead',
     (_, pool) => {

@@ -1,26 +1,18 @@
 /** Compiled with the other sources, and never run: what the types of clients accept, and what they refuse. */
 import type { GlideClient, GlideClusterClient } from '@valkey/valkey-glide'
 import type { Cluster, Redis } from 'ioredis'
-import type { Redis as Redis5 } from 'ioredis5'
 import type { Redis as Valkey, Cluster as ValkeyCluster } from 'iovalkey'
 import type { createClient, createCluster, createSentinel } from 'redis'
-import type { createClient as createClient4, createCluster as createCluster4 } from 'redis4'
-import type { createClient as createClient5, createSentinel as createSentinel5 } from 'redis5'
 import { DelayQueue, RateLimiter, RedisStore, Semaphore, SharedRateLimiter } from '../../src/index.js'
 
 type Clients = [
   Redis,
   Cluster,
-  Redis5,
   Valkey,
   ValkeyCluster,
   ReturnType<typeof createClient>,
   ReturnType<typeof createCluster>,
   ReturnType<typeof createSentinel>,
-  ReturnType<typeof createClient4>,
-  ReturnType<typeof createCluster4>,
-  ReturnType<typeof createClient5>,
-  ReturnType<typeof createSentinel5>,
   GlideClient,
   GlideClusterClient,
   object,

@@ -1,22 +1,24 @@
 import { describe, expect, test } from '@jest/globals'
 import { GlideClient, GlideClusterClient } from '@valkey/valkey-glide'
 import { Cluster, Redis } from 'ioredis'
-import { Cluster as Cluster5, Redis as Redis5 } from 'ioredis5'
 import * as iovalkey from 'iovalkey'
 import { createClient, createCluster } from 'redis'
 import { PolicyError } from '../../src/limiter/core/errors.js'
 import { portOf } from '../../src/redis/clients.js'
 import { RedisStore, type RedisStoreOptions } from '../../src/redis/store/redis-store.js'
+import { older } from '../support/older.js'
 
 const lazy = { lazyConnect: true }
 const nowhere = { addresses: [{ host: '127.0.0.1', port: 1 }], lazyConnect: true }
 
 describe('a Redis client', () => {
-  test.each<[string, object | Promise<object>, boolean]>([
+  type Row = [string, object | Promise<object>, boolean]
+  type Ioredis = typeof import('ioredis')
+  test.each<Row>([
     ['ioredis 6', new Redis(lazy), false],
-    ['ioredis 5', new Redis5(lazy), false],
+    ...older('ioredis5', (lib: Ioredis): Row => ['ioredis 5', new lib.Redis(lazy), false]),
     ['a cluster of ioredis 6', new Cluster([{ port: 1 }], lazy), true],
-    ['a cluster of ioredis 5', new Cluster5([{ port: 1 }], lazy), true],
+    ...older('ioredis5', (lib: Ioredis): Row => ['a cluster of ioredis 5', new lib.Cluster([{ port: 1 }], lazy), true]),
     ['iovalkey', new iovalkey.Redis(lazy), false],
     ['a cluster of iovalkey', new iovalkey.Cluster([{ port: 1 }], lazy), true],
     ['node-redis', createClient(), false],

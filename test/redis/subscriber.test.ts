@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals'
-import { Redis as Redis5 } from 'ioredis5'
 import type { RedisClient } from '../../src/redis/client.js'
 import { Subscriber } from '../../src/redis/subscriber.js'
 import { Lateness } from '../support/lateness.js'
+import { older } from '../support/older.js'
 import { RedisCluster } from '../support/redis-cluster.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
@@ -110,8 +110,11 @@ describe('a subscriber', () => {
 
   test('adds no key prefix to channels, and works with other versions of the client', async () => {
     const clients = [redis.client({ keyPrefix: 'app:' }), redis.client({ protocol: 2 })]
-    const old = redis.track(new Redis5({ host: redis.host, port: redis.port, keyPrefix: 'app:' }))
-    for (const client of [...clients, old]) {
+    const { host, port } = redis
+    const old = older('ioredis5', (lib: typeof import('ioredis')) =>
+      redis.track(new lib.Redis({ host, port, keyPrefix: 'app:' })),
+    )
+    for (const client of [...clients, ...old]) {
       const { subscription, state } = ear(client, 'plain')
       subscription.hold()
       await eventually('live', async () => subscription.live)

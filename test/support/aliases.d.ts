@@ -1,5 +1,5 @@
-// Older major versions, which are tested in addition to the current ones, installed under these names. The tests use
-// only types that do not differ from the current ones.
+// Older versions are installed under these names, beside test/versions and not by `npm ci`: editors and the type checker
+// know them by the types of the current ones. test/versions/client-types.ts is checked with their own.
 declare module 'express4' {
   import express = require('express')
   export = express
@@ -8,6 +8,48 @@ declare module 'express4' {
 declare module 'koa2' {
   import Koa = require('koa')
   export = Koa
+}
+
+// Its instance has methods that the current one lacks.
+declare module 'fastify4' {
+  const fastify: (options?: object) => unknown
+  export = fastify
+}
+
+declare module 'hono3' {
+  export * from 'hono'
+}
+
+declare module 'glide22' {
+  export * from '@valkey/valkey-glide'
+}
+
+declare module 'ioredis5' {
+  export * from 'ioredis'
+}
+
+declare module 'ioredis50' {
+  export * from 'ioredis'
+}
+
+declare module 'iovalkey02' {
+  export * from 'iovalkey'
+}
+
+declare module 'redis4' {
+  export * from 'redis'
+}
+
+declare module 'redis46' {
+  export * from 'redis'
+}
+
+declare module 'redis5' {
+  export * from 'redis'
+}
+
+declare module 'upstash134' {
+  export * from '@upstash/redis'
 }
 
 // It has no types.

@@ -87,7 +87,7 @@ export async function runSuite(
   const without = files.flatMap(file => Object.keys(file.without ?? {}))
   const leftOut = without.length > 0 ? ['--invert', '--grep', `(${without.map(literal).join('|')})$`] : []
   const paths = files.map(({ file }) => `test/${file}`)
-  const mocha = join(root, 'node_modules/mocha/bin/mocha.js')
+  const mocha = join(root, 'test/versions/node_modules/mocha/bin/mocha.js')
   const child = spawn(
     process.execPath,
     [mocha, '--reporter', 'json', '--retries', '2', '--exit', ...leftOut, ...paths],

@@ -9,7 +9,7 @@ const PROGRAMS = ['chromium', 'chromium-browser', 'google-chrome']
 export function startBrowser(): Promise<Browser> {
   const folders = (process.env.PATH ?? '').split(delimiter)
   const executablePath = PROGRAMS.flatMap(name => folders.map(folder => join(folder, name))).find(existsSync)
-  if (executablePath === undefined) throw new Error(`no ${PROGRAMS.join(', ')} on PATH: run npm run test:browser`)
+  if (executablePath === undefined) throw new Error(`no ${PROGRAMS.join(', ')} on PATH: run npm run verify -- browser`)
   // Tests run as root in containers, where Chromium has no sandbox.
   return chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] })
 }

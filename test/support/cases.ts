@@ -1,6 +1,6 @@
 import { type Random, randomFrom } from './random.js'
 
-/** True if all random cases are played, as by `npm run test:random`; `npm test` plays the first tenth of them. */
+/** True if all random cases are played, as by `npm run verify -- random`; `npm test` plays the first tenth of them. */
 export const ALL_CASES = process.env.SPILLWAY_CASES === 'all'
 
 /** The number of random cases that this run plays, of all cases. */

@@ -1,6 +1,6 @@
 import { describe, test } from '@jest/globals'
 
-/** True in `npm run test:everywhere`: every contract runs whole, over each framework, client and version. */
+/** True in `npm run verify -- everywhere`: every contract runs whole, over each framework, client and version. */
 const EVERYWHERE = process.env.SPILLWAY_CONTRACTS === 'everywhere'
 
 const nothing = Object.assign(() => {}, { each: () => () => {} })

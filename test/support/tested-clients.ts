@@ -14,7 +14,7 @@ import {
   valkeyGlide,
 } from './redis-clients.js'
 
-/** The newest version of every client in docs/clients.md. The older ones are in `older-clients`. */
+/** The newest version of every client in docs/clients.md. The older ones are in test/versions. */
 export const CLIENTS: Readonly<Record<string, ClientKind>> = {
   'ioredis 6': ioredis(ioredis6 as unknown as Ioredis),
   'iovalkey 0.4': ioredis(iovalkey as unknown as Ioredis),

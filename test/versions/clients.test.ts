@@ -1,4 +1,4 @@
 import { describeClients } from '../support/clients-contract.js'
-import { OLDER_CLIENTS } from '../support/older-clients.js'
+import { OLDER_CLIENTS } from './older-clients.js'
 
 describeClients(OLDER_CLIENTS)

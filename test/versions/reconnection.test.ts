@@ -1,4 +1,4 @@
-import { OLDER_CLIENTS } from '../support/older-clients.js'
 import { describeReconnection } from '../support/reconnection-contract.js'
+import { OLDER_CLIENTS } from './older-clients.js'
 
 describeReconnection(OLDER_CLIENTS)

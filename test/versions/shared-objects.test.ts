@@ -1,4 +1,4 @@
-import { OLDER_CLIENTS } from '../support/older-clients.js'
 import { describeSharedObjects } from '../support/shared-objects-contract.js'
+import { OLDER_CLIENTS } from './older-clients.js'
 
 describeSharedObjects(OLDER_CLIENTS)

@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
-import { Redis as Ioredis5 } from 'ioredis5'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
+import { olderModule } from '../../test/support/older.js'
 import { RedisCluster } from '../../test/support/redis-cluster.js'
 import { eventually } from '../../test/support/redis-process.js'
 import { TcpProxy } from '../../test/support/tcp-proxy.js'
@@ -106,7 +106,7 @@ describe('a command that the client repeats, because the connection broke before
   })
 
   const CLIENTS: Record<string, () => Redis> = {
-    'ioredis 5': () => new Ioredis5({ port: proxy.port }) as unknown as Redis,
+    'ioredis 5': () => new (olderModule<{ Redis: typeof Redis }>('ioredis5').Redis)({ port: proxy.port }),
     'ioredis with auto-pipelining': () => redis.client({ port: proxy.port, enableAutoPipelining: true }),
     'a client that is wrapped, and sends later': () => {
       const client = redis.client({ port: proxy.port })

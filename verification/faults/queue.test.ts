@@ -4,11 +4,10 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { createClient, createCluster } from 'redis'
-import { createClient as createClient4 } from 'redis4'
-import { createClient as createClient5 } from 'redis5'
 import { StoreError } from '../../src/limiter/core/errors.js'
 import type { Observer } from '../../src/limiter/core/observer.js'
 import { DelayQueue } from '../../src/waiting/queue/delay-queue.js'
+import { olderModule } from '../../test/support/older.js'
 import { RedisCluster } from '../../test/support/redis-cluster.js'
 import { eventually } from '../../test/support/redis-process.js'
 import { RedisServer } from '../../test/support/redis-server.js'
@@ -170,10 +169,12 @@ async function blockingIds(servers: readonly RedisServer[], admins: readonly Red
  */
 const PINGING = { pingInterval: 1000, socket: { socketTimeout: 3000 }, commandOptions: { timeout: 2000 } }
 
+type NodeRedis = typeof import('redis')
+
 describe('with a pingInterval the blocking connection stays', () => {
   test('of node-redis 4, 5 and 6', async () => {
-    const clients = [createClient, createClient4, createClient5].map(create =>
-      (create as typeof createClient)({ url: redis.url, ...PINGING }).on('error', () => {}),
+    const clients = [createClient, ...['redis4', 'redis5'].map(name => olderModule<NodeRedis>(name).createClient)].map(
+      create => (create as typeof createClient)({ url: redis.url, ...PINGING }).on('error', () => {}),
     )
     for (const client of clients) await client.connect()
     const queues = clients.map(client => new DelayQueue(client, 'pinged'))

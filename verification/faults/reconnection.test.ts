@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
-import { OLDER_CLIENTS } from '../../test/support/older-clients.js'
 import { attemptsTo, Traffic } from '../../test/support/reconnection-contract.js'
 import { closeClients } from '../../test/support/redis-clients.js'
 import { RedisCluster } from '../../test/support/redis-cluster.js'
 import { eventually } from '../../test/support/redis-process.js'
 import { TcpProxy } from '../../test/support/tcp-proxy.js'
 import { CLIENTS } from '../../test/support/tested-clients.js'
+import { OLDER_CLIENTS } from '../../test/versions/older-clients.js'
 
 const DEAD_MS = 4000
 const RETRY_MS = 500

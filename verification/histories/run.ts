@@ -1,4 +1,4 @@
-// npm run test:histories -- --minutes 10 --seed 1 --servers single|cluster|sentinel|all --processes 8 --peer name
+// npm run verify -- histories --minutes 10 --seed 1 --servers single|cluster|sentinel|all --processes 8 --peer name
 // Processes use everything at once on real servers, which stop, die, forget, move and cut connections; then the checker
 // reads what they wrote.
 import { readFileSync } from 'node:fs'

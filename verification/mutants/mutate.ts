@@ -1,4 +1,4 @@
-// npm run test:mutants -- bucket
+// npm run verify -- mutants bucket
 // Plays schedules with one rule of the code left out or bent, until a promise is broken: what the simulation is worth.
 import { execFile } from 'node:child_process'
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'

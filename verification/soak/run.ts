@@ -1,4 +1,4 @@
-// Mixed traffic for an hour, with connections that are cut, and whether anything grows: `npm run soak -- --minutes 60`.
+// Mixed traffic for an hour, with connections that are cut, and whether anything grows: `npm run verify -- soak --minutes 60`.
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -16,7 +16,9 @@ import type { Sample } from './service.js'
 const { values } = parseArgs({ options: { minutes: { type: 'string', default: '60' } } })
 const minutes = Number(values.minutes)
 if (!(minutes >= 2)) {
-  console.error(`--minutes ${values.minutes}: expected a number of at least 2, like: npm run soak -- --minutes 60`)
+  console.error(
+    `--minutes ${values.minutes}: expected a number of at least 2, like: npm run verify -- soak --minutes 60`,
+  )
   process.exit(2)
 }
 const SERVICES = 2

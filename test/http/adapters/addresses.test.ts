@@ -1,11 +1,10 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import express, { type Express, type Request } from 'express'
-import express4 from 'express4'
 import Koa from 'koa'
-import Koa2 from 'koa2'
 import request from 'supertest'
 import * as forExpress from '../../../src/http/adapters/express.js'
 import * as forKoa from '../../../src/http/adapters/koa.js'
+import { older } from '../../support/older.js'
 import { ADDRESSES, ALLOW, DENY } from '../address/corpus.js'
 
 type Options = Pick<forExpress.RateLimitOptions, 'proxies' | 'allow' | 'deny'> & { policy?: string; key?: () => string }
@@ -48,9 +47,9 @@ beforeEach(() => {
 afterEach(() => warnings.mockRestore())
 
 describe.each<[string, Serve]>([
-  ['Express 4', serveExpress(express4)],
+  ...older('express4', (express4: typeof express): [string, Serve] => ['Express 4', serveExpress(express4)]),
   ['Express 5', serveExpress(express)],
-  ['Koa 2', serveKoa(Koa2 as unknown as typeof Koa)],
+  ...older('koa2', (Koa2: typeof Koa): [string, Serve] => ['Koa 2', serveKoa(Koa2)]),
   ['Koa 3', serveKoa(Koa)],
 ])('%s', (_name, serve) => {
   const from = (field: string) => ({ 'x-forwarded-for': field })

@@ -1,10 +1,10 @@
 import { describe, expect, test } from '@jest/globals'
 import express5, { type Express, type NextFunction, type Request, type Response, Router } from 'express'
-import express4 from 'express4'
 import request from 'supertest'
 import { concurrencyLimit, rateLimit } from '../../../src/http/adapters/express.js'
 import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
 import type { Store } from '../../../src/limiter/store.js'
+import { older } from '../../support/older.js'
 
 /** A store that answers later, as one over a network does. */
 function lateStore(): Store {
@@ -25,7 +25,7 @@ const limiters: [string, () => (req: Request, res: Response, next: NextFunction)
 ]
 
 describe.each<[string, () => Express]>([
-  ['Express 4', express4],
+  ...older('express4', (express4: () => Express): [string, () => Express] => ['Express 4', express4]),
   ['Express 5', express5 as unknown as () => Express],
 ])('%s: a callback that is given by hand', (_name, create) => {
   const answering = (app: Express) =>

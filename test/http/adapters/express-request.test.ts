@@ -1,16 +1,16 @@
 import { inspect } from 'node:util'
 import { expect, test } from '@jest/globals'
 import express, { type Express, type Request } from 'express'
-import express4 from 'express4'
 import request from 'supertest'
 import { rateLimit } from '../../../src/http/adapters/express.js'
 import { leaveDecision } from '../../../src/http/adapters/express-request.js'
 import type { Decision } from '../../../src/limiter/core/decision.js'
+import { older } from '../../support/older.js'
 
 const decision = { remaining: 7 } as Decision
 
 test.each<[string, () => Express]>([
-  ['Express 4', express4],
+  ...older('express4', (express4: () => Express): [string, () => Express] => ['Express 4', express4]),
   ['Express 5', express],
 ])('%s: a decision of a mounted app is seen by the app around it, and by no other request', async (_name, create) => {
   const inner = create().use(rateLimit({ policy: '9/1m' }))
@@ -23,7 +23,7 @@ test.each<[string, () => Express]>([
 })
 
 test.each<[string, () => Express]>([
-  ['Express 4', express4],
+  ...older('express4', (express4: () => Express): [string, () => Express] => ['Express 4', express4]),
   ['Express 5', express],
 ])('%s: the stricter decision survives that a service replaces res.locals', async (_name, create) => {
   const app = create().use(rateLimit({ name: 'strict', policy: '3/1m' }))

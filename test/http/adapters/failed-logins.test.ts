@@ -3,15 +3,14 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from '@jest/globals'
 import express5, { type Express } from 'express'
-import express4 from 'express4'
 import Koa3 from 'koa'
-import Koa2 from 'koa2'
 import { rateLimit } from '../../../src/http/adapters/express.js'
 import { rateLimit as koaRateLimit } from '../../../src/http/adapters/koa.js'
 import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
 import type { Store } from '../../../src/limiter/store.js'
 import { RedisStore } from '../../../src/redis/store/redis-store.js'
 import { ofCases } from '../../support/cases.js'
+import { older } from '../../support/older.js'
 import { type Random, randomFrom } from '../../support/random.js'
 import { rawClient } from '../../support/raw-client.js'
 import { eventually } from '../../support/redis-process.js'
@@ -109,10 +108,17 @@ async function attack(port: number, random: Random, connections: number): Promis
 
 const redis = testRedis()
 
-const services: [string, (store: Store, random: Random) => Login][] = [
-  ['Express 4', (store, random) => expressLogin(express4, store, random)],
+type MakeLogin = (store: Store, random: Random) => Login
+const services: [string, MakeLogin][] = [
+  ...older('express4', (express4: () => Express): [string, MakeLogin] => [
+    'Express 4',
+    (store, random) => expressLogin(express4, store, random),
+  ]),
   ['Express 5', (store, random) => expressLogin(express5 as unknown as () => Express, store, random)],
-  ['Koa 2', (store, random) => koaLogin(Koa2 as unknown as new () => Koa3, store, random)],
+  ...older('koa2', (Koa2: new () => Koa3): [string, MakeLogin] => [
+    'Koa 2',
+    (store, random) => koaLogin(Koa2, store, random),
+  ]),
   ['Koa 3', (store, random) => koaLogin(Koa3, store, random)],
 ]
 

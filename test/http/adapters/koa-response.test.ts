@@ -4,8 +4,8 @@ import type { AddressInfo } from 'node:net'
 import { PassThrough } from 'node:stream'
 import { afterEach, describe, expect, jest, test } from '@jest/globals'
 import Koa3, { type Context, type Next } from 'koa'
-import Koa2 from 'koa2'
 import { rateLimit } from '../../../src/http/adapters/koa.js'
+import { older } from '../../support/older.js'
 import { rawClient } from '../../support/raw-client.js'
 import { eventually } from '../../support/redis-process.js'
 
@@ -15,8 +15,8 @@ afterEach(() => {
   for (const close of closers.splice(0).reverse()) close()
 })
 
-describe.each([
-  ['Koa 2', Koa2],
+describe.each<[string, typeof Koa3]>([
+  ...older('koa2', (Koa2: typeof Koa3): [string, typeof Koa3] => ['Koa 2', Koa2]),
   ['Koa 3', Koa3],
 ])('%s: the status of a request whose client has gone', (_name, Koa) => {
   type Middleware = (ctx: Context, next: Next) => unknown

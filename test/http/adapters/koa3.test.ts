@@ -1,9 +1,9 @@
 import { expect, test } from '@jest/globals'
 import Koa from 'koa'
-import Koa2 from 'koa2'
 import request from 'supertest'
 import { rateLimit } from '../../../src/http/adapters/koa.js'
 import { adapterContract } from '../../support/adapter-contract.js'
+import { older } from '../../support/older.js'
 import { describeKoaConcurrency } from './koa-concurrency.js'
 import { koaAdapter } from './koa-service.js'
 
@@ -11,7 +11,7 @@ adapterContract('Koa 3', koaAdapter(Koa))
 describeKoaConcurrency('Koa 3', Koa)
 
 test.each<[string, new () => Koa]>([
-  ['Koa 2', Koa2],
+  ...older('koa2', (Koa2: new () => Koa): [string, new () => Koa] => ['Koa 2', Koa2]),
   ['Koa 3', Koa],
 ])('%s: the stricter decision survives that a service replaces ctx.state', async (_name, KoaVersion) => {
   const app = new KoaVersion()

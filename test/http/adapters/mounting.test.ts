@@ -2,7 +2,6 @@ import { createServer, type RequestListener } from 'node:http'
 import { getRequestListener } from '@hono/node-server'
 import { describe, expect, test } from '@jest/globals'
 import express from 'express'
-import express4 from 'express4'
 import makeFastify from 'fastify'
 import { Hono } from 'hono'
 import Koa from 'koa'
@@ -14,6 +13,7 @@ import * as ofHono from '../../../src/http/adapters/hono.js'
 import * as ofKoa from '../../../src/http/adapters/koa.js'
 import * as ofNest from '../../../src/http/adapters/nest.js'
 import * as ofNode from '../../../src/http/adapters/node.js'
+import { older } from '../../support/older.js'
 
 /** Mounts something as middleware in a real framework, asks once, and tells the status and the message of the error. */
 type Mount = (middleware: never) => Promise<[status: number, message: string]>
@@ -38,7 +38,7 @@ const onExpress =
 
 const mounts: Record<string, Mount> = {
   'Express 5': onExpress(express),
-  'Express 4': onExpress(express4 as never),
+  ...Object.fromEntries(older('express4', (express4: typeof express) => ['Express 4', onExpress(express4)])),
   Koa(middleware) {
     const app = new Koa()
     app.use(async (ctx, next) => {
@@ -148,7 +148,7 @@ describe('a middleware that was not called', () => {
     ['Express 5', 'rateLimit', ofExpress.rateLimit],
     ['Express 5', 'concurrencyLimit', ofExpress.concurrencyLimit],
     ['Express 5', 'shed', ofExpress.shed],
-    ['Express 4', 'rateLimit', ofExpress.rateLimit],
+    ...older('express4', (): [string, string, unknown] => ['Express 4', 'rateLimit', ofExpress.rateLimit]),
     ['Koa', 'rateLimit', ofKoa.rateLimit],
     ['Koa', 'concurrencyLimit', ofKoa.concurrencyLimit],
     ['Hono', 'rateLimit', ofHono.rateLimit],

@@ -1,12 +1,12 @@
 import { describe, expect, test } from '@jest/globals'
 import express, { type Express } from 'express'
-import express4 from 'express4'
 import request from 'supertest'
 import { rateLimit } from '../../../src/http/adapters/express.js'
 import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
+import { older } from '../../support/older.js'
 
 describe.each<[string, () => Express]>([
-  ['Express 4', express4],
+  ...older('express4', (express4: () => Express): [string, () => Express] => ['Express 4', express4]),
   ['Express 5', express],
 ])('%s: limiters of routes, on one store', (_name, create) => {
   test('share one count, and a route costs the same however its path is written', async () => {

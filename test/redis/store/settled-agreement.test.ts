@@ -14,7 +14,7 @@ import { START } from '../../support/stories.js'
 import { testRedis } from '../../support/test-redis.js'
 import { expectSame, expectSameVerdicts } from '../../support/verdicts.js'
 
-/** In all. `npm run fuzz` plays a million. */
+/** In all. `SPILLWAY_FUZZ=1000000 npm test -- settled-agreement` plays a million. */
 const OPERATIONS = Number(process.env.SPILLWAY_FUZZ ?? ofCases(100_000))
 const KINDS: ReadonlyArray<readonly [title: string, algorithms: readonly AlgorithmName[]]> = [
   ...ALGORITHM_NAMES.map(name => [name, [name]] as const),

@@ -3,13 +3,11 @@ import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { Redis } from 'ioredis'
-import { Redis as Redis5 } from 'ioredis5'
 import { createClient } from 'redis'
-import { createClient as createClient4 } from 'redis4'
-import { createClient as createClient5 } from 'redis5'
 import { Bottleneck } from '../../../src/replacing/bottleneck/index.js'
 import { keysOf } from '../../../src/replacing/bottleneck/redis-store.js'
 import { childProgram } from '../../support/child-program.js'
+import { older } from '../../support/older.js'
 import { RedisCluster } from '../../support/redis-cluster.js'
 import { testRedis } from '../../support/test-redis.js'
 
@@ -214,11 +212,20 @@ describe('Bottleneck over Redis', () => {
     expect(await second.currentReservoir()).toBe(null)
   })
 
-  test.each([
-    ['ioredis 5', () => new Bottleneck.IORedisConnection({ client: server.track(new Redis5(server.port)) })],
+  type Connect = () => InstanceType<typeof Bottleneck.IORedisConnection | typeof Bottleneck.RedisConnection>
+  const nodeRedis = (version: string) =>
+    older(`redis${version}`, (lib: { createClient: typeof createClient }): [string, Connect] => [
+      `node-redis ${version}`,
+      () => new Bottleneck.RedisConnection({ client: lib.createClient({ url: server.url }) }),
+    ])
+  test.each<[string, Connect]>([
+    ...older('ioredis5', ({ Redis }: typeof import('ioredis')): [string, Connect] => [
+      'ioredis 5',
+      () => new Bottleneck.IORedisConnection({ client: server.track(new Redis(server.port)) }),
+    ]),
     ['node-redis 6', () => new Bottleneck.RedisConnection({ client: createClient({ url: server.url }) })],
-    ['node-redis 5', () => new Bottleneck.RedisConnection({ client: createClient5({ url: server.url }) })],
-    ['node-redis 4', () => new Bottleneck.RedisConnection({ client: createClient4({ url: server.url }) })],
+    ...nodeRedis('5'),
+    ...nodeRedis('4'),
   ])('a connection of %s is shared by limiters and Groups', async (_, connect) => {
     const connection = connect()
     const limiter = limiterOf({ connection, id: 'ü {1}', maxConcurrent: 1 })

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { createCluster } from 'redis'
-import { createCluster as createCluster4 } from 'redis4'
 import type { RedisClient } from '../../../src/redis/client.js'
 import { RedisStore } from '../../../src/replacing/express-rate-limit/index.js'
+import { older } from '../../support/older.js'
 import { RedisCluster } from '../../support/redis-cluster.js'
 
 let cluster: RedisCluster
@@ -26,10 +26,17 @@ async function connected<Client extends Connecting>(client: Client) {
   return { client, end: async () => (client.destroy ? client.destroy() : await client.disconnect?.()) }
 }
 
-test.each<[string, () => Promise<{ client: RedisClient; end: () => Promise<unknown> }>]>([
+type Row = [string, () => Promise<{ client: RedisClient; end: () => Promise<unknown> }>]
+test.each<Row>([
   ['ioredis', async () => ({ client: cluster.client(), end: async () => {} })],
   ['node-redis 6', () => connected(createCluster({ rootNodes: rootNodes() }))],
-  ['node-redis 4', () => connected(createCluster4({ rootNodes: rootNodes() }) as unknown as Connecting)],
+  ...older(
+    'redis4',
+    (lib: { createCluster: typeof createCluster }): Row => [
+      'node-redis 4',
+      () => connected(lib.createCluster({ rootNodes: rootNodes() })),
+    ],
+  ),
 ])('on a cluster, by %s: counts each key, and forgets those of all nodes', async (name, make) => {
   const { client, end } = await make()
   const store = new RedisStore({ client, prefix: `${name}:` })

@@ -1,10 +1,10 @@
 import { jest } from '@jest/globals'
 import express, { type Express, type NextFunction, type Request, type RequestHandler, type Response } from 'express'
 import theirs, { MemoryStore as TheirStore } from 'express-rate-limit'
-import express4 from 'express4'
 import ours, { MemoryStore as OurStore } from '../../../src/replacing/express-rate-limit/index.js'
 import { wholeFor } from '../../support/everywhere.js'
 import { type Answer, get } from '../../support/get.js'
+import { older } from '../../support/older.js'
 
 /** The import of a service: the one line that a user changes. */
 export interface Module {
@@ -25,7 +25,7 @@ export const START = 1_700_000_000_400
 const FRAMEWORKS = wholeFor(false).orFew<[name: string, create: () => Express]>(
   [
     ['Express 5', express],
-    ['Express 4', express4],
+    ...older('express4', (express4: typeof express): [string, () => Express] => ['Express 4', express4]),
   ],
   1,
 )

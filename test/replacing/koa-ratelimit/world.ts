@@ -1,12 +1,15 @@
 import Koa, { type Middleware } from 'koa'
 import theirs from 'koa-ratelimit'
-import Koa2 from 'koa2'
 import ours, { type MiddlewareOptions } from '../../../src/replacing/koa-ratelimit/index.js'
 import { wholeFor } from '../../support/everywhere.js'
 import { get } from '../../support/get.js'
+import { older } from '../../support/older.js'
 
 type Make = (options: MiddlewareOptions) => Middleware
-const VERSIONS = wholeFor(false).orFew<() => Koa>([() => new Koa(), () => new Koa2()], 1)
+const VERSIONS = wholeFor(false).orFew<() => Koa>(
+  [() => new Koa(), ...older('koa2', (Koa2: typeof Koa) => () => new Koa2())],
+  1,
+)
 
 /** What a client sees, without the moments: those are looked at by themselves. */
 export interface Answer {

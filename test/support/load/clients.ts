@@ -1,7 +1,7 @@
 import { Cluster, Redis } from 'ioredis'
-import { Cluster as Cluster5, Redis as Redis5 } from 'ioredis5'
 import { createClient, createCluster, createSentinel } from 'redis'
 import type { RedisClient } from '../../../src/redis/client.js'
+import { olderModule } from '../older.js'
 import type { ClientKind, Place } from './scene.js'
 
 export interface LoadClient {
@@ -17,8 +17,8 @@ const strategy = (times: number) => Math.min(times * 50, 1000)
 /** A client as its users make it: with no options but the address and the recommended strategy. */
 export async function makeClient(kind: ClientKind, place: Place): Promise<LoadClient> {
   if (kind === 'node-redis') return nodeRedis(place)
-  // The types of the two versions differ in nothing that is used here.
-  return kind === 'ioredis' ? ioredis(place, Redis, Cluster) : ioredis(place, Redis5 as never, Cluster5 as never)
+  const lib = kind === 'ioredis' ? { Redis, Cluster } : olderModule<typeof import('ioredis')>('ioredis5')
+  return ioredis(place, lib.Redis, lib.Cluster)
 }
 
 function ioredis(place: Place, Single: typeof Redis, Many: typeof Cluster): LoadClient {

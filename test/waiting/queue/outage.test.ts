@@ -3,10 +3,10 @@ import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, jest, test } from '@jest/globals'
 import { createClient } from 'redis'
-import { createClient as createClient4 } from 'redis4'
 import { DelayQueue } from '../../../src/waiting/queue/delay-queue.js'
 import { childProgram } from '../../support/child-program.js'
 import { Lateness } from '../../support/lateness.js'
+import { older } from '../../support/older.js'
 import { RedisCluster } from '../../support/redis-cluster.js'
 import { eventually } from '../../support/redis-process.js'
 import { RedisServer } from '../../support/redis-server.js'
@@ -159,7 +159,8 @@ describe('a queue', () => {
   }
 
   test('works with a client of node-redis, old or new, and wakes its consumers', async () => {
-    for (const create of [createClient, createClient4] as Array<typeof createClient>) {
+    const old = older('redis4', (lib: { createClient: typeof createClient }) => lib.createClient)
+    for (const create of [createClient, ...old]) {
       const client = create({ url: redis.url })
       client.on('error', () => {})
       await client.connect()

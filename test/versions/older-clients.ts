@@ -13,13 +13,13 @@ import {
   nodeRedis,
   type Upstash,
   upstash,
-} from './redis-clients.js'
+} from '../support/redis-clients.js'
 
 /**
  * The first version of each client that docs/clients.md names, and of each earlier major version the last. The oldest
  * GLIDE is not here: only one version of it can be loaded in a process.
  */
-export const OLDER_CLIENTS: Readonly<Record<string, ClientKind>> = {
+const ALL: Readonly<Record<string, ClientKind>> = {
   'ioredis 5': ioredis(ioredis5 as unknown as Ioredis),
   'ioredis 5.0': ioredis(ioredis50 as unknown as Ioredis),
   'iovalkey 0.2': ioredis(iovalkey02 as unknown as Ioredis),
@@ -28,3 +28,9 @@ export const OLDER_CLIENTS: Readonly<Record<string, ClientKind>> = {
   'node-redis 4.6': nodeRedis(nodeRedis46 as unknown as NodeRedis),
   '@upstash/redis 1.34': upstash(upstash134 as unknown as Upstash),
 }
+
+/** One of each client is enough for a gate. */
+const ONE = ['ioredis 5.0', 'iovalkey 0.2', 'node-redis 4', '@upstash/redis 1.34']
+
+export const OLDER_CLIENTS =
+  process.env.SPILLWAY_VERSIONS === 'one' ? Object.fromEntries(ONE.map(name => [name, ALL[name]])) : ALL

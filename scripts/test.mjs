@@ -1,0 +1,62 @@
+#!/usr/bin/env node
+// `npm test`: builds, and runs the tests, or those that are named as jest names them: `npm test -- test/http`. Installs
+// Redis and PostgreSQL if it may (scripts/ensure.mjs); where it may not, leaves out the files that need what is missing
+// and says so, which in CI fails. `npm run test:fast` leaves out all files that need a server.
+import { spawnSync } from 'node:child_process'
+import { dirname, join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { ensure } from './ensure.mjs'
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..')
+
+/** The modules that start a server: what imports one of them, over however many others, needs the server. */
+const STARTERS = {
+  redis: ['test/support/redis-process.ts'],
+  postgres: ['test/support/postgres-server.ts', 'test/support/pg-bouncer.ts'],
+}
+
+/** @param {string[]} args @param {Record<string, string>} [env] */
+function jest(args, env) {
+  // The project last: that option takes all that follows.
+  const command = [join(root, 'node_modules/jest/bin/jest.js'), ...args, '--selectProjects', 'test']
+  return spawnSync(process.execPath, command, {
+    cwd: root,
+    encoding: 'utf8',
+    stdio: ['ignore', args.includes('--listTests') ? 'pipe' : 'inherit', 'inherit'],
+    env: { ...process.env, ...env },
+  })
+}
+
+/** The test files that import one of these, over however many others. @param {string[]} modules */
+function filesOver(modules) {
+  const { status, stdout } = jest(['--listTests', '--findRelatedTests', ...modules])
+  if (status !== 0) throw new Error(`jest could not list the tests of ${modules.join(' ')}`)
+  return stdout
+    .split('\n')
+    .filter(Boolean)
+    .map(file => relative(root, file))
+}
+
+/** @param {(keyof typeof STARTERS)[]} servers @param {string[]} args */
+function testWithout(servers, args) {
+  const leftOut = filesOver(servers.flatMap(server => STARTERS[server]))
+  const { status } = jest(['--filter', join(root, 'scripts/without-files.cjs'), ...args], {
+    SPILLWAY_LEFT_OUT: JSON.stringify(leftOut),
+  })
+  console.log(`Left out: the ${leftOut.length} files that need ${servers.join(' or ')}`)
+  return status === 0
+}
+
+function main() {
+  const args = process.argv.slice(2).filter(arg => arg !== '--fast')
+  const fast = process.argv.includes('--fast')
+  const lacking = fast ? [] : ensure(Object.keys(STARTERS))
+  if (spawnSync(process.execPath, [join(root, 'scripts/build.mjs')], { stdio: 'inherit' }).status !== 0) return false
+  if (fast) return testWithout(/** @type {(keyof typeof STARTERS)[]} */ (Object.keys(STARTERS)), args)
+  if (lacking.length === 0) return jest(args).status === 0
+  const passed = testWithout(/** @type {(keyof typeof STARTERS)[]} */ (lacking.map(({ name }) => name)), args)
+  for (const { text } of lacking) console.log(`They need ${text}.`)
+  return passed && process.env.CI !== 'true'
+}
+
+process.exitCode = main() ? 0 : 1
