@@ -140,10 +140,11 @@ async function runStep({ name, run, env }, endAt) {
     })
     running = child
     let late = false
-    const timer = setTimeout(() => {
+    const end = () => {
       late = true
       stop('SIGKILL')
-    }, endAt - from)
+    }
+    const timer = Number.isFinite(endAt) ? setTimeout(end, endAt - from) : undefined
     child.on('error', error => resolve(String(error)))
     child.on('close', (code, signal) => {
       clearTimeout(timer)
