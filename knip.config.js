@@ -16,6 +16,8 @@ export default {
     'examples/*.ts',
     'scripts/*.{ts,mjs,cjs}',
     'bench/*.ts',
+    'test/runtimes/{run,newer-node}.ts',
+    'verification/{histories/run,mutants/mutate,soak/run}.ts',
     'bench/leases/table.ts',
     // What a test, a benchmark or a run starts as a process of its own.
     'bench/contenders/**/*.mjs',
@@ -23,7 +25,7 @@ export default {
     'test/support/bottleneck-hook.cjs',
     'test/support/{load/process,load/starvation,sql/audit-worker,storm/services}.ts',
     'test/support/storm/worker.mjs',
-    'verification/histories/{program,peer-program}.ts',
+    'verification/{histories/program,histories/peer-program,soak/service}.ts',
     // What only the compiler reads.
     'test/{redis,versions}/client-types.ts',
     'test/replacing/express-rate-limit/types.ts',
@@ -44,8 +46,8 @@ export default {
     // A program in a text imports them: test/versions/octokit.test.ts.
     '@octokit/core',
     '@octokit/plugin-throttling',
-    // Its command makes a release.
-    '@changesets/cli',
+    // The benchmarks have a lock file of their own.
+    'autocannon',
     // Types that come with jest.
     '@jest/environment',
     '@jest/reporters',
