@@ -1,11 +1,17 @@
 import { type Random, randomFrom } from './random.js'
 
-/** True if all random cases are played, as by `npm run verify -- random`; `npm test` plays the first tenth of them. */
-export const ALL_CASES = process.env.SPILLWAY_CASES === 'all'
+/** `all`, as in `npm run verify -- random`; or a number: so many times all. */
+const { SPILLWAY_CASES } = process.env
+
+/** True if all random cases are played; `npm test` plays the first tenth of them. */
+export const ALL_CASES = SPILLWAY_CASES !== undefined
+/** Of how many cases one is played. */
+const OF = SPILLWAY_CASES === undefined ? 10 : SPILLWAY_CASES === 'all' ? 1 : 1 / Number(SPILLWAY_CASES)
+if (!(OF > 0)) throw new Error(`SPILLWAY_CASES is ${SPILLWAY_CASES}, expected all or a number above 0`)
 
 /** The number of random cases that this run plays, of all cases. */
 export function ofCases(all: number): number {
-  return ALL_CASES ? all : Math.ceil(all / 10)
+  return Math.ceil(all / OF)
 }
 
 /**
