@@ -44,7 +44,7 @@ const NIGHTLY = [
   { name: 'everywhere', run: 'npm run verify -- everywhere', again: true },
   { name: 'random', run: 'npm run verify -- random', again: true },
   { name: 'coverage', run: 'npm run verify -- coverage', again: true },
-  { name: 'storms', run: 'npm run verify -- storms' },
+  { name: 'storms', run: 'npm run verify -- storms', env: { SPILLWAY_CASES: 'all' } },
   { name: 'faults', run: 'npm run verify -- faults' },
   { name: 'simulation', run: `npm run simulate -- --seed ${seed} --schedules 200000` },
   { name: 'mutants', run: 'npm run verify -- mutants' },

@@ -1,8 +1,7 @@
-import { type ChildProcess, fork } from 'node:child_process'
-import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ChatPartner } from './chat-partner.js'
 import type { Chat, Chatted } from './chat-worker.js'
+import { Child } from './child.js'
 import { RedisServer } from './redis-server.js'
 
 const CALLS = 500
@@ -32,26 +31,19 @@ export async function chatShow(processes: number, count: number, killAfterMs?: n
   const redis = await RedisServer.start()
   const partner = new ChatPartner(CALLS, TOKENS, INTERVAL_MS)
   const { url, close } = await partner.listen()
-  const workers = Array.from({ length: processes }, () =>
-    fork('test/support/chat-worker.ts', [redis.url], {
-      execArgv: ['--import', 'tsx'],
-      env: { ...process.env, NODE_OPTIONS: '' },
-    }),
-  )
+  const workers = await Child.startAll(processes, "import './test/support/chat-worker.ts'", [redis.url])
   try {
-    await Promise.all(workers.map(worker => once(worker, 'message')))
-    const chat = async (worker: ChildProcess): Promise<Chatted> => {
+    const chat = (worker: Child, i: number) => {
       const what = { url, count, calls: CALLS, tokens: TOKENS, intervalMs: INTERVAL_MS }
-      worker.send({ ...what, seed: `worker ${workers.indexOf(worker)}` } satisfies Chat)
-      const [chatted] = (await once(worker, 'message')) as [Chatted]
-      return chatted
+      return worker.ask<Chatted>({ ...what, seed: `worker ${i}` } satisfies Chat)
     }
     const all = workers.map(chat)
     let killedAt = Number.NaN
     if (killAfterMs !== undefined) {
       await sleep(killAfterMs)
       killedAt = performance.now()
-      workers[0].kill('SIGKILL')
+      all[0].catch(() => {})
+      workers[0].kill()
     }
     const chatted = await Promise.all(killAfterMs === undefined ? all : all.slice(1))
     const first = partner.passed[0].at + INTERVAL_MS
@@ -65,7 +57,7 @@ export async function chatShow(processes: number, count: number, killAfterMs?: n
       chatted,
     }
   } finally {
-    for (const worker of workers) worker.kill('SIGKILL')
+    for (const worker of workers) worker.kill()
     close()
     await redis.stop()
   }

@@ -1,7 +1,8 @@
 // A process that calls a ChatPartner through politeFetch with budgets of calls and tokens, and tells the order in which
-// its calls left. Forked by verification/faults/budgets.test.ts.
+// its calls left: see chat-show.ts.
 import { Redis } from 'ioredis'
 import { politeFetch } from '../../src/outgoing/index.js'
+import { answering } from './answering.js'
 import { randomFrom } from './random.js'
 
 export interface Chat {
@@ -20,8 +21,9 @@ export interface Chatted {
 }
 
 const client = new Redis(process.argv[2])
+await client.ping()
 
-process.on('message', async ({ url, seed, count, calls, tokens, intervalMs }: Chat) => {
+answering(async ({ url, seed, count, calls, tokens, intervalMs }: Chat): Promise<Chatted> => {
   const random = randomFrom(seed)
   const order: number[] = []
   const statuses: Record<string, number> = {}
@@ -65,8 +67,5 @@ process.on('message', async ({ url, seed, count, calls, tokens, intervalMs }: Ch
     statuses[answer.status] = (statuses[answer.status] ?? 0) + 1
   }
   await Promise.all(Array.from({ length: count }, (_, number) => call(number)))
-  process.send?.({ order, statuses } satisfies Chatted)
+  return { order, statuses }
 })
-process.once('disconnect', () => process.exit(0))
-await client.ping()
-process.send?.('ready')

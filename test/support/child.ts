@@ -1,5 +1,7 @@
-import { spawn } from 'node:child_process'
+import { type ChildProcess, fork, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { childProgram } from './child-program.js'
+import { eventually } from './redis-process.js'
 
 export interface ChildResult {
   readonly code: number | null
@@ -55,4 +57,54 @@ export async function jsonFromChild<T>(source: string, options?: ChildOptions): 
   const { code, signal, stdout, stderr } = await runChild(source, options)
   if (code !== 0) throw new Error(`the child ended with ${code ?? signal}:\n${stderr}\n${stdout}`)
   return JSON.parse(stdout.trim().split('\n').at(-1) ?? '')
+}
+
+/**
+ * A process of its own that does what this TypeScript does, and tells when it is ready, answers orders or says things by
+ * messages: see `answering`. Ends with the process that started it.
+ */
+export class Child {
+  /** Everything that it has said since it was ready. */
+  readonly said: unknown[] = []
+  /** The code with which it ended; undefined if it was killed. */
+  readonly ended: Promise<number | undefined>
+
+  private constructor(readonly process: ChildProcess) {
+    process.on('message', message => this.said.push(message))
+    this.ended = once(process, 'exit').then(([code]) => code ?? undefined)
+  }
+
+  /** `args`: what it reads from `process.argv.slice(2)`. Resolves when it is ready. */
+  static async start(source: string, args: readonly unknown[] = [], execArgv: readonly string[] = []): Promise<Child> {
+    const env = { ...process.env, NODE_OPTIONS: '' }
+    const child = fork(childProgram(source), args.map(String), { execArgv: [...execArgv], env })
+    await Promise.race([
+      once(child, 'message'),
+      once(child, 'exit').then(([code]) => Promise.reject(new Error(`a child ended with ${code} before it was ready`))),
+    ])
+    return new Child(child)
+  }
+
+  /** So many at once. */
+  static startAll(count: number, source: string, args: readonly unknown[] = []): Promise<Child[]> {
+    return Promise.all(Array.from({ length: count }, () => Child.start(source, args)))
+  }
+
+  /** Resolves with the next message; one question at a time. */
+  async ask<Answer>(order: unknown): Promise<Answer> {
+    this.process.send(order as object)
+    const [answer] = await Promise.race([
+      once(this.process, 'message'),
+      this.ended.then(code => Promise.reject(new Error(`a child ended with ${code} instead of an answer`))),
+    ])
+    return answer as Answer
+  }
+
+  says(text: string): Promise<void> {
+    return eventually(`it says ${text}`, async () => this.said.includes(text))
+  }
+
+  kill(signal: NodeJS.Signals = 'SIGKILL'): void {
+    this.process.kill(signal)
+  }
 }

@@ -1,6 +1,7 @@
-// A process that acquires permits of a shared rate on order, and reports when it gets them. Forked by rate-workers.ts.
+// A process that acquires permits of a shared rate on order, and reports when it gets them: see rate-workers.ts.
 import { Redis } from 'ioredis'
 import { SharedRateLimiter } from '../../src/waiting/rate/shared-rate-limiter.js'
+import { answering } from './answering.js'
 import { Lateness } from './lateness.js'
 
 export interface Order {
@@ -25,7 +26,9 @@ const [url, name] = process.argv.slice(2)
 const redis = new Redis(url)
 const limiter = new SharedRateLimiter(redis, name)
 
-process.on('message', async ({ count, lanes, until = Number.POSITIVE_INFINITY }: Order) => {
+// Connected and with its script loaded: what follows is not about starting up.
+await limiter.tryAcquire(0).catch(() => {})
+answering(async ({ count, lanes, until = Number.POSITIVE_INFINITY }: Order): Promise<Granted> => {
   const at: number[] = []
   const asked: number[] = []
   let next = 0
@@ -39,9 +42,5 @@ process.on('message', async ({ count, lanes, until = Number.POSITIVE_INFINITY }:
     }
   }
   await Promise.all(Array.from({ length: lanes }, lane))
-  process.send?.({ at, asked, lateMs: late.stop() } satisfies Granted)
+  return { at, asked, lateMs: late.stop() }
 })
-process.once('disconnect', () => process.exit(0))
-// Connected and with its script loaded: what follows is not about starting up.
-await limiter.tryAcquire(0).catch(() => {})
-process.send?.('ready')

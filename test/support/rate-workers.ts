@@ -1,35 +1,22 @@
-import { type ChildProcess, fork } from 'node:child_process'
-import { once } from 'node:events'
 import type { Redis } from 'ioredis'
-import { childProgram } from './child-program.js'
+import { Child } from './child.js'
 import type { Granted, Order } from './rate-worker.js'
 
 /** Processes that share one rate, each with a client of its own. End with the process that started them. */
 export class RateWorkers {
-  private constructor(readonly processes: readonly ChildProcess[]) {}
+  private constructor(readonly processes: readonly Child[]) {}
 
   static async start(count: number, url: string, name: string): Promise<RateWorkers> {
-    const program = childProgram("import './test/support/rate-worker.ts'")
-    const processes = Array.from({ length: count }, () =>
-      fork(program, [url, name], {
-        execArgv: [],
-        env: { ...process.env, NODE_OPTIONS: '' },
-      }),
-    )
-    await Promise.all(processes.map(worker => once(worker, 'message')))
-    return new RateWorkers(processes)
+    return new RateWorkers(await Child.startAll(count, "import './test/support/rate-worker.ts'", [url, name]))
   }
 
   /** Has one worker acquire: all at once, unless told otherwise. */
-  async acquire(worker: number, count: number, order: Partial<Order> = {}): Promise<Granted> {
-    const process = this.processes[worker]
-    process.send({ count, lanes: count, ...order } satisfies Order)
-    const [granted] = (await once(process, 'message')) as [Granted]
-    return granted
+  acquire(worker: number, count: number, order: Partial<Order> = {}): Promise<Granted> {
+    return this.processes[worker].ask({ count, lanes: count, ...order } satisfies Order)
   }
 
   stop(): void {
-    for (const process of this.processes) process.kill('SIGKILL')
+    for (const process of this.processes) process.kill()
   }
 }
 

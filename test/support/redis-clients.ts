@@ -10,8 +10,8 @@ export interface Address {
 
 /** The strategy of a client that lost its connection; by default its package's own. */
 interface Retries {
-  /** Between two attempts. */
-  readonly retryMs?: number
+  /** Between two attempts; or by how many there have been, which GLIDE is told only of the first. */
+  readonly retryMs?: number | ((times: number) => number)
   /** It gives up after so many attempts. Not for GLIDE, which never gives up. */
   readonly attempts?: number
 }
@@ -48,6 +48,9 @@ interface IoredisClient {
   disconnect(): void
 }
 
+const pauseAfter = (retryMs: number | ((times: number) => number), times: number) =>
+  typeof retryMs === 'number' ? retryMs : retryMs(times)
+
 const addresses = (servers: readonly Address[]) => servers.map(({ host, port }) => ({ host, port }))
 
 const natMap = (nodes: readonly Address[], doorOf: (node: Address) => Address) =>
@@ -61,7 +64,7 @@ export function ioredis({ default: Redis, Cluster }: Ioredis): ClientKind {
   }
   const more = { disconnectTimeout: END_MS }
   const strategy = (name: string, { retryMs, attempts = Number.POSITIVE_INFINITY }: Retries) =>
-    retryMs === undefined ? {} : { [name]: (times: number) => (times > attempts ? null : retryMs) }
+    retryMs === undefined ? {} : { [name]: (times: number) => (times > attempts ? null : pauseAfter(retryMs, times)) }
   return {
     single: ({ host, port }, retries = {}) =>
       opened(new Redis({ host, port, ...more, ...strategy('retryStrategy', retries) })),
@@ -126,7 +129,9 @@ export function nodeRedis({ createClient, createCluster, createSentinel }: NodeR
     return client
   }
   const socket = ({ retryMs, attempts = Number.POSITIVE_INFINITY }: Retries) =>
-    retryMs === undefined ? {} : { reconnectStrategy: (retries: number) => (retries >= attempts ? false : retryMs) }
+    retryMs === undefined
+      ? {}
+      : { reconnectStrategy: (retries: number) => (retries >= attempts ? false : pauseAfter(retryMs, retries)) }
   const url = ({ host, port }: Address) => `redis://${host}:${port}`
   return {
     single: (server, retries = {}) => opened(createClient({ url: url(server), socket: socket(retries) })),
@@ -178,7 +183,7 @@ export function valkeyGlide({ GlideClient, GlideClusterClient, Logger }: Glide, 
   const backoff = ({ retryMs }: Retries) =>
     retryMs === undefined
       ? {}
-      : { connectionBackoff: { numberOfRetries: 1, factor: retryMs, exponentBase: 1, jitterPercent: 0 } }
+      : { connectionBackoff: { numberOfRetries: 1, factor: pauseAfter(retryMs, 1), exponentBase: 1, jitterPercent: 0 } }
   return {
     single: async (server, retries = {}) =>
       opened(

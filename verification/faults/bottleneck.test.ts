@@ -1,11 +1,9 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import { createCluster } from 'redis'
 import { Bottleneck } from '../../src/replacing/bottleneck/index.js'
 import { keysOf } from '../../src/replacing/bottleneck/redis-store.js'
-import { childProgram } from '../../test/support/child-program.js'
+import { Child } from '../../test/support/child.js'
 import { RedisCluster } from '../../test/support/redis-cluster.js'
 import { eventually } from '../../test/support/redis-process.js'
 import { RedisSentinel } from '../../test/support/redis-sentinel.js'
@@ -13,16 +11,16 @@ import { RedisServer } from '../../test/support/redis-server.js'
 
 jest.setTimeout(90_000)
 
-const children: ChildProcess[] = []
+const children: Child[] = []
 const connections: { disconnect(flush?: boolean): Promise<void> }[] = []
 afterEach(async () => {
-  for (const child of children.splice(0)) child.kill('SIGKILL')
+  for (const child of children.splice(0)) child.kill()
   await Promise.all(connections.splice(0).map(connection => connection.disconnect(false)))
 })
 
-/** A process of its own with a limiter of the id 'shared'; its clock is wrong by so much. `lines`: what it has said. */
-function start(server: RedisServer, options: object, work: string, skewMs = 0) {
-  const source = `
+/** A process of its own with a limiter of the id 'shared', and `say`; its clock is wrong by so much. */
+async function start(server: RedisServer, options: object, work: string, skewMs = 0): Promise<Child> {
+  const child = await Child.start(`
     import { setTimeout as sleep } from 'node:timers/promises'
     import { Redis } from 'ioredis'
     import { Bottleneck } from './src/replacing/bottleneck/index.js'
@@ -30,16 +28,11 @@ function start(server: RedisServer, options: object, work: string, skewMs = 0) {
     Date.now = () => real() + ${skewMs}
     const limiter = new Bottleneck({ ...${JSON.stringify(options)}, datastore: 'ioredis', id: 'shared', Redis, clientOptions: { port: ${server.port} } })
     const { client } = await limiter.ready()
-    ${work}`
-  const child = spawn(process.execPath, [childProgram(source)], {
-    env: { ...process.env, NODE_OPTIONS: '' },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
+    const say = text => process.send(text)
+    say('ready')
+    ${work}`)
   children.push(child)
-  const lines: string[] = []
-  createInterface({ input: child.stdout }).on('line', line => lines.push(line))
-  const says = (text: string) => eventually(`it says ${text}`, async () => lines.includes(text))
-  return { child, lines, says }
+  return child
 }
 
 /** A limiter in this process. */
@@ -71,16 +64,16 @@ describe('processes of one Redis', () => {
 
   test('a process that is killed with places and with waiting jobs stops nobody: all jobs of the others end, and all places come back', async () => {
     const options = { maxConcurrent: 2, timeout: 3000 }
-    const held = start(
+    const held = await start(
       server,
       options,
-      `for (let i = 0; i < 9; i++) limiter.schedule(() => sleep(60_000)); setTimeout(() => console.log('held'), 100)`,
+      `for (let i = 0; i < 9; i++) limiter.schedule(() => sleep(60_000)); setTimeout(() => say('held'), 100)`,
     )
     await held.says('held')
     const limiters = [1, 2].map(() => limiterOver(server.client(), options))
     const ended = mostOf(limiters, 5, 10)
     await eventually('both wait', async () => limiters.every(limiter => limiter.queued() > 0))
-    held.child.kill('SIGKILL')
+    held.kill()
     expect(await ended).toBeLessThanOrEqual(2)
     expect([await limiters[0].running(), await limiters[0].clusterQueued()]).toEqual([0, 0])
     expect(await mostOf(limiters, 5, 20)).toBe(2)
@@ -88,16 +81,16 @@ describe('processes of one Redis', () => {
 
   test('a process that is stopped loses its places after its timeout; when it goes on, its jobs count again until they end', async () => {
     const options = { maxConcurrent: 1, timeout: 3000 }
-    const work = `limiter.schedule(async () => { console.log('runs'); await sleep(6000) }).then(() => console.log('ended'))`
-    const stopped = start(server, options, work)
+    const work = `limiter.schedule(async () => { say('runs'); await sleep(6000) }).then(() => say('ended'))`
+    const stopped = await start(server, options, work)
     await stopped.says('runs')
-    stopped.child.kill('SIGSTOP')
+    stopped.kill('SIGSTOP')
     const other = limiterOver(server.client(), options)
     expect(await other.schedule(async () => 'served')).toBe('served')
-    stopped.child.kill('SIGCONT')
+    stopped.kill('SIGCONT')
     await eventually(
       'its job counts again',
-      async () => (await other.running()) === 1 || stopped.lines.includes('ended'),
+      async () => (await other.running()) === 1 || stopped.said.includes('ended'),
     )
     await stopped.says('ended')
     await eventually('all places are back', async () => (await other.running()) === 0)
@@ -106,14 +99,14 @@ describe('processes of one Redis', () => {
   test('clocks of processes that are 4 s ahead and behind bring no refresh forward', async () => {
     const options = { reservoir: 2, reservoirRefreshInterval: 500, reservoirRefreshAmount: 2, minTime: 20 }
     const work = `
-      const job = async () => console.log((await client.time()).join(' '))
+      const job = async () => say((await client.time()).join(' '))
       await Promise.all([1, 2, 3, 4].map(() => limiter.schedule(job)))
-      console.log('ended')`
-    const all = [-4000, 0, 4000].map(skewMs => start(server, options, work, skewMs))
-    await Promise.all(all.map(({ says }) => says('ended')))
+      say('ended')`
+    const all = await Promise.all([-4000, 0, 4000].map(skewMs => start(server, options, work, skewMs)))
+    await Promise.all(all.map(child => child.says('ended')))
     const begun = Number(await server.client().hget(keysOf('shared')[0], 'refreshedAt'))
     const launches = all
-      .flatMap(({ lines }) => lines.filter(line => line !== 'ended'))
+      .flatMap(({ said }) => (said as string[]).filter(line => line !== 'ended'))
       .map(line => Number(line.split(' ')[0]) * 1000 + Number(line.split(' ')[1]) / 1000)
       .sort((a, b) => a - b)
     expect(launches).toHaveLength(12)
@@ -128,20 +121,19 @@ describe('processes of one Redis', () => {
   test('a reservoir of 100 a second launches 100 jobs in every second by the clock of the server, also after a process was killed and another has begun', async () => {
     const options = { reservoir: 100, reservoirRefreshInterval: 1000, reservoirRefreshAmount: 100 }
     const work = `
-      const job = async () => console.log((await client.time()).join(' '))
+      const job = async () => say((await client.time()).join(' '))
       for (let i = 0; i < 2000; i++) limiter.schedule(job)`
-    const first = start(server, options, work)
-    const all = [first, start(server, options, work)]
+    const all = await Promise.all([1, 2].map(() => start(server, options, work)))
     await sleep(4000)
     // Between two refreshes, so that all that was launched has been told.
-    const told = () => all.reduce((sum, { lines }) => sum + lines.length, 0)
+    const told = () => all.reduce((sum, { said }) => sum + said.length, 0)
     for (let before = -1; before !== told(); await sleep(250)) before = told()
-    first.child.kill('SIGKILL')
-    all.push(start(server, options, work))
+    all[0].kill()
+    all.push(await start(server, options, work))
     await sleep(6000)
     const begun = Number(await server.client().hget(keysOf('shared')[0], 'refreshedAt'))
     const counts = new Map<number, number>()
-    for (const line of all.flatMap(({ lines }) => lines)) {
+    for (const line of all.flatMap(({ said }) => said as string[])) {
       const [seconds, micros] = line.split(' ').map(Number)
       const interval = Math.floor((seconds * 1000 + micros / 1000 - begun) / 1000)
       counts.set(interval, (counts.get(interval) ?? 0) + 1)

@@ -1,11 +1,10 @@
-import { type ChildProcess, spawn } from 'node:child_process'
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
 import { SharedRateLimiter } from '../../src/waiting/rate/shared-rate-limiter.js'
 import { Semaphore } from '../../src/waiting/semaphore/semaphore.js'
-import { childProgram } from '../../test/support/child-program.js'
+import { Child } from '../../test/support/child.js'
 import { Lateness } from '../../test/support/lateness.js'
 import { eventually } from '../../test/support/redis-process.js'
 import { RedisServer } from '../../test/support/redis-server.js'
@@ -16,14 +15,14 @@ jest.setTimeout(60_000)
 let clock: SteppedClock
 let redis: RedisServer
 let admin: Redis
-const children: ChildProcess[] = []
+const children: Child[] = []
 beforeEach(async () => {
   clock = await SteppedClock.make()
   redis = await RedisServer.start({ env: clock.env })
   admin = redis.client()
 })
 afterEach(async () => {
-  for (const child of children.splice(0)) child.kill('SIGKILL')
+  for (const child of children.splice(0)) child.kill()
   await redis.stop()
   await clock.remove()
 })
@@ -79,12 +78,11 @@ const waitingIn = async () => {
 const waiting = (count: number) => eventually(`${count} wait`, async () => (await waitingIn()) === count)
 
 /** A process that waits. */
-function waiter({ program }: Kind): ChildProcess {
-  const path = childProgram(`import { Redis } from 'ioredis'\n${program}\nawait acquire(new Redis(process.argv[2]))`)
-  const child = spawn(process.execPath, [path, redis.url], {
-    env: { ...process.env, NODE_OPTIONS: '' },
-    stdio: 'ignore',
-  })
+async function waiter({ program }: Kind): Promise<Child> {
+  const child = await Child.start(
+    `import { Redis } from 'ioredis'\n${program}\nprocess.send('ready')\nawait acquire(new Redis(process.argv[2]))`,
+    [redis.url],
+  )
   children.push(child)
   return child
 }
@@ -109,7 +107,7 @@ describe.each(KINDS)('behind a dead waiter: $name', kind => {
     'a process that ends with %s while it waits costs a second',
     async signal => {
       const release = await kind.acquire(redis.client())
-      const dead = waiter(kind)
+      const dead = await waiter(kind)
       await waiting(1)
       const served = kind.acquire(redis.client())
       await waiting(2)
@@ -117,19 +115,6 @@ describe.each(KINDS)('behind a dead waiter: $name', kind => {
       expect(await servedAfter(release, served)).toBeLessThan(1200)
     },
   )
-
-  test('three dead processes in a row, and one that lives but stands last, cost about a second each at most', async () => {
-    const release = await kind.acquire(redis.client())
-    const dead = [redis.client(), redis.client(), redis.client()]
-    for (const [i, client] of dead.entries()) {
-      kind.acquire(client).catch(() => {})
-      await waiting(i + 1)
-    }
-    const served = kind.acquire(redis.client())
-    await waiting(4)
-    for (const client of dead) client.disconnect()
-    expect(await servedAfter(release, served)).toBeLessThan(3 * 1200)
-  })
 
   test('ten dead processes in a row cost about a second each at most', async () => {
     const release = await kind.acquire(redis.client())

@@ -2,19 +2,21 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { expect, test } from '@jest/globals'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
-import { makeClient } from '../../test/support/load/clients.js'
-import type { ClientKind } from '../../test/support/load/scene.js'
+import { closeClients } from '../../test/support/redis-clients.js'
 import { eventually } from '../../test/support/redis-process.js'
 import { TcpProxy } from '../../test/support/tcp-proxy.js'
 import { testRedis } from '../../test/support/test-redis.js'
+import { connected } from '../histories/clients.js'
 
 const redis = testRedis()
 
-test.each<ClientKind>(['ioredis', 'ioredis5', 'node-redis'])(
+test.each(['ioredis', 'ioredis 5', 'node-redis'])(
   'an idle process sends Redis nothing, nor after refusals, a wait and an outage (%s)',
   async kind => {
     const proxy = await TcpProxy.start(redis.port)
-    const { client, close } = await makeClient(kind, { kind: 'single', ports: [proxy.port] })
+    const servers = [{ host: '127.0.0.1', port: proxy.port }]
+    const place = { topology: 'single', servers, sentinels: [], doors: {} } as const
+    const client = await connected({ client: kind, place })
     const limiter = new RateLimiter({ policy: '2/200ms', store: new RedisStore(client, { prefix: kind }) })
     const sentIn = async (ms: number) => {
       const before = proxy.bytes.up
@@ -37,7 +39,7 @@ test.each<ClientKind>(['ioredis', 'ioredis5', 'node-redis'])(
     await eventually('Redis decides again', isRedis)
 
     await limiter.close()
-    close()
+    await closeClients()
     await proxy.stop()
   },
 )

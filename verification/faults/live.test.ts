@@ -1,9 +1,7 @@
-import { type ChildProcess, fork } from 'node:child_process'
-import { once } from 'node:events'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { LivePolicies } from '../../src/operating/live/live-policies.js'
-import type { InForce } from '../../test/support/live-worker.js'
+import { Child } from '../../test/support/child.js'
 import { randomFrom } from '../../test/support/random.js'
 import { eventually } from '../../test/support/redis-process.js'
 import { RedisServer } from '../../test/support/redis-server.js'
@@ -13,10 +11,29 @@ const PROCESSES = 8
 const NAMES = Array.from({ length: 5 }, (_, i) => `name${i}`)
 const KEYS = Array.from({ length: 10 }, (_, i) => `key${i}`)
 
+/** What holds for each name, and for each key of the first name. */
+interface InForce {
+  readonly names: readonly number[]
+  readonly keys: readonly number[]
+}
+/** Follows live limits, and tells which are in force. */
+const FOLLOWER = `
+  import { Redis } from 'ioredis'
+  import { LivePolicies } from './src/operating/live/live-policies.ts'
+  import { answering } from './test/support/answering.ts'
+  const [url, ...lists] = process.argv.slice(2)
+  const [names, keys] = lists.map(list => list.split(','))
+  const redis = new Redis(url).on('error', () => {})
+  const observer = { storeFailed: () => {} }
+  const live = new LivePolicies(redis, { defaults: Object.fromEntries(names.map(name => [name, '1/1m'])), observer })
+  const quota = (name, key) => live.for(name, key)[0].quota
+  answering(() => ({ names: names.map(name => quota(name)), keys: keys.map(key => quota(names[0], key)) }))
+`
+
 let redis: RedisServer
 let admin: Redis
 let proxy: TcpProxy
-let workers: ChildProcess[]
+let workers: Child[]
 let live: LivePolicies
 beforeAll(async () => {
   redis = await RedisServer.start({ args: ['--appendonly', 'yes', '--appendfsync', 'always'] })
@@ -27,32 +44,22 @@ beforeAll(async () => {
     observer: { storeFailed: () => {} },
   })
   workers = await Promise.all(
-    Array.from({ length: PROCESSES }, async (_, i) => {
+    Array.from({ length: PROCESSES }, (_, i) => {
       // One of them is reached through a proxy, which can make its connection silent.
       const url = i === 0 ? `redis://127.0.0.1:${proxy.port}` : redis.url
-      const worker = fork('test/support/live-worker.ts', [url, NAMES.join(), KEYS.join()], {
-        execArgv: ['--import', 'tsx'],
-        env: { ...process.env, NODE_OPTIONS: '' },
-      })
-      await once(worker, 'message')
-      return worker
+      return Child.start(FOLLOWER, [url, NAMES.join(), KEYS.join()])
     }),
   )
 }, 60_000)
 afterAll(async () => {
-  for (const worker of workers) worker.kill('SIGKILL')
+  for (const worker of workers) worker.kill()
   await live.close()
   await proxy.stop()
   await redis.stop()
 })
 
 async function inForce(): Promise<InForce[]> {
-  return Promise.all(
-    workers.map(async worker => {
-      worker.send('ask')
-      return (await once(worker, 'message'))[0] as InForce
-    }),
-  )
+  return Promise.all(workers.map(worker => worker.ask<InForce>('what holds')))
 }
 
 /** How long all processes take from now on until they enforce what was set last. */

@@ -1,36 +1,49 @@
-import { type ChildProcess, fork } from 'node:child_process'
-import { once } from 'node:events'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
-import type { LoadAnswer, LoadOrder } from '../../test/support/load-worker.js'
+import { Child } from '../../test/support/child.js'
 import { RedisServer } from '../../test/support/redis-server.js'
 import { settles } from '../../test/support/settles.js'
 
+/** Its limit follows its own load. Asked, it is busy for so long, and then consumes so often. */
+const FOLLOWER = `
+  import { setTimeout as sleep } from 'node:timers/promises'
+  import { Redis } from 'ioredis'
+  import { RateLimiter, RedisStore } from './src/index.ts'
+  import { loadPolicy, processLoad } from './src/operating/adaptive/index.ts'
+  import { answering } from './test/support/answering.ts'
+  const [url, policy] = process.argv.slice(2)
+  const following = loadPolicy(policy, { load: processLoad(), min: 0.1 })
+  const limiter = new RateLimiter({ policy: following, store: new RedisStore(new Redis(url)), deadline: '5s' })
+  answering(async ({ busyMs = 0, consume = 0 }) => {
+    const until = performance.now() + busyMs
+    while (performance.now() < until) {
+      const pauseAt = performance.now() + 200
+      while (performance.now() < pauseAt) {}
+      // A turn of the event loop for what came meanwhile.
+      await sleep(1)
+    }
+    let admitted = 0
+    for (let i = 0; i < consume; i++) if ((await limiter.consume('everybody')).allowed) admitted++
+    return { factor: following.factor, admitted }
+  })
+`
+
 let redis: RedisServer
-const workers: ChildProcess[] = []
+let workers: Child[]
 beforeAll(async () => {
   redis = await RedisServer.start()
-  for (let i = 0; i < 2; i++) {
-    const worker = fork('test/support/load-worker.ts', [redis.url, '100/10m'], {
-      execArgv: ['--import', 'tsx'],
-      env: { ...process.env, NODE_OPTIONS: '' },
-    })
-    workers.push(worker)
-    await once(worker, 'message')
-  }
+  workers = await Child.startAll(2, FOLLOWER, [redis.url, '100/10m'])
 }, 60_000)
 afterAll(async () => {
-  for (const worker of workers) worker.kill('SIGKILL')
+  for (const worker of workers) worker.kill()
   await redis.stop()
 })
 
-async function tell(worker: ChildProcess, order: LoadOrder): Promise<LoadAnswer> {
-  worker.send(order)
-  return (await once(worker, 'message'))[0]
-}
+const tell = (worker: Child, order: { readonly busyMs?: number; readonly consume?: number }) =>
+  worker.ask<{ factor: number; admitted: number }>(order)
 
 test('of two processes that share a limit, the overloaded one admits fewer requests, the other as many as before', async () => {
   const [busy, calm] = workers
-  const factorIsOne = async (worker: ChildProcess) => expect((await tell(worker, {})).factor).toBe(1)
+  const factorIsOne = async (worker: Child) => expect((await tell(worker, {})).factor).toBe(1)
   // What a process does at its start is load too.
   for (const worker of workers) await settles(() => factorIsOne(worker), 20_000)
   expect(await tell(busy, { consume: 20 })).toMatchObject({ admitted: 20 })

@@ -1,8 +1,14 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import { expect, test } from '@jest/globals'
 import { logLine, TEN_O_CLOCK } from '../../test/operating/cli/log-line.js'
 import { spawnSpillway } from '../../test/operating/cli/spawn-spillway.js'
-import { runChild } from '../../test/support/child.js'
+import { Child, runChild } from '../../test/support/child.js'
 import { bytesPerKey } from '../../test/support/memory-footprint.js'
+import { TcpProxy } from '../../test/support/tcp-proxy.js'
+import { testRedis } from '../../test/support/test-redis.js'
+import type { Fares } from './outage-program.js'
+
+const redis = testRedis()
 
 test('a memory store takes at most 110 bytes a key at a million keys, under algorithms with constant state', async () => {
   const figures = await bytesPerKey(1_000_000)
@@ -59,3 +65,32 @@ test('spillway replay: 300 MB of distinct paths fit into 64 MB', async () => {
   )
   expect({ stdout, stderr, code }).toEqual({ stdout: '3000\n', stderr: '', code: 0 })
 })
+
+/** Less than 50 bytes for each decision of the four seconds: any data kept for a decision would take more. */
+const HEAP_NOISE = 2_000_000
+
+test.each(['ioredis', 'ioredis 5', 'node-redis'])(
+  'the heap of a process with 200 decisions in flight stays flat through 5 s of silence (%s)',
+  async client => {
+    const proxy = await TcpProxy.start(redis.port)
+    const child = await Child.start(
+      "import './verification/faults/outage-program.ts'",
+      [client, proxy.port],
+      ['--expose-gc'],
+    )
+    await pause(1000)
+    const before = await child.ask<Fares>('how')
+    proxy.swallow()
+    await pause(1000)
+    const early = await child.ask<Fares>('how')
+    await pause(4000)
+    const late = await child.ask<Fares>('how')
+    proxy.release()
+    child.kill()
+    await proxy.stop()
+    expect(before.redisAt).toBeGreaterThan(before.aloneAt)
+    expect(late.degraded - early.degraded).toBeGreaterThan(1000)
+    expect(late.heap - early.heap).toBeLessThan(HEAP_NOISE)
+    expect(late.unhandled).toBe(0)
+  },
+)

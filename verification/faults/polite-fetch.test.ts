@@ -5,13 +5,35 @@ import { afterEach, describe, expect, test } from '@jest/globals'
 import express, { type RequestHandler } from 'express'
 import { rateLimit as expressRateLimit } from 'express-rate-limit'
 import { rateLimit } from '../../src/http/adapters/express.js'
-import { PoliteWorkers } from '../../test/support/polite-workers.js'
+import { Child } from '../../test/support/child.js'
 import { RedisServer } from '../../test/support/redis-server.js'
 
 const cleanups: (() => unknown)[] = []
 afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
+
+/** Calls a partner so often, and tells how often each status was the last answer to a call. */
+const CALLER = `
+  import { Redis } from 'ioredis'
+  import { politeFetch } from './src/outgoing/index.ts'
+  import { answering } from './test/support/answering.ts'
+  const [redisUrl, url] = process.argv.slice(2)
+  const client = new Redis(redisUrl)
+  await client.ping()
+  const limits = { [new URL(url).origin]: { rate: 100, interval: '1s' } }
+  const polite = politeFetch({ limits, client, maxWait: '5m' })
+  answering(async count => {
+    const statuses = {}
+    const call = async () => {
+      const answer = await polite(url)
+      await answer.arrayBuffer()
+      statuses[answer.status] = (statuses[answer.status] ?? 0) + 1
+    }
+    await Promise.all(Array.from({ length: count }, call))
+    return statuses
+  })
+`
 
 /** A service that limits its callers. Counts the answers that it gave; `at`: when each call arrived. */
 async function partner(limit: RequestHandler) {
@@ -47,9 +69,9 @@ describe('eight processes with 5 000 calls to a partner that allows 100 per seco
       const redis = await RedisServer.start()
       cleanups.push(() => redis.stop())
       const { url, statuses, at } = await partner(limit())
-      const workers = await PoliteWorkers.start(8, redis.url)
-      cleanups.push(() => workers.stop())
-      expect(await workers.call({ url, count: 625, rate: 100 })).toEqual({ 200: 5000 })
+      const workers = await Child.startAll(8, CALLER, [redis.url, url])
+      cleanups.push(() => workers.map(worker => worker.kill()))
+      expect(await Promise.all(workers.map(worker => worker.ask(625)))).toEqual(Array(8).fill({ 200: 625 }))
       const refused = statuses[429] ?? 0
       // From the first to the 4 901st call: 49 windows of 100 calls.
       const usedShare = 49_000 / (at[4900] - at[0])

@@ -1,5 +1,3 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
@@ -7,6 +5,7 @@ import { createClient, createCluster } from 'redis'
 import { StoreError } from '../../src/limiter/core/errors.js'
 import type { Observer } from '../../src/limiter/core/observer.js'
 import { DelayQueue } from '../../src/waiting/queue/delay-queue.js'
+import { Child } from '../../test/support/child.js'
 import { olderModule } from '../../test/support/older.js'
 import { RedisCluster } from '../../test/support/redis-cluster.js'
 import { eventually } from '../../test/support/redis-process.js'
@@ -26,23 +25,21 @@ const infoNumber = async (section: string, field: string) =>
 const blocked = () => infoNumber('clients', 'blocked_clients')
 const untilOneMoreBlocks = (before: number) => eventually('it waits', async () => (await blocked()) > before)
 
-/** A process that consumes; a line on its input makes it work for 12 s without a break. */
-async function consumingProcess(name: string): Promise<ChildProcess> {
-  const source = `
-    import { Redis } from 'ioredis'
-    import { DelayQueue } from './src/waiting/queue/delay-queue.ts'
-    new DelayQueue(new Redis(process.env.REDIS_URL), process.env.NAME).consume(async () => {})
-    process.stdin.on('data', () => {
-      const end = performance.now() + 12_000
-      process.stdout.write('busy')
-      while (performance.now() < end);
-    })
-  `
+/** A process that consumes; asked, it works for 12 s without a break. */
+async function consumingProcess(name: string): Promise<Child> {
   const before = await blocked()
-  const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', source], {
-    env: { ...process.env, NODE_OPTIONS: '', REDIS_URL: redis.url, NAME: name },
-    stdio: ['pipe', 'pipe', 'inherit'],
-  })
+  const child = await Child.start(
+    `import { Redis } from 'ioredis'
+     import { DelayQueue } from './src/waiting/queue/delay-queue.ts'
+     import { answering } from './test/support/answering.ts'
+     const [url, name] = process.argv.slice(2)
+     new DelayQueue(new Redis(url), name).consume(async () => {})
+     answering(() => {
+       const end = performance.now() + 12_000
+       process.send('busy', () => { while (performance.now() < end); })
+     })`,
+    [redis.url, name],
+  )
   await untilOneMoreBlocks(before)
   return child
 }
@@ -62,7 +59,7 @@ async function consumerHere(name: string) {
   return { lateMs, close }
 }
 
-const HALTS: ReadonlyArray<readonly [what: string, halt: (child: ChildProcess) => Promise<unknown>]> = [
+const HALTS: ReadonlyArray<readonly [what: string, halt: (child: Child) => Promise<unknown>]> = [
   [
     'stopped by SIGSTOP',
     async child => {
@@ -70,13 +67,7 @@ const HALTS: ReadonlyArray<readonly [what: string, halt: (child: ChildProcess) =
       await pause(50)
     },
   ],
-  [
-    'busy for 12 s',
-    async child => {
-      child.stdin?.write('work\n')
-      await once(child.stdout as NonNullable<ChildProcess['stdout']>, 'data')
-    },
-  ],
+  ['busy for 12 s', child => child.ask('work')],
 ]
 
 describe.each(HALTS)('beside a process that is %s, ten messages are late by 500 ms at most', (_, halt) => {
@@ -93,7 +84,7 @@ describe.each(HALTS)('beside a process that is %s, ten messages are late by 500 
     // No process is left to check whether the wake-up was handled.
     client.disconnect()
     await eventually('all are delivered', async () => idle.lateMs.length === 10, 5000)
-    child.kill('SIGKILL')
+    child.kill()
     expect(Math.max(...idle.lateMs)).toBeLessThanOrEqual(500)
     await idle.close()
   }, 20_000)
@@ -108,7 +99,7 @@ describe.each(HALTS)('beside a process that is %s, ten messages are late by 500 
     await pause(500)
     await halt(child)
     await eventually('all are delivered', async () => idle.lateMs.length === 10, 5000)
-    child.kill('SIGKILL')
+    child.kill()
     expect(Math.max(...idle.lateMs)).toBeLessThanOrEqual(500)
     await idle.close()
   }, 20_000)

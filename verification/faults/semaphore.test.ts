@@ -1,10 +1,8 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import type { Lease } from '../../src/waiting/semaphore/lease.js'
 import { Semaphore } from '../../src/waiting/semaphore/semaphore.js'
+import { Child } from '../../test/support/child.js'
 import { monitor } from '../../test/support/monitor.js'
 import { eventually } from '../../test/support/redis-process.js'
 import { RedisServer } from '../../test/support/redis-server.js'
@@ -12,12 +10,12 @@ import { RedisServer } from '../../test/support/redis-server.js'
 jest.setTimeout(60_000)
 
 let redis: RedisServer
-const children = new Set<ChildProcess>()
+const children = new Set<Child>()
 beforeAll(async () => {
   redis = await RedisServer.start()
 })
 afterAll(async () => {
-  for (const child of children) child.kill('SIGKILL')
+  for (const child of children) child.kill()
   await redis.stop()
 })
 
@@ -25,35 +23,29 @@ let names = 0
 const fresh = () => `faults-${names++}`
 const open = (name: string, permits?: number) => new Semaphore(redis.client(), name, { permits })
 
-/** A process of its own that has `semaphore`, and `say` for a line of text. */
-function start(name: string, work: string, skewMs = 0): { child: ChildProcess; lines: AsyncIterator<string> } {
-  const source = `
-    const real = Date.now; Date.now = () => real() + ${skewMs}
-    const { Redis } = await import('ioredis')
-    const { Semaphore } = await import('./src/waiting/semaphore/semaphore.ts')
-    const { setTimeout: sleep } = await import('node:timers/promises')
+/** A process of its own that has `semaphore`, `client`, and `say`. */
+async function start(name: string, work: string, skewMs = 0): Promise<Child> {
+  const child = await Child.start(`
+    import { setTimeout as sleep } from 'node:timers/promises'
+    import { Redis } from 'ioredis'
+    import { Semaphore } from './src/waiting/semaphore/semaphore.ts'
+    import { answering } from './test/support/answering.ts'
+    const real = Date.now
+    Date.now = () => real() + ${skewMs}
     const client = new Redis(${redis.port})
     const semaphore = new Semaphore(client, '${name}', { permits: 1 })
-    const say = text => console.log(String(text))
+    const say = text => process.send(String(text))
     await client.ping()
-    ${work}
-    await semaphore.close()
-    client.disconnect()`
-  const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', source], {
-    env: { ...process.env, NODE_OPTIONS: '' },
-    stdio: ['pipe', 'pipe', 'inherit'],
-  })
+    answering(async () => { ${work} })`)
   children.add(child)
-  return { child, lines: createInterface({ input: child.stdout! })[Symbol.asyncIterator]() }
+  return child
 }
-
-const said = async (lines: AsyncIterator<string>) => (await lines.next()).value as string
 
 describe('a lease of 300 ms', () => {
   test('held for 2 s by a live process is never lost; after its SIGKILL the permit is free within 350 ms', async () => {
     const name = fresh()
     const watch = open(name, 1)
-    const { child, lines } = start(
+    const child = await start(
       name,
       `const lease = await semaphore.acquire({ lease: 300 })
        lease.signal.addEventListener('abort', () => say('lost'))
@@ -62,17 +54,18 @@ describe('a lease of 300 ms', () => {
        say(lease.held)
        await sleep(60_000)`,
     )
-    expect(await said(lines)).toBe('held')
+    expect(await child.ask('go')).toBe('held')
     const until = performance.now() + 1900
     while (performance.now() < until) {
       expect(await watch.availablePermits()).toBe(0)
       await sleep(20)
     }
-    expect(await said(lines)).toBe('true')
+    await child.says('true')
+    expect(child.said).toEqual(['held', 'true'])
     const next = watch.acquire({ lease: 300 })
     await eventually('waits', async () => (await watch.waiting()) === 1)
     await sleep(500)
-    child.kill('SIGKILL')
+    child.kill()
     const killedAt = performance.now()
     const lease = await next
     expect(performance.now() - killedAt).toBeLessThan(350)
@@ -167,7 +160,6 @@ describe('four processes on one permit', () => {
     const name = fresh()
     const rounds = 25
     const work = `
-      await once()
       for (let i = 0; i < ${rounds}; i++) {
         await semaphore.use(async () => {
           const inside = await client.incr('inside:${name}')
@@ -176,18 +168,14 @@ describe('four processes on one permit', () => {
           await client.decr('inside:${name}')
         }, { lease: 400 })
       }
-      say('done')`
-    const go = `const once = async () => { say('ready'); await new Promise(go => process.stdin.once('data', go)); process.stdin.destroy() };`
-    const all = [-500, 0, 0, 500].map(skew => start(name, go + work, skew))
-    for (const { lines } of all) expect(await said(lines)).toBe('ready')
+      return 'done'`
+    const all = await Promise.all([-500, 0, 0, 500].map(skewMs => start(name, work, skewMs)))
     const startedAt = performance.now()
-    for (const { child } of all) child.stdin?.write('go\n')
-    for (const { lines } of all) expect(await said(lines)).toBe('done')
+    expect(await Promise.all(all.map(child => child.ask('go')))).toEqual(Array(4).fill('done'))
     const tookMs = performance.now() - startedAt
     const roundTripMs = await roundTrip()
     // Two round trips more in each turn are the test's own: incr and decr.
     expect(tookMs).toBeLessThan(4 * rounds * (10 + timerMs + 5 * roundTripMs))
-    await Promise.all(all.map(({ child }) => child.exitCode === null && once(child, 'exit')))
   })
 })
 

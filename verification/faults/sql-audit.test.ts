@@ -1,10 +1,8 @@
-import { fork } from 'node:child_process'
-import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import { parsePolicy } from '../../src/limiter/core/limit.js'
 import { PostgresStore } from '../../src/sql/postgres-store.js'
-import { childProgram } from '../../test/support/child-program.js'
+import { Child } from '../../test/support/child.js'
 import { PgBouncer } from '../../test/support/pg-bouncer.js'
 import { audit, deadlocksOf, postgresStore } from '../../test/support/sql/audit.js'
 import { testPostgres } from '../../test/support/test-postgres.js'
@@ -41,7 +39,7 @@ describe('behind PgBouncer in transaction mode', () => {
 })
 
 /** Spends from the key without a pause. */
-const FLOOD = `${postgresStore('URL')}
+const flood = (url: string) => `${postgresStore(url)}
 import { parsePolicy } from './src/limiter/core/limit.ts'
 const charges = [{ key: 'hot', limiter: 'stopped', limit: parsePolicy('100000/1m')[0] }]
 process.once('disconnect', () => process.exit(0))
@@ -55,14 +53,12 @@ test.each(['SIGSTOP', 'SIGKILL'] as const)(
   '%s to a process that spends from a key delays others by less than 50 ms',
   async signal => {
     const store = new PostgresStore(database.pool({ max: 1 }))
-    const program = childProgram(FLOOD.replace('URL', database.url))
     const longest: number[] = []
     for (let round = 0; round < 9; round++) {
-      const flood = fork(program, [], { execArgv: [], env: { ...process.env, NODE_OPTIONS: '' } })
+      const child = await Child.start(flood(database.url))
       try {
-        await once(flood, 'message')
         await sleep(50 + 7 * round)
-        flood.kill(signal)
+        child.kill(signal)
         let worst = 0
         for (const end = performance.now() + 200; performance.now() < end; ) {
           const askedAt = performance.now()
@@ -71,7 +67,7 @@ test.each(['SIGSTOP', 'SIGKILL'] as const)(
         }
         longest.push(worst)
       } finally {
-        flood.kill('SIGKILL')
+        child.kill()
       }
     }
     // Of several rounds the one in the middle: a busy machine delays some for its own reasons.

@@ -1,6 +1,18 @@
 import { describe, expect, test } from '@jest/globals'
 import { check, textOf } from './checker.js'
-import type { Changed, Decided, Fault, Held, History, Limit, Look, Message, Operation, Subject } from './history.js'
+import type {
+  Bounds,
+  Changed,
+  Decided,
+  Fault,
+  Held,
+  History,
+  Limit,
+  Look,
+  Message,
+  Operation,
+  Subject,
+} from './history.js'
 import { honest, SUBJECTS, withFaults } from './honest.js'
 
 type Facts = Partial<Omit<Decided, 'op'> & Omit<Changed, 'op'> & Omit<Held, 'op'> & Omit<Message, 'op'>> & {
@@ -548,5 +560,71 @@ describe('the checker', () => {
     expect(PLANTED.length).toBeGreaterThanOrEqual(25)
     const subjects: readonly Subject[] = SUBJECTS
     expect(new Set(subjects.map(({ kind }) => kind)).size).toBe(4)
+  })
+})
+
+/** One process through one fault, in which everything is kept: each decision is about a key of its own. */
+const bounded = (
+  change: Partial<Bounds> = {},
+  planted: readonly Operation[] = [],
+  fault: Partial<Fault> = {},
+): History => {
+  const limits = [{ algorithm: 'sliding-window', quota: 10, windowMs: 3_600_000, burst: 10 }] as const
+  const load: Subject = { name: 'load', kind: 'limiter', limits, deadlineMs: 50, localShare: 0.3 }
+  const decided = (count: number, from: number, everyMs: number, facts: Facts) =>
+    Array.from({ length: count }, (_, i) => operation('load', from + i * everyMs, { key: `${from} ${i}`, ...facts }))
+  const alone = decided(100, 1006, 19, { source: 'fallback' }).map(one => ({ ...one, answeredAt: one.askedAt + 50 }))
+  return {
+    subjects: [load],
+    operations: [...decided(100, 0, 10, {}), ...alone, ...decided(150, 3500, 5, {}), ...planted],
+    faults: [{ what: 'hang', from: 1000, mendedAt: 3000, until: 3100, ...fault }],
+    leftKeys: [],
+    knownKeys: ['spillway:{3500 1}:load'],
+    endedAt: 10_000,
+    bounds: { subject: 'load', lives: 1, alone: true, backMs: 1000, ...change },
+  }
+}
+
+const BROKEN: ReadonlyArray<[rule: string, kind: string, history: History]> = [
+  [
+    'more than the fault allows',
+    'a quota for each of two lives, of which there was one',
+    bounded(
+      {},
+      grants('load', 20, 5).map(one => later(one, 2950)),
+      { what: 'lost' },
+    ),
+  ],
+  ['more than the fault allows', 'a share, of a fault that nobody notices', bounded({ alone: false })],
+  ['decided too late', 'with its deadline and 50 ms', bounded({}, [operation('load', 1500, { answeredAt: 1601 })])],
+  ['not back in time', 'in half a second', bounded({ backMs: 400 })],
+  [
+    'less than the limit allows',
+    'after a slot was moved',
+    bounded({}, grants('load', 9, 5).concat(operation('load', 200, refusal)), { what: 'moved', from: 150 }),
+  ],
+  [
+    'carried out too late',
+    'what was asked for while the server stood still',
+    { ...bounded(), knownKeys: ['spillway:{1006 2}:load'] },
+  ],
+]
+
+describe('the bounds of a fault', () => {
+  test('are kept by who keeps them', () => {
+    expect(check(bounded()).map(textOf)).toEqual([])
+    const twice = grants('load', 20, 5).map(one => later(one, 2950))
+    expect(check(bounded({ lives: 2 }, twice, { what: 'lost' })).map(textOf)).toEqual([])
+    const starved = operation('load', 1500, { answeredAt: 1601, starvedMs: 30 })
+    expect(check(bounded({}, [starved])).map(textOf)).toEqual([])
+  })
+
+  test.each(BROKEN)('finds %s: %s', (rule, _, history) => {
+    expect([...new Set(check(history).map(violation => violation.rule))]).toEqual([rule])
+  })
+
+  test('what was carried out while others were answered was not late', () => {
+    const answered = operation('load', 1500, { key: 'other' })
+    expect(check({ ...bounded({}, [answered]), knownKeys: ['spillway:{1006 2}:load'] }).map(textOf)).toEqual([])
   })
 })

@@ -1,4 +1,5 @@
 // Reads what a run has left and says which promises were broken. It knows nothing of the code: no import from src/.
+import { checkBounds } from './bounds.js'
 import type { History, Violation } from './history.js'
 import { checkLimits } from './limits.js'
 import { checkLooks } from './looks.js'
@@ -9,7 +10,12 @@ import { checkTurns } from './turns.js'
  * a fault allows.
  */
 export function check(history: History, excused?: Map<string, number>): Violation[] {
-  const found = [...checkLimits(history, excused), ...checkTurns(history), ...checkLooks(history)]
+  const found = [
+    ...checkLimits(history, excused),
+    ...checkTurns(history),
+    ...checkLooks(history),
+    ...checkBounds(history),
+  ]
   for (const key of history.leftKeys) {
     const place = { subject: 'redis', key, from: history.endedAt, until: history.endedAt, operations: [] }
     found.push({ rule: 'a key is left', ...place, said: 'it has no lifetime' })

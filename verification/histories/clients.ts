@@ -1,5 +1,6 @@
 // The clients of a run: every kind that knows the servers' topology.
 import type { RedisClient } from '../../src/redis/client.js'
+import { olderModule } from '../../test/support/older.js'
 import {
   type Address,
   type ClientKind,
@@ -18,6 +19,7 @@ import type { Topology } from './servers.js'
 /** Each is loaded only where it is used: GLIDE alone is as large as all of the rest. */
 const KINDS: Readonly<Record<string, () => Promise<ClientKind>>> = {
   ioredis: async () => ioredis((await import('ioredis')) as unknown as Ioredis),
+  'ioredis 5': async () => ioredis(olderModule<Ioredis>('ioredis5')),
   'node-redis': async () => nodeRedis((await import('redis')) as unknown as NodeRedis),
   iovalkey: async () => ioredis((await import('iovalkey')) as unknown as Ioredis),
   glide: async () => valkeyGlide((await import('@valkey/valkey-glide')) as unknown as Glide, true),
@@ -31,14 +33,11 @@ export const CLIENTS_OF: Readonly<Record<Topology, readonly string[]>> = {
   sentinel: ['ioredis', 'node-redis', 'iovalkey'],
 }
 
-/**
- * A client that comes through this process' doors, with a strategy as `docs/operating.md` recommends: at most a second
- * between two attempts.
- */
-export async function connected({ client, place }: ProgramOptions): Promise<RedisClient> {
+/** A client that comes through this process' doors, with the strategy that `docs/operating.md` recommends. */
+export async function connected({ client, place }: Pick<ProgramOptions, 'client' | 'place'>): Promise<RedisClient> {
   const kind = await KINDS[client]()
   const doorOf = ({ host, port }: Address): Address => place.doors[port] ?? { host, port }
-  const retries = { retryMs: 500 }
+  const retries = { retryMs: (times: number) => Math.min(times * 50, 1000) }
   const opened = {
     single: () => kind.single(doorOf(place.servers[0]), retries),
     cluster: () => kind.cluster?.({ nodes: place.servers }, retries, doorOf),

@@ -50,6 +50,8 @@ export interface Decided extends Asked {
   readonly retryAfterMs?: number
   /** Of `acquire`. */
   readonly timeoutMs?: number
+  /** Of one that came after its deadline: for how long its process had no processor then. */
+  readonly starvedMs?: number
   /** Of a request: its status, its Retry-After, and whether its handler ran. */
   readonly status?: number
   readonly retryAfter?: string
@@ -95,7 +97,7 @@ export interface Message extends Asked {
 export type Operation = Decided | Changed | Replaced | Held | Message
 
 /**
- * `hang`: a server does not answer in time. `full`: it refuses to write. `lost`: it lost what it knew (FLUSHALL, an
+ * `hang`: a server does not answer in time. `full`: it refuses to write, also as a replica. `lost`: it lost what it knew (FLUSHALL, an
  * empty restart). `failover`: a replica took over, which may lack the last writes and has a clock of its own. `moved`:
  * keys went to a server with another clock. `clock`: a server's clock was set, or drifts. `cut`: connections broke.
  * `stopped`: the process stood still.
@@ -104,6 +106,8 @@ export interface Fault {
   readonly what: 'hang' | 'full' | 'lost' | 'failover' | 'moved' | 'clock' | 'cut' | 'stopped' | 'killed'
   readonly from: number
   readonly until: number
+  /** Of one that was made: when nothing stood in the way any more. `until` is when others have seen that. */
+  readonly mendedAt?: number
   /** Of `stopped` and `killed`. */
   readonly process?: string
 }
@@ -123,6 +127,24 @@ export interface Look {
   readonly error?: string
 }
 
+/** What a process said besides: why the store failed, or what nobody handled. */
+export interface Note {
+  readonly process: string
+  readonly kind: 'failed' | 'unhandled'
+  readonly said: string
+}
+
+/** What is promised of a subject in a run in which one fault comes, as the table of operating.md has it. */
+export interface Bounds {
+  readonly subject: string
+  /** How many times the quota of a key the store grants: once for each life of its data. */
+  readonly lives: number
+  /** Whether processes grant their share alone. */
+  readonly alone: boolean
+  /** Within so long every process has its answers from the store again. */
+  readonly backMs: number
+}
+
 export interface History {
   readonly subjects: readonly Subject[]
   readonly operations: readonly Operation[]
@@ -132,6 +154,10 @@ export interface History {
   readonly looks?: readonly Look[]
   /** Names of keys in Redis that have no lifetime when everything has ended, or that outlive it. */
   readonly leftKeys: readonly string[]
+  /** Names of all keys that were in Redis then. */
+  readonly knownKeys?: readonly string[]
+  readonly notes?: readonly Note[]
+  readonly bounds?: Bounds
   /** All processes have ended in order, and queues were drained. */
   readonly endedAt: number
   /** What the machine may add to a promised time. Default: `SLACK_MS`. */

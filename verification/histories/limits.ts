@@ -613,7 +613,7 @@ function deadlines(
     const isFirst = askedAt < (connectedAt.get(process) ?? Number.POSITIVE_INFINITY)
     const deadlineMs = isFirst ? Math.max(CONNECT_MS, subject.deadlineMs) : subject.deadlineMs
     const withinMs = op === 'acquire' ? (decision.timeoutMs ?? 0) : deadlineMs
-    const tookMs = (answeredAt ?? history.endedAt) - askedAt
+    const tookMs = (answeredAt ?? history.endedAt) - askedAt - (decision.starvedMs ?? 0)
     if (tookMs <= withinMs + (history.slackMs ?? SLACK_MS)) continue
     const rule = answeredAt === undefined ? 'never answered' : 'answered too late'
     const place = { subject: subject.name, key, from: askedAt, until: answeredAt ?? history.endedAt }

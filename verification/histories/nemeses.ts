@@ -16,32 +16,49 @@ export interface Processes {
 }
 
 type Nemesis = () => Promise<unknown>
+/** `mended`: nothing stands in the way any more. Not called: at its end. */
+type Act = (mended: () => void) => Promise<unknown>
+
+/** How long something lasts. */
+export type Length = (leastMs: number, mostMs: number) => number
 
 /** Others see the end of a fault a moment later. */
 const SEEN_MS = 100
 /** A replica that has taken over is known to all clients. */
 const KNOWN_MS = 1000
 
-export function nemeses(servers: Servers, processes: Processes, random: Random, faults: Fault[]) {
-  const during = async (whats: ReadonlyArray<Fault['what']>, act: Nemesis, process?: string): Promise<void> => {
+export function nemeses(
+  servers: Servers,
+  processes: Processes,
+  random: Random,
+  faults: Fault[],
+  length: Length = random.integer,
+) {
+  const during = async (whats: ReadonlyArray<Fault['what']>, act: Act, process?: string): Promise<void> => {
     const from = now()
-    await act()
+    let mendedAt: number | undefined
+    await act(() => {
+      mendedAt = now()
+    })
+    mendedAt ??= now()
     const seenMs = whats.includes('failover') ? KNOWN_MS : SEEN_MS
-    for (const what of whats) faults.push({ what, from, until: now() + seenMs, process })
+    for (const what of whats) faults.push({ what, from, until: now() + seenMs, mendedAt, process })
   }
   const primary = async () => random.pick(await servers.primaries())
   const isSingle = servers.topology === 'single'
   // The sentinels replace a primary that says nothing for a second.
-  const briefly = () => pause(random.integer(20, servers.sentinel ? 500 : 1200))
+  const briefly = () => pause(length(20, servers.sentinel ? 500 : 1600))
+  const shortly = () => pause(length(50, 1500))
   const door = async () => random.pick(servers.doors.get(await primary()) ?? [])
   const everyDoor = async (server: RedisServer) => servers.doors.get(server) ?? []
 
   const OF_SERVERS: Record<string, Nemesis> = {
     'a server stands still (SIGSTOP)': async () => {
       const server = await primary()
-      await during(['hang'], async () => {
+      await during(['hang'], async mended => {
         server.pause()
         await briefly()
+        mended()
         server.unpause()
       })
     },
@@ -53,15 +70,24 @@ export function nemeses(servers: Servers, processes: Processes, random: Random, 
       const one = await door()
       await during(['hang'], async () => {
         one.swallow()
-        await pause(random.integer(50, 1500))
+        await shortly()
         one.release()
+      })
+    },
+    'no packet arrives': async () => {
+      const all = await everyDoor(await primary())
+      await during(['hang'], async mended => {
+        for (const one of all) one.swallow()
+        await briefly()
+        mended()
+        for (const one of all) one.release()
       })
     },
     'half of the processes are refused': async () => {
       const one = await door()
       await during(['cut'], async () => {
         await one.refuse()
-        await pause(random.integer(50, 1500))
+        await shortly()
         await one.accept()
       })
     },
@@ -69,7 +95,7 @@ export function nemeses(servers: Servers, processes: Processes, random: Random, 
       const all = await everyDoor(await primary())
       await during(['hang'], async () => {
         for (const one of all) one.delayMs = () => random.integer(0, 60)
-        await pause(random.integer(300, 2000))
+        await pause(length(300, 2000))
         for (const one of all) one.delayMs = () => 0
       })
     },
@@ -98,24 +124,40 @@ export function nemeses(servers: Servers, processes: Processes, random: Random, 
       const server = await primary()
       await during(['full'], async () => {
         await servers.tell(server, 'CONFIG', 'SET', 'maxmemory', '1')
-        await pause(random.integer(50, 1500))
+        await shortly()
         await servers.tell(server, 'CONFIG', 'SET', 'maxmemory', '0')
       })
     },
     'a server dies and comes back empty': async () => {
       const server = await primary()
       await during(['lost', 'cut', ...(isSingle ? [] : (['failover'] as const))], async () => {
+        if (isSingle) {
+          await server.kill()
+          await briefly()
+        }
         await server.restart()
         if (!isSingle) await servers.whole()
+      })
+    },
+  }
+  const OF_SINGLES: Record<string, Nemesis> = {
+    'a server becomes a replica': async () => {
+      const server = await primary()
+      await during(['full'], async () => {
+        // Of a server that does not exist: its data stay, as on a replica that was a primary a moment ago.
+        await servers.tell(server, 'REPLICAOF', '127.0.0.1', '1')
+        await shortly()
+        await servers.tell(server, 'REPLICAOF', 'NO', 'ONE')
       })
     },
   }
   const OF_REPLICAS: Record<string, Nemesis> = {
     'a server dies, its replica takes over': async () => {
       const server = await primary()
-      await during(['failover', 'cut'], async () => {
+      await during(['failover', 'cut'], async mended => {
         await server.kill()
         await servers.replaced(server)
+        mended()
         // Until the sentinels have told it, it takes itself for a primary.
         await server.restart()
         await servers.whole()
@@ -160,7 +202,7 @@ export function nemeses(servers: Servers, processes: Processes, random: Random, 
       processes.start()
     },
   }
-  const ofServers = { ...OF_SERVERS, ...(isSingle ? {} : OF_REPLICAS), ...(servers.cluster ? OF_SLOTS : {}) }
+  const ofServers = { ...OF_SERVERS, ...(isSingle ? OF_SINGLES : OF_REPLICAS), ...(servers.cluster ? OF_SLOTS : {}) }
   return { ofServers, ofProcesses: OF_PROCESSES }
 }
 

@@ -2,7 +2,7 @@
 import { appendFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import { randomFrom } from '../../test/support/random.js'
-import type { Fault, Operation } from './history.js'
+import type { Fault, Operation, Subject } from './history.js'
 import type { Place } from './servers.js'
 import { now } from './subjects.js'
 import { type Begun, failure } from './use.js'
@@ -13,6 +13,7 @@ export interface ProgramOptions {
   readonly number: number
   readonly file: string
   readonly seed: string
+  readonly subjects: readonly Subject[]
   readonly client: string
   readonly place: Place
   /** Pauses are so many times longer. */
@@ -24,6 +25,7 @@ export const random = randomFrom(`${options.seed} ${options.process}`)
 export const ms = (least: number, most: number) => pause(random.integer(least, most) * options.pace)
 let ending = false
 let lastId = 0
+export const nextId = (): number => options.number * 10_000_000 + ++lastId
 /** What was begun and has not been answered. */
 const open = new Map<number, Operation>()
 /** Longer than any timeout here. */
@@ -52,7 +54,7 @@ export async function recorded<T>(
   act: () => Promise<T>,
   facts: (answer: T) => object = () => ({}),
 ): Promise<{ id: number; answer: T } | undefined> {
-  const id = options.number * 10_000_000 + ++lastId
+  const id = nextId()
   const operation = { id, process: options.process, askedAt: now(), ...begun } as Operation
   write(operation)
   open.set(id, operation)

@@ -70,7 +70,8 @@ const EMPTIED_MS = 5_000
 /** The words of a history for who has decided. */
 export const sourceOf = (source: string): Decided['source'] => SOURCES[source] ?? (source as Decided['source'])
 
-const facts = ({ allowed, source, remaining, retryAfterMs }: Decision) => {
+/** What a decision says. */
+export const factsOf = ({ allowed, source, remaining, retryAfterMs }: Decision) => {
   return { allowed, source: sourceOf(source), remaining, retryAfterMs }
 }
 
@@ -105,7 +106,7 @@ const KINDS: Readonly<Record<Use['kind'], (use: Use, driver: Driver) => Promise<
       const units = random.integer(1, costs)
       if (change !== undefined && change !== 'settle') return changed(driver, limiter, { ...about, change, units })
       const begun: Begun = { ...about, op: 'consume', cost: units }
-      const done = await driver.recorded(begun, () => limiter.consume(about.key, units), facts)
+      const done = await driver.recorded(begun, () => limiter.consume(about.key, units), factsOf)
       if (change !== 'settle' || !done?.answer.allowed) return
       const kept = random.integer(0, units)
       const settled: Begun = { ...about, op: 'settle', of: done.id, units: kept }
@@ -123,7 +124,7 @@ const KINDS: Readonly<Record<Use['kind'], (use: Use, driver: Driver) => Promise<
       const [cost, timeoutMs] = [random.integer(1, costs), driver.timeoutMs()]
       const key = `k${random.integer(1, keys)}`
       const begun: Begun = { op: 'acquire', subject: subject.name, key, cost, timeoutMs }
-      await driver.recorded(begun, () => limiter.acquire(key, { cost, timeout: timeoutMs }), facts)
+      await driver.recorded(begun, () => limiter.acquire(key, { cost, timeout: timeoutMs }), factsOf)
     }
     await driver.forever(pauseMs, () => Promise.all(Array.from({ length: random.integer(1, use.atOnce) }, one)))
   },

@@ -1,5 +1,3 @@
-import { type ChildProcess, fork } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from '@jest/globals'
 import type { Pool } from 'pg'
 import type { Limit } from '../../../src/limiter/core/limit.js'
-import { childProgram } from '../child-program.js'
+import { Child } from '../child.js'
 import { randomFrom } from '../random.js'
 import { AUDITED, DEADLINE_MS, LOOPS, NEW_LIMIT, type StoreUnderAudit } from './audited.js'
 
@@ -76,18 +74,15 @@ export async function audit(options: AuditOptions, store: StoreUnderAudit): Prom
 }
 
 async function observe({ processes, seconds, chaos, store }: AuditOptions, folder: string): Promise<Findings> {
-  const program = childProgram(`import { auditWorker } from './test/support/sql/audit-worker.ts'
+  const program = `import { auditWorker } from './test/support/sql/audit-worker.ts'
 ${store}
-auditWorker(store, process.argv[2])`)
+auditWorker(store, process.argv[2])`
   const files: string[] = []
   const start = async () => {
     const file = join(folder, `process-${files.length}`)
     files.push(file)
     // Node 22 warns of its SQLite.
-    const execArgv = ['--disable-warning=ExperimentalWarning']
-    const worker = fork(program, [file], { execArgv, env: { ...process.env, NODE_OPTIONS: '' } })
-    await once(worker, 'message')
-    return worker
+    return Child.start(program, [file], ['--disable-warning=ExperimentalWarning'])
   }
   const workers = await Promise.all(Array.from({ length: processes }, start))
   let [stops, kills] = [0, 0]
@@ -97,7 +92,7 @@ auditWorker(store, process.argv[2])`)
     while (chaos && performance.now() < end) {
       const n = random.integer(0, processes - 1)
       if (stops % 6 === 5 && kills < stops / 6) {
-        workers[n].kill('SIGKILL')
+        workers[n].kill()
         kills++
         workers[n] = await start()
       } else {
@@ -111,7 +106,7 @@ auditWorker(store, process.argv[2])`)
     await sleep(Math.max(0, end - performance.now()))
     await Promise.all(workers.map(finish))
   } finally {
-    for (const worker of workers) worker.kill('SIGKILL')
+    for (const worker of workers) worker.kill()
   }
   const grants = new Map<string, Grant[]>()
   const failures: string[] = []
@@ -132,11 +127,9 @@ auditWorker(store, process.argv[2])`)
   return { grants, failures, stops, kills }
 }
 
-async function finish(worker: ChildProcess): Promise<void> {
-  const ended = once(worker, 'exit')
-  worker.send('stop')
-  const [code] = await Promise.race([ended, sleep(2 * DEADLINE_MS, ['it does not end'], { ref: false })])
-  expect(code).toBe(0)
+async function finish(worker: Child): Promise<void> {
+  worker.process.send('stop')
+  expect(await Promise.race([worker.ended, sleep(2 * DEADLINE_MS, 'it does not end', { ref: false })])).toBe(0)
 }
 
 /** Never more than a policy allows, in any span of the store's clock. */

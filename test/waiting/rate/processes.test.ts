@@ -28,7 +28,10 @@ describe('several processes that share a rate', () => {
     expect(mostWithin(1000, granted)).toBe(18)
     // Whoever waits is granted as soon as a permit is free.
     const handOverMs = 5 + late.stop() + Math.max(...answers.map(({ lateMs }) => lateMs))
-    for (let i = 18; i < 52; i++) expect(granted[i] - granted[i - 18]).toBeLessThanOrEqual(1000 + handOverMs)
+    const handOversMs = granted.slice(18).map((at, i) => at - granted[i] - 1000)
+    expect(Math.max(...handOversMs)).toBeLessThanOrEqual(handOverMs)
+    // Half of them on any machine.
+    expect(handOversMs.sort((a, b) => a - b)[handOversMs.length >> 1]).toBeLessThanOrEqual(5)
     // Nobody goes before its permit is granted, or before who asked earlier.
     const resolved = answers.flatMap(({ at }) => at)
     for (const { asked } of answers) expect(asked).toEqual([...asked].sort((a, b) => a - b))
@@ -61,13 +64,14 @@ describe('several processes that share a rate', () => {
     const log = new GrantLog(redis.client(), logOf('killed'), 400)
     const late = new Lateness(redis.client())
     await limiter.acquire()
-    one.processes[0].send({ count: 1, lanes: 1 })
+    const lost = one.acquire(0, 1).catch(() => 'lost')
     const inLine = (count: number) =>
       eventually('waits', async () => (await client.zcard('spillway:{killed}:rate:line')) === count)
     await inLine(1)
     const behind = limiter.acquire()
     await inLine(2)
     one.stop()
+    expect(await lost).toBe('lost')
     await behind
     await limiter.acquire()
     const granted = await log.stop(3)

@@ -1,5 +1,4 @@
-// A process of its own with six services, Express and Koa, in memory and over Redis, Hono, and node:http2, that are
-// told what to do by messages. Each lets every request through a concurrency limit, a rate limit that charges at once,
+// A process of its own with six services: Express and Koa, in memory and over Redis, Hono, and node:http2. Each lets every request through a concurrency limit, a rate limit that charges at once,
 // and one that charges wrong passwords when they are known.
 import { createHook } from 'node:async_hooks'
 import {
@@ -23,17 +22,36 @@ import express, { type NextFunction, type Request, type Response } from 'express
 import { Hono, type Context as HonoContext } from 'hono'
 import { Redis } from 'ioredis'
 import Koa, { type Context } from 'koa'
-import * as forExpress from '../../../src/http/adapters/express.js'
-import * as forHono from '../../../src/http/adapters/hono.js'
-import * as forKoa from '../../../src/http/adapters/koa.js'
-import * as forNode from '../../../src/http/adapters/node.js'
-import type { ConcurrencyControls } from '../../../src/http/concurrency/concurrency-limit.js'
-import type { LimiterAccess } from '../../../src/http/rate-limit/rate-limit.js'
-import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
-import { RedisStore } from '../../../src/redis/store/redis-store.js'
-import type { Account, Orders } from './orders.js'
+import * as forExpress from '../../src/http/adapters/express.js'
+import * as forHono from '../../src/http/adapters/hono.js'
+import * as forKoa from '../../src/http/adapters/koa.js'
+import * as forNode from '../../src/http/adapters/node.js'
+import type { ConcurrencyControls } from '../../src/http/concurrency/concurrency-limit.js'
+import type { LimiterAccess } from '../../src/http/rate-limit/rate-limit.js'
+import { MemoryStore } from '../../src/limiter/memory/memory-store.js'
+import { RedisStore } from '../../src/redis/store/redis-store.js'
+import { answering } from '../../test/support/answering.js'
 
-export const QUOTA = 1_000_000
+/** What the process with the services is started with. */
+export interface Orders {
+  readonly redisPort: number
+  readonly permits: number
+  readonly users: readonly string[]
+  /** True if also handlers that never end their response are settled: 30 s after their client has gone. */
+  readonly settlesAll: boolean
+}
+
+/** What one user was charged, beside what its handlers did. */
+export interface Account {
+  readonly user: string
+  readonly handled: number
+  readonly charged: number
+  /** Handlers that answered 401, or never. */
+  readonly wrong: number
+  readonly chargedWrong: number
+}
+
+const QUOTA = 1_000_000
 /** What ends late, or never: it is charged 30 s after its client has gone. */
 const ENDS_LATE = ['never', 'stream', 'endless']
 const POLICY = `${QUOTA}/1d fixed-window`
@@ -265,35 +283,33 @@ class Service {
   }
 }
 
-process.once('message', async (orders: Orders) => {
-  const redis = [new Redis(orders.redisPort), new Redis(orders.redisPort)]
-  const services = await Promise.all([
-    new Service('express').start(undefined, orders),
-    new Service('koa').start(undefined, orders),
-    new Service('express').start(redis[0], orders),
-    new Service('koa').start(redis[1], orders),
-    new Service('hono').start(undefined, orders),
-    new Service('http2').start(undefined, orders),
-  ])
-  process.on('message', async (question: string) => {
-    if (question === 'connections') process.send?.(services.reduce((sum, { sockets }) => sum + sockets.size, 0))
-    if (question === 'accounts') process.send?.(await Promise.all(services.map(service => service.accounts(orders))))
-    if (question === 'listeners') {
-      process.send?.(services.flatMap(({ responses }) => responses.filter(res => res.listenerCount('pipe') > 0)).length)
+const orders = JSON.parse(process.argv[2]) as Orders
+const redis = [new Redis(orders.redisPort), new Redis(orders.redisPort)]
+const services = await Promise.all([
+  new Service('express').start(undefined, orders),
+  new Service('koa').start(undefined, orders),
+  new Service('express').start(redis[0], orders),
+  new Service('koa').start(redis[1], orders),
+  new Service('hono').start(undefined, orders),
+  new Service('http2').start(undefined, orders),
+])
+
+const ANSWERS = {
+  ports: () => services.map(({ port }) => port),
+  connections: () => services.reduce((sum, { sockets }) => sum + sockets.size, 0),
+  accounts: () => Promise.all(services.map(service => service.accounts(orders))),
+  listeners: () => services.flatMap(({ responses }) => responses.filter(res => res.listenerCount('pipe') > 0)).length,
+  timers: () => timers.size,
+  forget: () => {
+    for (const { responses } of services) responses.length = 0
+    return true
+  },
+  heap: async () => {
+    for (let i = 0; i < 5; i++) {
+      globalThis.gc?.()
+      await sleep(20)
     }
-    if (question === 'timers') process.send?.(timers.size)
-    if (question === 'forget') {
-      for (const { responses } of services) responses.length = 0
-      process.send?.(true)
-    }
-    if (question === 'heap') {
-      for (let i = 0; i < 5; i++) {
-        globalThis.gc?.()
-        await sleep(20)
-      }
-      process.send?.(process.memoryUsage().heapUsed)
-    }
-    if (question === 'stop') process.exit(0)
-  })
-  process.send?.(services.map(({ port }) => port))
-})
+    return process.memoryUsage().heapUsed
+  },
+}
+answering((question: keyof typeof ANSWERS): unknown => ANSWERS[question]())

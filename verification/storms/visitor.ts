@@ -1,7 +1,7 @@
 import { connect as connect2 } from 'node:http2'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Random } from '../random.js'
+import type { Random } from '../../test/support/random.js'
 
 const KINDS = ['now', 'now', 'wrong', 'wrong', 'throw', 'large', 'stream', 'endless', 'never'] as const
 const ENDINGS = [
