@@ -100,6 +100,10 @@ export class Child {
     return answer as Answer
   }
 
+  get pid(): number | undefined {
+    return this.process.pid
+  }
+
   says(text: string): Promise<void> {
     return eventually(`it says ${text}`, async () => this.said.includes(text))
   }

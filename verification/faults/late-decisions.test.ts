@@ -77,6 +77,24 @@ describe('a decision that was given up is not carried out', () => {
   })
 })
 
+describe('a change that was given up is not carried out long afterwards', () => {
+  test.each<[string, (limiter: RateLimiter) => Promise<void>]>([
+    ['refund', limiter => limiter.refund('k', 2)],
+    ['reset', limiter => limiter.reset('k')],
+    ['block', limiter => limiter.block('k', '1h')],
+  ])('%s', async (_, change) => {
+    const limiter = limiterOver(redis.client({ port: proxy.port }), '500ms')
+    for (let i = 0; i < 4; i++) await limiter.consume('k')
+    proxy.swallow()
+    await expect(change(limiter)).rejects.toThrow('did not answer')
+    await pause(1200)
+    proxy.release()
+    await pause(100)
+    expect(await spent(redis.client(), 'k')).toBe(4)
+    expect((await limiterOver(redis.client(), '5s').peek('k')).allowed).toBe(true)
+  })
+})
+
 test('an answer that comes within the deadline counts, also after more than a second', async () => {
   const limiter = limiterOver(redis.client(), '4s')
   await limiter.consume('other')

@@ -7,10 +7,10 @@ import type { Lease } from '../../src/waiting/semaphore/lease.js'
 import { Semaphore } from '../../src/waiting/semaphore/semaphore.js'
 import { Lateness } from '../../test/support/lateness.js'
 import { answerParts, changesText } from '../../test/support/line-words.js'
-import { longestCall } from '../../test/support/longest-call.js'
 import { eventually } from '../../test/support/redis-process.js'
 import { TcpProxy } from '../../test/support/tcp-proxy.js'
 import { testRedis } from '../../test/support/test-redis.js'
+import { longestCall } from './longest-call.js'
 
 jest.setTimeout(90_000)
 

@@ -5,10 +5,10 @@ import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
 import { SharedRateLimiter } from '../../src/waiting/rate/shared-rate-limiter.js'
 import { Lateness } from '../../test/support/lateness.js'
-import { longestCall } from '../../test/support/longest-call.js'
 import { GrantLog, mostWithin } from '../../test/support/rate-workers.js'
 import { eventually } from '../../test/support/redis-process.js'
 import { RedisServer } from '../../test/support/redis-server.js'
+import { longestCall } from './longest-call.js'
 
 let redis: RedisServer
 let admin: Redis

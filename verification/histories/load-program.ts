@@ -3,20 +3,19 @@
 import { appendFileSync } from 'node:fs'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
-import { Starvation } from '../../test/support/load/starvation.js'
 import { connected } from './clients.js'
 import type { Decided, Note } from './history.js'
 import { Load } from './load.js'
 import { forever, nextId, options } from './recording.js'
+import { Starvation } from './starvation.js'
 import { now } from './subjects.js'
-import { factsOf, policyOf } from './use.js'
 
 const KEYS_LIVE_MS = 50
 /** Half of what three processes ask in that time. */
 const GRANTED_AT_ONCE = 750
 
 const [subject] = options.subjects
-const [{ quota }] = subject.limits ?? []
+const [{ quota, windowMs, algorithm }] = subject.limits ?? []
 const keys = GRANTED_AT_ONCE / quota
 const starvation = new Starvation()
 const noted = new Set<string>()
@@ -35,7 +34,7 @@ process.on('warning', warning => note('unhandled', warning.message))
 
 const limiter = new RateLimiter({
   name: subject.name,
-  policy: policyOf(subject.limits),
+  policy: { quota, window: windowMs, algorithm },
   store: new RedisStore(await connected(options)),
   deadline: subject.deadlineMs,
   localShare: subject.localShare,
@@ -55,12 +54,13 @@ async function ask(): Promise<void> {
   } as const
   const key = `${Math.floor(askedAt / KEYS_LIVE_MS)}.${asked++ % keys}`
   try {
-    const facts = factsOf(await limiter.consume(key))
+    const { allowed, source: from, remaining, retryAfterMs } = await limiter.consume(key)
     const answeredAt = now()
     // Of what comes in time nobody asks why it was late.
     const isLate = answeredAt - askedAt > subject.deadlineMs
     const starvedMs = isLate ? starvation.since(startedAt + subject.deadlineMs) : undefined
-    write({ ...about, key, answeredAt, ...facts, starvedMs })
+    const source = from === 'redis' ? 'store' : from === 'deny-cache' ? 'memory' : from
+    write({ ...about, key, answeredAt, allowed, source, remaining, retryAfterMs, starvedMs })
   } catch (error) {
     write({ ...about, key, answeredAt: now(), error: String(error) })
   }

@@ -71,7 +71,7 @@ const EMPTIED_MS = 5_000
 export const sourceOf = (source: string): Decided['source'] => SOURCES[source] ?? (source as Decided['source'])
 
 /** What a decision says. */
-export const factsOf = ({ allowed, source, remaining, retryAfterMs }: Decision) => {
+const factsOf = ({ allowed, source, remaining, retryAfterMs }: Decision) => {
   return { allowed, source: sourceOf(source), remaining, retryAfterMs }
 }
 

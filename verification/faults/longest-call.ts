@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import type { Redis } from 'ioredis'
-import type { RedisServer } from './redis-server.js'
+import type { RedisServer } from '../../test/support/redis-server.js'
 
 /**
  * For how long the server has waited for a processor since it started, ms: others had it, which makes its calls look
