@@ -23,9 +23,10 @@ export default {
     'bench/contenders/**/*.mjs',
     'test/runtimes/{cases/*,clients,program}.ts',
     'test/support/bottleneck-hook.cjs',
-    'test/support/{load/process,load/starvation,sql/audit-worker,storm/services}.ts',
-    'test/support/storm/worker.mjs',
-    'verification/{histories/program,histories/peer-program,soak/service}.ts',
+    'test/support/{chat-worker,rate-worker,sql/audit-worker}.ts',
+    'verification/faults/outage-program.ts',
+    'verification/{histories/{program,peer-program,load-program},soak/service}.ts',
+    'verification/storms/services.ts',
     // What only the compiler reads.
     'test/{redis,versions}/client-types.ts',
     'test/replacing/express-rate-limit/types.ts',
