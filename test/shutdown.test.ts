@@ -8,8 +8,8 @@ import { RedisStore } from '../src/redis/store/redis-store.js'
 import { DelayQueue } from '../src/waiting/queue/delay-queue.js'
 import { SharedRateLimiter } from '../src/waiting/rate/shared-rate-limiter.js'
 import { Semaphore } from '../src/waiting/semaphore/semaphore.js'
+import { eventually } from './support/eventually.js'
 import { Lateness } from './support/lateness.js'
-import { eventually } from './support/redis-process.js'
 import { RedisServer } from './support/redis-server.js'
 
 interface Closable {

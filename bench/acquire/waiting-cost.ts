@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
-import { eventually } from '../../test/support/redis-process.js'
+import { eventually } from '../../test/support/eventually.js'
 import type { RedisServer } from '../../test/support/redis-server.js'
 
 /** The cost in Redis while this many requests wait for one key: µs of server time, by its own count. */

@@ -4,9 +4,10 @@ import { DelayQueue, parsePolicy, RateLimiter, RedisStore, Semaphore } from '../
 import { reporter } from '../../src/operating/dashboard/index.js'
 import { LivePolicies } from '../../src/operating/live/index.js'
 import { limitFacts, limitId } from '../../src/operating/object-index.js'
-import { OpenDashboard, until } from '../operating/dashboard/open-dashboard.js'
+import { OpenDashboard } from '../operating/dashboard/open-dashboard.js'
 import { sendReport } from '../operating/dashboard/send-report.js'
 import { openPage, startBrowser, violationsOf } from '../support/browser.js'
+import { eventually } from '../support/eventually.js'
 import { RedisServer } from '../support/redis-server.js'
 
 jest.setTimeout(120_000)
@@ -50,10 +51,7 @@ beforeAll(async () => {
   const failing = queue.consume(async () => {
     throw new Error(LONG)
   })
-  await until(
-    () => queue.stats(),
-    ({ dead }) => dead === 1,
-  )
+  await eventually('a letter is dead', async () => (await queue.stats()).dead === 1)
   await failing.close()
   // Five hours ago there was traffic, too.
   const [limit] = parsePolicy('2/1h')
@@ -205,16 +203,10 @@ test('a service is chosen on the page, is in the address, and holds on every pag
   const rows = page.locator('tr.row')
   expect(await rows.count()).toBe(4)
   await page.getByLabel('Service').selectOption('shop')
-  await until(
-    () => page.locator('tr.row').count(),
-    count => count === 3,
-  )
+  await eventually('three rows', async () => (await page.locator('tr.row').count()) === 3)
   expect(hashOf(page)).toBe('#/limits?service=shop')
   await page.locator('.head nav').getByText('Processes').click()
-  await until(
-    () => page.locator('main .panel').count(),
-    count => count === 1,
-  )
+  await eventually('one panel', async () => (await page.locator('main .panel').count()) === 1)
   expect(hashOf(page)).toBe('#/processes?service=shop')
   await page.locator('.head nav').getByText('Keys').click()
   await page.getByRole('heading', { name: 'Refused most' }).waitFor()
@@ -222,10 +214,7 @@ test('a service is chosen on the page, is in the address, and holds on every pag
   expect(limiters).not.toContain('search')
   // A link to a view is the view.
   await goTo(page, `limits?service=admin-${LONG}`)
-  await until(
-    () => page.locator('tr.row').count(),
-    count => count === 1,
-  )
+  await eventually('one row', async () => (await page.locator('tr.row').count()) === 1)
   expect(await rows.first().innerText()).toContain('search')
   await goTo(page, `waiting?service=admin-${LONG}`)
   await page.getByRole('link', { name: 'Show all services' }).click()

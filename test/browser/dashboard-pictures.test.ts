@@ -7,9 +7,10 @@ import { STEP_MS, STEPS, useNotes } from '../../src/operating/dashboard/records.
 import { LivePolicies } from '../../src/operating/live/index.js'
 import { livePolicy } from '../../src/operating/live/live-limit.js'
 import { limitFacts, limitId } from '../../src/operating/object-index.js'
-import { OpenDashboard, until } from '../operating/dashboard/open-dashboard.js'
+import { OpenDashboard } from '../operating/dashboard/open-dashboard.js'
 import { sendReport } from '../operating/dashboard/send-report.js'
 import { openPage, startBrowser } from '../support/browser.js'
+import { eventually } from '../support/eventually.js'
 import { RedisServer } from '../support/redis-server.js'
 
 jest.setTimeout(120_000)
@@ -105,10 +106,7 @@ beforeAll(async () => {
   const failing = webhooks.consume(async () => {
     throw new Error('connect ECONNREFUSED 203.0.113.80:443')
   })
-  await until(
-    () => webhooks.stats(),
-    ({ dead }) => dead === 3,
-  )
+  await eventually('three letters are dead', async () => (await webhooks.stats()).dead === 3)
   await failing.close()
   for (let i = 0; i < 12; i++) await webhooks.push(i, { delay: '1h' })
   const reports = new Semaphore(client, 'reports', { permits: 8 })

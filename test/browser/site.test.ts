@@ -5,8 +5,8 @@ import { extname, join, posix } from 'node:path'
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import type { Browser } from 'playwright-core'
 import { openPage, startBrowser, violationsOf } from '../support/browser.js'
+import { eventually } from '../support/eventually.js'
 import { filesOf, root } from '../support/files.js'
-import { eventually } from '../support/redis-process.js'
 
 jest.setTimeout(60_000)
 

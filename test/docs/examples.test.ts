@@ -7,10 +7,10 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { afterAll, describe, expect, test } from '@jest/globals'
 import { compileExamples } from '../support/compiled-examples.js'
+import { eventually } from '../support/eventually.js'
 import { PostgresServer } from '../support/postgres-server.js'
 import { RedisServer } from '../support/redis-server.js'
 import { RestFront } from '../support/rest-front.js'
-import { settles } from '../support/settles.js'
 
 const folder = compileExamples()
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -211,7 +211,7 @@ describe('every example runs', () => {
     expect(refused).toBeGreaterThan(20)
     const page = await (await fetch(`${url}/metrics`)).text()
     expect(page).toContain(`limit="burst",outcome="refused",source="memory"} ${refused}`)
-    await settles(() =>
+    await eventually('both alerts are received', () =>
       expect(received.map(({ text }) => text.split(':')[0]).sort()).toEqual(['FIRING many refusals', 'FIRING one key']),
     )
     expect(await stopped(child)).toBe(0)

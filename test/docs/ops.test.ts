@@ -2,12 +2,12 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { METRICS, type Metric } from '../../src/operating/observing/metrics.js'
+import { eventually } from '../support/eventually.js'
 import { ExampleService } from '../support/example-service.js'
 import { root } from '../support/files.js'
 import { filledIn, panelsOf } from '../support/grafana-dashboard.js'
 import { PrometheusServer, promtool } from '../support/prometheus-server.js'
 import { RedisServer } from '../support/redis-server.js'
-import { settles } from '../support/settles.js'
 
 const file = (name: string) => join(root, 'ops', name)
 const text = (name: string) => readFileSync(file(name), 'utf8')
@@ -111,20 +111,24 @@ describe('a real Prometheus that scrapes examples/metrics.ts', () => {
     }
     expect(counted.refused).toBeGreaterThan(0)
     const decisions = (outcome: string) => prometheus.value(`sum(ratelimit_decisions_total{outcome="${outcome}"})`)
-    await settles(async () => {
-      expect([await decisions('allowed'), await decisions('refused')]).toEqual([counted.allowed, counted.refused])
-      const waits = (outcome: string) =>
-        prometheus.value(`sum(ratelimit_wait_seconds_count{object="concurrency",outcome="${outcome}"})`)
-      expect([await waits('granted'), await waits('timeout')]).toEqual([reports.get(200) ?? 0, reports.get(503) ?? 0])
-      expect(await prometheus.value('sum(ratelimit_queue_settlements_total{outcome="ack"})')).toBe(9)
-      expect(await prometheus.value('sum(ratelimit_queue_settlements_total{outcome="dead"})')).toBe(3)
-      expect(await prometheus.query('ratelimit_concurrency_in_use')).toMatchObject([
-        { value: [expect.any(Number), '0'] },
-      ])
-      expect(await prometheus.query('ratelimit_queue_depth')).toMatchObject([{ value: [expect.any(Number), '0'] }])
-    }, 30_000)
+    await eventually(
+      'Prometheus has all counts',
+      async () => {
+        expect([await decisions('allowed'), await decisions('refused')]).toEqual([counted.allowed, counted.refused])
+        const waits = (outcome: string) =>
+          prometheus.value(`sum(ratelimit_wait_seconds_count{object="concurrency",outcome="${outcome}"})`)
+        expect([await waits('granted'), await waits('timeout')]).toEqual([reports.get(200) ?? 0, reports.get(503) ?? 0])
+        expect(await prometheus.value('sum(ratelimit_queue_settlements_total{outcome="ack"})')).toBe(9)
+        expect(await prometheus.value('sum(ratelimit_queue_settlements_total{outcome="dead"})')).toBe(3)
+        expect(await prometheus.query('ratelimit_concurrency_in_use')).toMatchObject([
+          { value: [expect.any(Number), '0'] },
+        ])
+        expect(await prometheus.query('ratelimit_queue_depth')).toMatchObject([{ value: [expect.any(Number), '0'] }])
+      },
+      30_000,
+    )
     // A rate needs two scrapes.
-    await settles(async () => {
+    await eventually('no panel is silent', async () => {
       const silent: string[] = []
       for (const { title, queries } of panels) {
         const answers = await Promise.all(
@@ -134,7 +138,7 @@ describe('a real Prometheus that scrapes examples/metrics.ts', () => {
       }
       expect(silent).toEqual(['Units bought in advance'])
     })
-    await settles(async () => {
+    await eventually('all rules are evaluated', async () => {
       const rules = await prometheus.rules()
       expect(rules.map(({ name, health }) => [name, health])).toEqual(alertNames.map(name => [name, 'ok']))
     })

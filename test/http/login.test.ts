@@ -5,8 +5,8 @@ import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globa
 import express, { type RequestHandler } from 'express'
 import { concurrencyLimit, rateLimit } from '../../src/http/adapters/express.js'
 import { SNIPPETS } from '../docs/pages.js'
+import { eventually } from '../support/eventually.js'
 import { resetAtOnce } from '../support/gone-clients.js'
-import { eventually } from '../support/redis-process.js'
 
 const SNIPPET = SNIPPETS.find(
   ({ page, code }) => page === 'docs/recipes.md' && code.includes("app.post('/login', twoAtOnce"),

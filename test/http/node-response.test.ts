@@ -17,8 +17,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, jest, test } from '@jest/globals'
 import { watchResponse } from '../../src/http/node-response.js'
 import type { ResponseEnd } from '../../src/http/response-watch.js'
+import { eventually } from '../support/eventually.js'
 import { type RawClient, rawClient } from '../support/raw-client.js'
-import { eventually } from '../support/redis-process.js'
 
 const closers: Array<() => void> = []
 afterEach(() => {

@@ -6,7 +6,7 @@ import { RateLimiter, type RateLimiterOptions } from '../../src/limiter/rate-lim
 import type { Store } from '../../src/limiter/store.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
 import { ManualClock } from '../../src/testing.js'
-import { eventually } from '../support/redis-process.js'
+import { eventually } from '../support/eventually.js'
 import { START } from '../support/stories.js'
 import { StubStore } from '../support/stub-store.js'
 import { testRedis } from '../support/test-redis.js'

@@ -4,7 +4,7 @@ import { LivePolicies } from '../../src/operating/live/live-policies.js'
 import { Subscriber } from '../../src/redis/subscriber.js'
 import { SharedRateLimiter } from '../../src/waiting/rate/shared-rate-limiter.js'
 import { Semaphore } from '../../src/waiting/semaphore/semaphore.js'
-import { eventually } from '../support/redis-process.js'
+import { eventually } from '../support/eventually.js'
 import { StubStore } from '../support/stub-store.js'
 import { testRedis } from '../support/test-redis.js'
 

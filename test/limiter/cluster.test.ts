@@ -2,8 +2,8 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Cluster } from 'ioredis'
 import { RateLimiter, type RateLimiterOptions } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
+import { eventually } from '../support/eventually.js'
 import { RedisCluster } from '../support/redis-cluster.js'
-import { eventually } from '../support/redis-process.js'
 
 let cluster: RedisCluster
 let client: Cluster

@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
-import { eventually } from '../support/redis-process.js'
+import { eventually } from '../support/eventually.js'
 import { testRedis } from '../support/test-redis.js'
 
 const redis = testRedis()

@@ -6,7 +6,7 @@ import { RateLimiter, type RateLimiterOptions } from '../../src/limiter/rate-lim
 import type { Store } from '../../src/limiter/store.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
 import { runChild } from '../support/child.js'
-import { eventually } from '../support/redis-process.js'
+import { eventually } from '../support/eventually.js'
 import { END_MS } from '../support/redis-server.js'
 import { StubStore } from '../support/stub-store.js'
 import { testRedis } from '../support/test-redis.js'

@@ -4,8 +4,8 @@ import { createClient } from 'redis'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import type { RedisClient } from '../../src/redis/client.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
+import { eventually } from '../support/eventually.js'
 import { RedisCluster } from '../support/redis-cluster.js'
-import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
 
 let server: RedisServer

@@ -3,7 +3,7 @@ import { describe, expect, test } from '@jest/globals'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
 import { jsonFromChild } from '../support/child.js'
-import { eventually } from '../support/redis-process.js'
+import { eventually } from '../support/eventually.js'
 import { testRedis } from '../support/test-redis.js'
 
 const redis = testRedis()

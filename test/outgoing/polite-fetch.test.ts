@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, tes
 import { PolicyError, TimeoutError } from '../../src/limiter/core/errors.js'
 import { type PoliteOptions, politeFetch } from '../../src/outgoing/index.js'
 import { type Partner, Partners } from '../../src/outgoing/partner.js'
-import { eventually } from '../support/redis-process.js'
+import { eventually } from '../support/eventually.js'
 import { RedisServer } from '../support/redis-server.js'
 import { timers } from '../support/timers.js'
 

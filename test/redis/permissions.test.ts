@@ -12,7 +12,7 @@ import { DelayQueue } from '../../src/waiting/queue/delay-queue.js'
 import { SharedRateLimiter } from '../../src/waiting/rate/shared-rate-limiter.js'
 import { Semaphore } from '../../src/waiting/semaphore/semaphore.js'
 import { OpenDashboard } from '../operating/dashboard/open-dashboard.js'
-import { eventually } from '../support/redis-process.js'
+import { eventually } from '../support/eventually.js'
 import { testRedis } from '../support/test-redis.js'
 
 const page = readFileSync('docs/operating.md', 'utf8')

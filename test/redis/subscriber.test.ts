@@ -1,10 +1,10 @@
 import { describe, expect, test } from '@jest/globals'
 import type { RedisClient } from '../../src/redis/client.js'
 import { Subscriber } from '../../src/redis/subscriber.js'
+import { eventually } from '../support/eventually.js'
 import { Lateness } from '../support/lateness.js'
 import { older } from '../support/older.js'
 import { RedisCluster } from '../support/redis-cluster.js'
-import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
 import { testRedis } from '../support/test-redis.js'
 

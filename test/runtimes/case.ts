@@ -17,12 +17,3 @@ export interface Outcome {
 export const LAST = 'ends'
 
 export const sleep = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))
-
-/** Waits until something holds. */
-export async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
-  const end = performance.now() + 10_000
-  while (!(await holds())) {
-    if (performance.now() > end) throw new Error(`${what}: not within 10 s`)
-    await sleep(5)
-  }
-}

@@ -1,7 +1,7 @@
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { childProgram } from './child-program.js'
-import { eventually } from './redis-process.js'
+import { eventually } from './eventually.js'
 
 export interface ChildResult {
   readonly code: number | null

@@ -12,11 +12,11 @@ import { MemoryStore } from '../../src/limiter/memory/memory-store.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
 import { Semaphore } from '../../src/waiting/semaphore/semaphore.js'
 import { ofCases } from './cases.js'
+import { eventually } from './eventually.js'
 import { wholeFor } from './everywhere.js'
 import { resetAtOnce } from './gone-clients.js'
 import { describePlaceEnds } from './place-ends.js'
 import { type RawClient, rawClient } from './raw-client.js'
-import { eventually } from './redis-process.js'
 import { RedisServer } from './redis-server.js'
 
 type Options = ConcurrencyOptions<unknown, unknown>

@@ -8,8 +8,8 @@ import { afterEach, describe, expect, jest, test } from '@jest/globals'
 import type { ConcurrencyOptions } from '../../src/http/concurrency/options.js'
 import { MemoryStore } from '../../src/limiter/memory/memory-store.js'
 import type { ConcurrencyAdapter } from './concurrency-contract.js'
+import { eventually } from './eventually.js'
 import { type RawClient, rawClient } from './raw-client.js'
-import { eventually } from './redis-process.js'
 
 /** Ways in which responses end, or never do, and what becomes of their places, for every framework. */
 export function describePlaceEnds(name: string, adapter: ConcurrencyAdapter): void {

@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { eventually } from './eventually.js'
 import { freePort } from './free-port.js'
-import { eventually } from './redis-process.js'
 
 /** One series of an answer. */
 export interface Series {

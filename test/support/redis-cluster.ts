@@ -1,5 +1,5 @@
 import { Cluster, type ClusterOptions, type Redis } from 'ioredis'
-import { eventually } from './redis-process.js'
+import { eventually } from './eventually.js'
 import { END_MS, RedisServer } from './redis-server.js'
 
 export interface RedisClusterOptions {

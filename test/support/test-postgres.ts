@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll } from '@jest/globals'
 import type { Pool, PoolConfig } from 'pg'
+import { eventually } from './eventually.js'
 import { freePort } from './free-port.js'
 import { ADMIN, giveToServer, newDataFolder, poolOf, postgresProgram } from './postgres-server.js'
-import { eventually } from './redis-process.js'
 
 /** A database of its own on the PostgreSQL that all test files of this run share. */
 export interface TestDatabase {

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/gl
 import { SpillwayError, TimeoutError } from '../../src/limiter/core/errors.js'
 import type { WaitOptions } from '../../src/limiter/core/wait.js'
 import type { RedisClient } from '../../src/redis/client.js'
-import { eventually } from './redis-process.js'
+import { eventually } from './eventually.js'
 import { RedisServer } from './redis-server.js'
 
 /** What grants units in Redis and lets requests wait for them, as one process has it. */

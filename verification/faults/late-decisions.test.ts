@@ -3,9 +3,9 @@ import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globa
 import type { Redis } from 'ioredis'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
+import { eventually } from '../../test/support/eventually.js'
 import { olderModule } from '../../test/support/older.js'
 import { RedisCluster } from '../../test/support/redis-cluster.js'
-import { eventually } from '../../test/support/redis-process.js'
 import { TcpProxy } from '../../test/support/tcp-proxy.js'
 import { testRedis } from '../../test/support/test-redis.js'
 

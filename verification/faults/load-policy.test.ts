@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { Child } from '../../test/support/child.js'
+import { eventually } from '../../test/support/eventually.js'
 import { RedisServer } from '../../test/support/redis-server.js'
-import { settles } from '../../test/support/settles.js'
 
 /** Its limit follows its own load. Asked, it is busy for so long, and then consumes so often. */
 const FOLLOWER = `
@@ -45,7 +45,7 @@ test('of two processes that share a limit, the overloaded one admits fewer reque
   const [busy, calm] = workers
   const factorIsOne = async (worker: Child) => expect((await tell(worker, {})).factor).toBe(1)
   // What a process does at its start is load too.
-  for (const worker of workers) await settles(() => factorIsOne(worker), 20_000)
+  for (const worker of workers) await eventually('its factor is one', () => factorIsOne(worker), 20_000)
   expect(await tell(busy, { consume: 20 })).toMatchObject({ admitted: 20 })
   expect(await tell(calm, { consume: 20 })).toMatchObject({ admitted: 20 })
 
@@ -53,7 +53,7 @@ test('of two processes that share a limit, the overloaded one admits fewer reque
   expect(await tell(busy, { busyMs: 4000, consume: 5 })).toEqual({ factor: 0.1, admitted: 0 })
   expect(await tell(calm, { consume: 20 })).toEqual({ factor: 1, admitted: 20 })
 
-  await settles(() => factorIsOne(busy), 30_000)
+  await eventually('its factor is one', () => factorIsOne(busy), 30_000)
   expect(await tell(busy, { consume: 20 })).toEqual({ factor: 1, admitted: 20 })
   expect(await tell(calm, { consume: 30 })).toEqual({ factor: 1, admitted: 20 })
   expect(await tell(busy, { consume: 10 })).toEqual({ factor: 1, admitted: 0 })

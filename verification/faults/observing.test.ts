@@ -7,7 +7,7 @@ import { alerts } from '../../src/operating/observing/alerts/index.js'
 import { prometheusObserver } from '../../src/operating/observing/prometheus.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
 import { Recorder } from '../../test/operating/observing/recorder.js'
-import { settles } from '../../test/support/settles.js'
+import { eventually } from '../../test/support/eventually.js'
 import { testRedis } from '../../test/support/test-redis.js'
 
 const redis = testRedis()
@@ -50,8 +50,8 @@ test('when Redis stands still for ten seconds, start and end are reported once, 
   await sleep(10_000)
   expect(await value('ratelimit_breaker_state')).toBe(1)
   redis.unpause()
-  await settles(async () => expect(await value('ratelimit_breaker_state')).toBe(0))
-  await settles(() => expect(told).toHaveLength(4), 20_000)
+  await eventually('the breaker is closed', async () => expect(await value('ratelimit_breaker_state')).toBe(0))
+  await eventually('four alerts are told', () => expect(told).toHaveLength(4), 20_000)
   asking = false
   await Promise.all(traffic)
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { DelayQueue } from '../../src/waiting/queue/delay-queue.js'
 import { runChild } from '../../test/support/child.js'
-import { eventually } from '../../test/support/redis-process.js'
+import { eventually } from '../../test/support/eventually.js'
 import { testRedis } from '../../test/support/test-redis.js'
 
 const redis = testRedis({ args: ['--appendonly', 'yes', '--appendfsync', 'always'] })

@@ -2,7 +2,7 @@ import { beforeAll, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
-import { eventually } from '../../test/support/redis-process.js'
+import { eventually } from '../../test/support/eventually.js'
 import { TcpProxy } from '../../test/support/tcp-proxy.js'
 import { testRedis } from '../../test/support/test-redis.js'
 

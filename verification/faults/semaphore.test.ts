@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals
 import type { Lease } from '../../src/waiting/semaphore/lease.js'
 import { Semaphore } from '../../src/waiting/semaphore/semaphore.js'
 import { Child } from '../../test/support/child.js'
+import { eventually } from '../../test/support/eventually.js'
 import { monitor } from '../../test/support/monitor.js'
-import { eventually } from '../../test/support/redis-process.js'
 import { RedisServer } from '../../test/support/redis-server.js'
 
 jest.setTimeout(60_000)

@@ -6,8 +6,8 @@ import type { Decision } from '../../src/limiter/core/decision.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { examinePostgres } from '../../src/operating/cli/doctor/postgres.js'
 import { PostgresStore } from '../../src/sql/postgres-store.js'
+import { eventually } from '../../test/support/eventually.js'
 import { PostgresServer } from '../../test/support/postgres-server.js'
-import { eventually } from '../../test/support/redis-process.js'
 
 jest.setTimeout(60_000)
 

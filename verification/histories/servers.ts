@@ -1,9 +1,9 @@
 // Real servers of a run, each with a clock of its own and two doors: proxies through which half of the processes come
 // each.
 import { setTimeout as pause } from 'node:timers/promises'
+import { eventually } from '../../test/support/eventually.js'
 import type { Address } from '../../test/support/redis-clients.js'
 import { RedisCluster } from '../../test/support/redis-cluster.js'
-import { eventually } from '../../test/support/redis-process.js'
 import { RedisSentinel } from '../../test/support/redis-sentinel.js'
 import { RedisServer } from '../../test/support/redis-server.js'
 import { SteppedClock } from '../../test/support/stepped-clock.js'

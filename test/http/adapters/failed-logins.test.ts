@@ -10,10 +10,10 @@ import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
 import type { Store } from '../../../src/limiter/store.js'
 import { RedisStore } from '../../../src/redis/store/redis-store.js'
 import { ofCases } from '../../support/cases.js'
+import { eventually } from '../../support/eventually.js'
 import { older } from '../../support/older.js'
 import { type Random, randomFrom } from '../../support/random.js'
 import { rawClient } from '../../support/raw-client.js'
-import { eventually } from '../../support/redis-process.js'
 import { testRedis } from '../../support/test-redis.js'
 
 /** The program of a user who has not read the README, and the result of an attack on it. */

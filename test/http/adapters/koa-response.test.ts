@@ -5,9 +5,9 @@ import { PassThrough } from 'node:stream'
 import { afterEach, describe, expect, jest, test } from '@jest/globals'
 import Koa3, { type Context, type Next } from 'koa'
 import { rateLimit } from '../../../src/http/adapters/koa.js'
+import { eventually } from '../../support/eventually.js'
 import { older } from '../../support/older.js'
 import { rawClient } from '../../support/raw-client.js'
-import { eventually } from '../../support/redis-process.js'
 
 const closers: Array<() => void> = []
 afterEach(() => {

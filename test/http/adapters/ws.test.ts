@@ -11,7 +11,7 @@ import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
 import { RedisStore } from '../../../src/redis/store/redis-store.js'
 import { ManualClock } from '../../../src/testing.js'
 import { runChild } from '../../support/child.js'
-import { eventually } from '../../support/redis-process.js'
+import { eventually } from '../../support/eventually.js'
 import { testRedis } from '../../support/test-redis.js'
 
 /** Sends messages over a real WebSocket; what the server heard, and how the client was closed. */

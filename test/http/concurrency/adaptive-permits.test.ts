@@ -8,7 +8,7 @@ import { type ConcurrencyLimit, concurrencyLimit } from '../../../src/http/adapt
 import { PolicyError } from '../../../src/limiter/core/errors.js'
 import { type AdaptivePermits, adaptivePermits } from '../../../src/operating/adaptive/index.js'
 import { Semaphore } from '../../../src/waiting/semaphore/semaphore.js'
-import { eventually } from '../../support/redis-process.js'
+import { eventually } from '../../support/eventually.js'
 import { testRedis } from '../../support/test-redis.js'
 
 const servers: Server[] = []

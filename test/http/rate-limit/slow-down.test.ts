@@ -7,7 +7,7 @@ import { type RateLimitOptions, rateLimit } from '../../../src/http/adapters/exp
 import { SlowDown } from '../../../src/http/rate-limit/slow-down.js'
 import { PolicyError } from '../../../src/limiter/core/errors.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
-import { eventually } from '../../support/redis-process.js'
+import { eventually } from '../../support/eventually.js'
 
 const servers: Server[] = []
 afterEach(() => {

@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals'
 import { LevelMeter } from '../../../src/limiter/core/meters.js'
 import type { Observer } from '../../../src/limiter/core/observer.js'
-import { eventually } from '../../support/redis-process.js'
+import { eventually } from '../../support/eventually.js'
 
 /** A meter with an observer of its own, and what was reported to it. */
 function open(name = 'jobs') {

@@ -2,8 +2,8 @@ import { expect, test } from '@jest/globals'
 import { PolicyError } from '../../../src/limiter/core/errors.js'
 import { followLoad, type Load } from '../../../src/operating/adaptive/index.js'
 import { SharedRateLimiter } from '../../../src/waiting/rate/shared-rate-limiter.js'
+import { eventually } from '../../support/eventually.js'
 import { monitor } from '../../support/monitor.js'
-import { eventually } from '../../support/redis-process.js'
 import { testRedis } from '../../support/test-redis.js'
 
 const redis = testRedis()

@@ -11,8 +11,8 @@ import { customLoad, type Load, loadPolicy, processLoad } from '../../../src/ope
 import { containerCpus } from '../../../src/operating/adaptive/process-load.js'
 import { RedisStore } from '../../../src/redis/store/redis-store.js'
 import { ManualClock } from '../../../src/testing.js'
+import { eventually } from '../../support/eventually.js'
 import { RedisServer } from '../../support/redis-server.js'
-import { settles } from '../../support/settles.js'
 
 /** A load that a test sets. */
 function loadOf(level: number): Load & { level: number } {
@@ -80,7 +80,7 @@ describe('processLoad', () => {
       // Real time is what the level is measured by: here and below, the process idles or is busy for so long.
       await sleep(350)
       // A busy machine delays an idle process, too, but not for ever.
-      await settles(() => expect([load.level < 0.7, load.reason]).toEqual([true, 'none']))
+      await eventually('the process is idle', () => expect([load.level < 0.7, load.reason]).toEqual([true, 'none']))
       for (let i = 0; i < 4 && load.level <= 1; i++) {
         const until = performance.now() + 250
         while (performance.now() < until) {}
@@ -112,7 +112,7 @@ describe('processLoad', () => {
 
   test('the heap against its limit counts as memory', async () => {
     const load = processLoad({ every: 100, heap: 1e-6, eventLoopDelayP99: '1h', utilization: 1 })
-    await settles(() => expect(load.reason).toBe('memory'))
+    await eventually('the memory counts', () => expect(load.reason).toBe('memory'))
     load.close()
     const { level } = load
     // Once closed it measures no more.

@@ -5,9 +5,10 @@ import { reporter } from '../../../src/operating/dashboard/index.js'
 import { RecordKeys, STEP_MS, stepOf } from '../../../src/operating/dashboard/records.js'
 import { LivePolicies } from '../../../src/operating/live/index.js'
 import { limitFacts, limitId, ObjectIndex, objectId } from '../../../src/operating/object-index.js'
+import { eventually } from '../../support/eventually.js'
 import { RedisCluster } from '../../support/redis-cluster.js'
 import { RedisServer } from '../../support/redis-server.js'
-import { encoded, OpenDashboard, until } from './open-dashboard.js'
+import { encoded, OpenDashboard } from './open-dashboard.js'
 import { sendReport } from './send-report.js'
 
 const PAGES = ['limits', 'keys', 'waiting', 'queues', 'changes', 'processes'] as const
@@ -257,7 +258,8 @@ describe('on one server', () => {
     expect([queues.length, queues[7], moreQueues]).toMatchObject([8, { name: 'z-1', dead: 1 }, 13])
     for (let i = 2; i < 6; i++) await dead(`z-${i}`)
     later()
-    expect(await until(titles, found => found[0] !== 'z-1 has 1 dead letter')).toEqual(['5 queues have 5 dead letters'])
+    await eventually('the title changes', async () => (await titles())[0] !== 'z-1 has 1 dead letter')
+    expect(await titles()).toEqual(['5 queues have 5 dead letters'])
   })
 
   test('an object that cannot be read stays on the page, and says why', async () => {
@@ -357,10 +359,7 @@ describe('on a cluster', () => {
     const viewing = request(`${page.url}view`, { headers: { 'x-spillway-request': encoded({ page: 'keys' }) } })
     viewing.on('error', () => {})
     viewing.end()
-    await until(
-      async () => asked.calls,
-      calls => calls > before + 60,
-    )
+    await eventually('it asks on', () => asked.calls > before + 60)
     const sent = asked.calls
     viewing.destroy()
     for (const node of cluster.nodes) node.unpause()
@@ -392,8 +391,8 @@ describe('on a cluster', () => {
     expect(shared).toEqual([{ kind: 'semaphore', name: names[1], unread: 'does not answer', waiting: 0 }])
     expect(alerts.map(({ title }) => title)).toContain(`${names[0]} has 1 dead letter`)
     other.unpause()
-    const back = await until(
-      () => page.view({ page: 'limits' }),
+    const back = await page.shows(
+      'limits',
       ({ queues, shared }) => queues[0].unread === undefined && shared[0].unread === undefined,
     )
     expect(back.queues).toMatchObject([{ name: names[0], dead: 1 }])
@@ -413,8 +412,8 @@ test('a limit that allows what another one refuses counts nothing', async () => 
   })
   const page = await OpenDashboard.start({ client, authorize: () => 'read' })
   for (let i = 0; i < 5; i++) await limiter.consume('k')
-  const { rows } = await until(
-    () => page.view({ page: 'limits' }),
+  const { rows } = await page.shows(
+    'limits',
     ({ rows }) =>
       rows.length === 2 && rows.some(({ refused }) => refused > 0) && rows.every(({ allowed }) => allowed > 0),
   )

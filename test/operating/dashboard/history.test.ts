@@ -4,8 +4,9 @@ import { reporter } from '../../../src/operating/dashboard/index.js'
 import { MINUTE_MS, RecordKeys, STEP_MS, TEN_MINUTES_MS } from '../../../src/operating/dashboard/records.js'
 import type { Range, Series } from '../../../src/operating/dashboard/view.js'
 import { limitFacts, limitId } from '../../../src/operating/object-index.js'
+import { eventually } from '../../support/eventually.js'
 import { RedisServer } from '../../support/redis-server.js'
-import { OpenDashboard, until } from './open-dashboard.js'
+import { OpenDashboard } from './open-dashboard.js'
 import { sendReport } from './send-report.js'
 
 let redis: RedisServer
@@ -82,10 +83,7 @@ test('the last 15 minutes of every range come from the steps of 10 s, at once', 
   expect([hour.stepMs, sumOf(hour)]).toEqual([MINUTE_MS, [660, 0]])
   await sendReport(client, { rows: [[id, counts(600, 0)]], notes })
   // The current minute is shown as a rate of the time that has passed in it.
-  await until(
-    () => chartOf(page, '1h'),
-    ({ allowed }) => (allowed.at(-1) ?? 0) > 0,
-  )
+  await eventually('the current minute is shown', async () => ((await chartOf(page, '1h')).allowed.at(-1) ?? 0) > 0)
 })
 
 test("a young service's chart begins where its data begins, in the finest steps, whatever the range", async () => {
@@ -135,10 +133,10 @@ test('a reporter adds what it has counted to the minute and the ten minutes when
     }
     return sum
   }
-  await until(
-    () => sums('tens'),
-    ([allowed, refused]) => allowed + refused === 7,
-  )
+  await eventually('seven are told', async () => {
+    const [allowed, refused] = await sums('tens')
+    return allowed + refused === 7
+  })
   for (const part of ['sums', 'minutes', 'tens']) expect([part, await sums(part)]).toEqual([part, [5, 2]])
   await limiter.consume('y')
   await observer.close()
@@ -200,10 +198,10 @@ test('a service shows only the limits, keys, queues and processes that it uses; 
     return { limiters, total, alerts: alerts.length, services, processes: status.processes }
   }
   const all = { alerts: 2, services: ['admin', 'shop'], processes: 2 }
-  await until(
-    () => names(),
-    ({ total, alerts, processes }) => total === 3 && alerts === 2 && processes === 2,
-  )
+  await eventually('both services are shown', async () => {
+    const { total, alerts, processes } = await names()
+    return total === 3 && alerts === 2 && processes === 2
+  })
   expect(await names('shop')).toEqual({ ...all, limiters: ['both', 'own-0'], total: 2 })
   expect(await names('admin')).toEqual({ ...all, limiters: ['both', 'own-1'], total: 2 })
   expect(await names('nobody')).toEqual({ ...all, limiters: [], total: 0 })
@@ -214,21 +212,14 @@ test('a service shows only the limits, keys, queues and processes that it uses; 
     ['shop', 'own-0'],
     ['admin', 'own-1'],
   ] as const) {
-    expect(
-      await until(
-        () => refused(service),
-        found => found.length > 0,
-      ),
-    ).toEqual([limiter])
+    await eventually('its keys are told', async () => (await refused(service)).length > 0)
+    expect(await refused(service)).toEqual([limiter])
   }
   const found = await page.view({ page: 'keys', service: 'shop', key: 'key-1' })
   expect(found.found?.limiters.map(({ limiter }) => limiter)).toEqual(['both'])
   const queues = async (service: string) =>
     (await page.view({ page: 'queues', service })).queues.map(({ name }) => name)
-  await until(
-    () => queues('admin'),
-    found => found.length === 1,
-  )
+  await eventually('its queue is told', async () => (await queues('admin')).length === 1)
   expect(await queues('shop')).toEqual([])
   const { processes } = await page.view({ page: 'processes', service: 'admin' })
   expect(processes.map(({ service }) => service)).toEqual(['admin'])

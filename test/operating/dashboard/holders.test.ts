@@ -8,7 +8,7 @@ import type { WaitingView } from '../../../src/operating/dashboard/server/page-v
 import type { HolderView, SharedRow } from '../../../src/operating/dashboard/view.js'
 import { childProgram } from '../../support/child-program.js'
 import { RedisServer } from '../../support/redis-server.js'
-import { OpenDashboard, until } from './open-dashboard.js'
+import { OpenDashboard } from './open-dashboard.js'
 
 let redis: RedisServer
 let client: ReturnType<RedisServer['client']>
@@ -85,11 +85,16 @@ async function processOf(service = '') {
 }
 
 const rowOf = ({ shared }: WaitingView, name: string) => shared.find(row => row.name === name)
-const shown = (name: string, isSo: (row: SharedRow, holders: readonly HolderView[]) => boolean) =>
-  until(
-    async () => rowOf(await page.view({ page: 'waiting' }), name),
-    row => row !== undefined && isSo(row, row.holders ?? []),
-  ) as Promise<SharedRow>
+async function shown(
+  name: string,
+  isSo: (row: SharedRow, holders: readonly HolderView[]) => boolean,
+): Promise<SharedRow> {
+  const view = await page.shows('waiting', view => {
+    const row = rowOf(view, name)
+    return row !== undefined && isSo(row, row.holders ?? [])
+  })
+  return rowOf(view, name)!
+}
 const named = ({ by }: HolderView) => (typeof by === 'string' ? by : `${by.service} ${by.host}:${by.pid}`)
 const isTold = ({ by }: HolderView) => by !== 'new'
 

@@ -5,6 +5,7 @@ import type { DashboardOptions } from '../../../src/operating/dashboard/index.js
 import { dashboard } from '../../../src/operating/dashboard/index.js'
 import type { View } from '../../../src/operating/dashboard/server/page-views.js'
 import type { ChangeRequest, ChangeResult, Failure, ViewRequest } from '../../../src/operating/dashboard/view.js'
+import { eventually } from '../../support/eventually.js'
 
 export interface Reply {
   readonly status: number
@@ -43,6 +44,18 @@ export class OpenDashboard {
     return JSON.parse(reply.text) as Extract<View, { page: Page }>
   }
 
+  /** The view of a page once a condition holds of it. */
+  async shows<Page extends ViewRequest['page']>(
+    page: Page,
+    isSo: (view: Extract<View, { page: Page }>) => boolean,
+  ): Promise<Extract<View, { page: Page }>> {
+    return eventually(`the page ${page} shows it`, async () => {
+      const view = await this.view({ page } as ViewRequest & { page: Page })
+      if (!isSo(view)) throw new Error(JSON.stringify(view))
+      return view
+    })
+  }
+
   /** A change as the page sends it. */
   async act(
     act: ChangeRequest,
@@ -75,14 +88,4 @@ export class OpenDashboard {
 
 export function encoded(value: object): string {
   return Buffer.from(JSON.stringify(value)).toString('base64url')
-}
-
-/** Asks until a condition holds; after `timeoutMs` fails with the last answer. */
-export async function until<T>(ask: () => Promise<T>, isSo: (value: T) => boolean, timeoutMs = 15_000): Promise<T> {
-  for (const end = performance.now() + timeoutMs; ; ) {
-    const value = await ask()
-    if (isSo(value)) return value
-    if (performance.now() > end) throw new Error(`not within ${timeoutMs} ms: ${JSON.stringify(value)}`)
-    await new Promise(resolve => setTimeout(resolve, 25))
-  }
 }

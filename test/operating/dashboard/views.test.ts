@@ -8,8 +8,9 @@ import type { ChangeRequest } from '../../../src/operating/dashboard/view.js'
 import { LivePolicies } from '../../../src/operating/live/index.js'
 import { LiveRecords } from '../../../src/operating/live/live-records.js'
 import { politeFetch } from '../../../src/outgoing/index.js'
+import { eventually } from '../../support/eventually.js'
 import { RedisServer } from '../../support/redis-server.js'
-import { OpenDashboard, until } from './open-dashboard.js'
+import { OpenDashboard } from './open-dashboard.js'
 
 let redis: RedisServer
 let client: ReturnType<RedisServer['client']>
@@ -51,8 +52,8 @@ describe('limits', () => {
       for (let i = 0; i < 20; i++) await login.consume('203.0.113.9')
       for (let i = 0; i < 10; i++) await login.consume(`198.51.100.${i}`)
     }
-    const view = await until(
-      () => page.view({ page: 'limits' }),
+    const view = await page.shows(
+      'limits',
       ({ rows, alerts, status }) =>
         alerts.length > 0 && status.processes === 2 && (rows[0]?.open?.mostRefused[0]?.share ?? 0) > 0,
     )
@@ -64,7 +65,8 @@ describe('limits', () => {
       facts: { quota: 5, windowMs: 3_600_000 },
     })
     // 40 of one key, of which 5 are allowed; 10 others twice.
-    expect(await until(counted, rows => rows['login 5-per-1h']?.[1] === 35)).toEqual({ 'login 5-per-1h': [25, 35] })
+    await eventually('all are told', async () => (await counted())['login 5-per-1h']?.[1] === 35)
+    expect(await counted()).toEqual({ 'login 5-per-1h': [25, 35] })
     expect(row.open?.mostRefused.map(({ key }) => key.text)).toEqual(['203.0.113.9'])
     expect(row.open?.mostRefused[0].share).toBe(1)
     const { redis = 0, remembered = 0 } = row.open?.sources ?? {}
@@ -85,26 +87,16 @@ describe('limits', () => {
     await limiter.consume('x')
     const asked = async () => Number(/cmdstat_evalsha:calls=(\d+)/.exec(await client.info('commandstats'))?.[1] ?? 0)
     const page = await start()
-    await until(
-      () => page.view({ page: 'processes' }),
-      ({ processes }) => processes.length === 1,
-    )
+    await page.shows('processes', ({ processes }) => processes.length === 1)
     // The last report of all is at most two intervals behind the last decision; from then on the number stands still.
-    await until(
-      asked,
-      (() => {
-        let [last, same] = [-1, 0]
-        return (count: number) => {
-          same = count === last ? same + 1 : 0
-          last = count
-          return same >= 10
-        }
-      })(),
-    )
-    const { processes } = await until(
-      () => page.view({ page: 'processes' }),
-      ({ processes }) => processes[0].idle,
-    )
+    let [last, same] = [-1, 0]
+    await eventually('the number stands still', async () => {
+      const count = await asked()
+      same = count === last ? same + 1 : 0
+      last = count
+      return same >= 10
+    })
+    const { processes } = await page.shows('processes', ({ processes }) => processes[0].idle)
     expect(processes).toMatchObject([{ silent: false }])
   })
 
@@ -145,7 +137,8 @@ describe('limits', () => {
     for (let i = 0; i < 3; i++) await search.consume('user:1')
     // What the first limit refuses, the second has not let through: of it nothing is spent.
     const sums = { 'search 2-per-1h': [2, 1], 'search 100-per-1d': [2, 0] }
-    expect(await until(counted, rows => rows['search 2-per-1h']?.[1] === 1)).toEqual(sums)
+    await eventually('all are told', async () => (await counted())['search 2-per-1h']?.[1] === 1)
+    expect(await counted()).toEqual(sums)
     const { rows } = await page.view({ page: 'limits', open: [] })
     expect(rows.map(({ limit }) => limit)).toEqual(['2-per-1h', '100-per-1d'])
     expect(rows[0]).toMatchObject({ changeable: false, per: 'per key' })
@@ -160,13 +153,11 @@ describe('limits', () => {
     const limiter = new RateLimiter({ policy: '100/1h', name: 'api', store: new MemoryStore(), observer })
     await limiter.consume('before')
     const page = await start()
-    await until(
-      () => page.view({ page: 'limits' }),
-      ({ rows }) => rows.length === 1,
-    )
+    await page.shows('limits', ({ rows }) => rows.length === 1)
     await redis.restart()
     for (let i = 0; i < 7; i++) await limiter.consume('meanwhile')
-    expect(await until(counted, rows => (rows['api 100-per-1h']?.[0] ?? 0) > 0)).toEqual({ 'api 100-per-1h': [7, 0] })
+    await eventually('it tells again', async () => ((await counted())['api 100-per-1h']?.[0] ?? 0) > 0)
+    expect(await counted()).toEqual({ 'api 100-per-1h': [7, 0] })
   })
 
   test("alerts of the processes replace the dashboard's own", async () => {
@@ -177,10 +168,7 @@ describe('limits', () => {
     const observer = report({ alerts: { firing } })
     const page = await start()
     await limiterOf('login', '5/1h', observer).consume('x')
-    const { alerts } = await until(
-      () => page.view({ page: 'limits' }),
-      ({ alerts }) => alerts.length > 0,
-    )
+    const { alerts } = await page.shows('limits', ({ alerts }) => alerts.length > 0)
     expect(alerts).toMatchObject([
       { title: expect.stringMatching(/^login refuses 40.%/), text: 'Rule too many.', since: at.getTime() },
     ])
@@ -197,12 +185,9 @@ describe('limits', () => {
     const titles = async () => (await (await start()).view({ page: 'limits' })).alerts.map(({ title }) => title)
     const login = limiterOf('login', '5/1h', report())
     for (let i = 0; i < 60; i++) await login.consume('x')
-    await until(
-      () => page.view({ page: 'limits' }),
-      ({ rows }) => rows.length === 1,
-    )
+    await page.shows('limits', ({ rows }) => rows.length === 1)
     await client.hset(records, 'other', record(Date.now(), { alerts, breaker }))
-    await until(titles, shown => shown.length === 3)
+    await eventually('three alerts', async () => (await titles()).length === 3)
     expect(await titles()).toEqual([
       '1 process does not ask Redis',
       'api refuses 50\u202f% of its requests',
@@ -221,18 +206,12 @@ describe('limits', () => {
     const observer = report()
     const page = await start()
     observer.breakerOpened?.(new Error('connect ECONNREFUSED'))
-    const { alerts } = await until(
-      () => page.view({ page: 'limits' }),
-      ({ alerts }) => alerts.length > 0,
-    )
+    const { alerts } = await page.shows('limits', ({ alerts }) => alerts.length > 0)
     expect(alerts).toMatchObject([
       { title: '1 process does not ask Redis', text: 'It failed too often: connect ECONNREFUSED' },
     ])
     observer.breakerClosed?.()
-    await until(
-      () => page.view({ page: 'limits' }),
-      ({ alerts }) => alerts.length === 0,
-    )
+    await page.shows('limits', ({ alerts }) => alerts.length === 0)
   })
 })
 
@@ -242,10 +221,7 @@ describe('keys', () => {
     const page = await start()
     const login = limiterOf('login', '2/1h', observer)
     for (let i = 0; i < 9; i++) await login.consume('customer-4711@example.com')
-    const { mostRefused } = await until(
-      () => page.view({ page: 'keys' }),
-      ({ mostRefused }) => mostRefused.length > 0,
-    )
+    const { mostRefused } = await page.shows('keys', ({ mostRefused }) => mostRefused.length > 0)
     expect(JSON.stringify(mostRefused)).not.toContain('4711')
     const { ref, text } = mostRefused[0].key
     expect(text).toBe('cust••.com')
@@ -266,13 +242,12 @@ describe('keys', () => {
     'who sees them %s cannot confirm a guess, and another dashboard knows the same references',
     async keys => {
       const page = await start({ keys, authorize: () => 'read' })
-      const { mostAsking } = await until(
-        async () => {
-          await limiterOf('login', '2/1h', report()).consume('203.0.113.57')
-          return page.view({ page: 'keys' })
-        },
-        ({ mostAsking }) => mostAsking.length > 0,
-      )
+      const { mostAsking } = await eventually('its keys are told', async () => {
+        await limiterOf('login', '2/1h', report()).consume('203.0.113.57')
+        const view = await page.view({ page: 'keys' })
+        expect(view.mostAsking.length).toBeGreaterThan(0)
+        return view
+      })
       const { ref, text } = mostAsking[0].key
       const guesses = ['sha256', 'sha512', 'md5'].flatMap(name =>
         (['utf16le', 'utf8'] as const).flatMap(encoding =>
@@ -299,10 +274,7 @@ describe('keys', () => {
     const [login, api] = [limiterOf('login', '5/1h', observer), limiterOf('api', '9/1h', observer)]
     await login.consume('203.0.113.9')
     await api.consume('somebody')
-    await until(
-      () => page.view({ page: 'limits' }),
-      ({ rows }) => rows.length === 2,
-    )
+    await page.shows('limits', ({ rows }) => rows.length === 2)
     const done = await page.act({ act: 'block', limiter: 'login', key: '203.0.113.9', for: '1h' })
     expect(done).toMatchObject({
       status: 200,
@@ -328,10 +300,7 @@ describe('keys', () => {
     const login = limiterOf('login', '1/1h', report())
     await login.consume('k')
     await login.consume('k')
-    await until(
-      () => page.view({ page: 'limits' }),
-      ({ rows }) => rows.length === 1,
-    )
+    await page.shows('limits', ({ rows }) => rows.length === 1)
     const ends = async () => {
       const { found } = await page.view({ page: 'keys', key: 'k' })
       const { blockedUntil, blockedBy } = found!.limiters[0]
@@ -363,10 +332,7 @@ describe('keys', () => {
     const login = limiterOf('login', '5/1h', observer)
     const hostile = '<img src=x onerror=alert(1)>{}%:\u202e\n"'
     for (const key of ['2001:db8:0:ff00::/56', hostile, 'ش'.repeat(4000)]) await login.consume(key)
-    await until(
-      () => page.view({ page: 'limits' }),
-      ({ rows }) => rows.length === 1,
-    )
+    await page.shows('limits', ({ rows }) => rows.length === 1)
     expect((await page.view({ page: 'keys', key: '2001:DB8:0:FF12::7' })).found).toMatchObject({
       as: '2001:db8:0:ff00::/56',
       limiters: [{ limiter: 'login' }],
@@ -408,17 +374,11 @@ describe('live limits', () => {
       observer,
     })
     await api.consume('user:1')
-    const { rows } = await until(
-      () => page.view({ page: 'limits' }),
-      ({ rows }) => rows[0]?.changeable === true,
-    )
+    const { rows } = await page.shows('limits', ({ rows }) => rows[0]?.changeable === true)
     expect(rows[0].live).toBeUndefined()
     const done = await page.act({ act: 'set-limit', limiter: 'api', policy: '3/1m', for: '1h' })
     expect(done).toMatchObject({ status: 200, text: 'api now allows 3 in any minute.', until: expect.any(Number) })
-    await until(
-      async () => live.for('api')[0].quota,
-      quota => quota === 3,
-    )
+    await eventually('it is in force', () => live.for('api')[0].quota === 3)
     const changed = (await page.view({ page: 'limits' })).rows[0]
     expect(changed).toMatchObject({
       facts: { quota: 3 },
@@ -444,10 +404,7 @@ describe('live limits', () => {
     const store = new RedisStore(client)
     const api = new RateLimiter({ policy: live.policy('api'), name: 'api', store, observer: report() })
     await api.consume('user:1')
-    await until(
-      () => page.view({ page: 'limits' }),
-      ({ rows }) => rows[0]?.changeable === true,
-    )
+    await page.shows('limits', ({ rows }) => rows[0]?.changeable === true)
     /** What Redis holds, the permanent and the temporary limit with its end. */
     const held = async () => {
       const { names } = await new LiveRecords(client, 'test', 'spillway').names()
@@ -561,10 +518,7 @@ describe('shared objects', () => {
     const semaphore = open(new Semaphore(client, 'reports', { permits: 1, observer }))
     const lease = await semaphore.acquire()
     const waiting = semaphore.acquire()
-    const { shared } = await until(
-      () => page.view({ page: 'waiting' }),
-      ({ shared }) => shared[0]?.waiting === 1,
-    )
+    const { shared } = await page.shows('waiting', ({ shared }) => shared[0]?.waiting === 1)
     expect(shared[0]).toMatchObject({
       kind: 'semaphore',
       name: 'reports',
@@ -594,8 +548,8 @@ describe('shared objects', () => {
     await polite[0]('https://model.test')
     const ending = new AbortController()
     const waiting = polite.map(one => one('https://model.test', { signal: ending.signal }).catch(error => error))
-    const { shared } = await until(
-      () => page.view({ page: 'waiting' }),
+    const { shared } = await page.shows(
+      'waiting',
       ({ shared }) => shared[1]?.inUse === 1300 && shared.every(({ waiting }) => waiting === 2),
     )
     expect(shared).toEqual([
@@ -612,10 +566,7 @@ describe('shared objects', () => {
     const rate = open(new SharedRateLimiter(client, 'partner', { observer }))
     await rate.trySetRate({ rate: 5, interval: '1h' })
     for (let i = 0; i < 3; i++) await rate.acquire()
-    const { shared } = await until(
-      () => page.view({ page: 'waiting' }),
-      ({ shared }) => shared.some(({ name }) => name === 'partner'),
-    )
+    const { shared } = await page.shows('waiting', ({ shared }) => shared.some(({ name }) => name === 'partner'))
     expect(shared).toMatchObject([
       { kind: 'rate', name: 'partner', inUse: 3, of: 5, intervalMs: 3_600_000, waiting: 0 },
     ])
@@ -637,8 +588,8 @@ describe('shared objects', () => {
     const failing = queue.consume(async () => {
       throw new Error('no <route>')
     })
-    const view = await until(
-      () => page.view({ page: 'queues' }),
+    const view = await page.shows(
+      'queues',
       ({ queues }) => queues[0]?.letters.length === 3 && queues[0].late99 !== undefined,
     )
     await failing.close()
@@ -666,24 +617,15 @@ describe('faults', () => {
     const observer = report()
     const page = await start()
     await limiterOf('login', '5/1h', observer).consume('x')
-    await until(
-      () => page.view({ page: 'limits' }),
-      ({ rows }) => rows.length === 1,
-    )
+    await page.shows('limits', ({ rows }) => rows.length === 1)
     await redis.kill()
-    const view = await until(
-      () => page.view({ page: 'limits' }),
-      ({ failing }) => failing !== undefined,
-    )
+    const view = await page.shows('limits', ({ failing }) => failing !== undefined)
     expect(view.rows).toHaveLength(1)
     expect(view.failing?.reason).not.toBe('')
     expect(view.now - view.readAt).toBeGreaterThan(0)
     expect(await page.act({ act: 'pause', name: 'mail' })).toMatchObject({ status: 503 })
     await redis.restart()
-    await until(
-      () => page.view({ page: 'limits' }),
-      ({ failing }) => failing === undefined,
-    )
+    await page.shows('limits', ({ failing }) => failing === undefined)
   })
 
   test('an empty installation is distinguished from a quiet one', async () => {
@@ -696,10 +638,7 @@ describe('faults', () => {
     const page = await start()
     const login = limiterOf('login', '5/1h', observer)
     await login.consume('x')
-    await until(
-      () => page.view({ page: 'limits' }),
-      ({ rows }) => rows.length === 1,
-    )
+    await page.shows('limits', ({ rows }) => rows.length === 1)
     const root = 'spillway:{!dashboard}'
     for (const wrong of ['', 'null', '{}', '[1]', '1 2 null', '9 9 {"service":5}', 'x'.repeat(1000)]) {
       await client.hset(`${root}:records`, `wrong${wrong}`, wrong)

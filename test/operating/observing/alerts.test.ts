@@ -12,7 +12,7 @@ import {
   webhook,
 } from '../../../src/operating/observing/alerts/index.js'
 import { ManualClock } from '../../../src/testing.js'
-import { settles } from '../../support/settles.js'
+import { eventually } from '../../support/eventually.js'
 
 let clock: ManualClock
 let told: Alert[]
@@ -398,7 +398,7 @@ describe('webhook', () => {
 
   test('posts a readable text and the alert, with the given headers', async () => {
     webhook(url, { headers: { Authorization: 'Bearer 5' } })(alertOf('refusals'))
-    await settles(() => expect(received).toHaveLength(1))
+    await eventually('it is received', () => expect(received).toHaveLength(1))
     expect(received[0].body).toEqual({
       text: 'FIRING refusals: api refuses 34.1 % of its requests (alert above 10 %)',
       alert: { ...alertOf('refusals'), at: '2023-11-14T22:13:20.000Z' },
@@ -411,7 +411,7 @@ describe('webhook', () => {
     const send = webhook(url)
     for (const name of ['a', 'b', 'c', 'd']) send(alertOf(name))
     expect(received).toEqual([])
-    await settles(() => expect(received).toHaveLength(8))
+    await eventually('all are received', () => expect(received).toHaveLength(8))
     const names = received.map(({ body }) => (body.alert as Alert).rule.name)
     expect(names).toEqual(['a', 'a', 'a', 'b', 'b', 'b', 'c', 'd'])
     expect(pauses).toEqual([1000, 2000, 1000, 2000])
@@ -426,18 +426,20 @@ describe('webhook', () => {
     const send = webhook(url, { timeout: 50 })
     for (let i = 0; i < 150; i++) send(alertOf(`a${i}`))
     expect(warnings).toHaveLength(49)
-    await settles(() => expect(warnings.filter(text => text.includes('not delivered'))).toHaveLength(1))
+    await eventually('the first is given up', () =>
+      expect(warnings.filter(text => text.includes('not delivered'))).toHaveLength(1),
+    )
     expect(warnings[49]).toContain('"a0" was not delivered: The operation was aborted due to timeout')
     // On a busy machine an answer that came may still be too late, and is asked for again: each name counts once.
     const kept = Array.from({ length: 100 }, (_, i) => `a${50 + i}`)
     const names = () => [...new Set(received.map(({ body }) => (body.alert as Alert).rule.name))]
-    await settles(() => expect(names()).toEqual(['a0', ...kept]))
+    await eventually('the others are received', () => expect(names()).toEqual(['a0', ...kept]))
   })
 
   test('a missing receiver causes a warning with the reason', async () => {
     // Port 2 is free: the system gives tests ports above 1024.
     webhook('http://127.0.0.1:2/')(alertOf('a'))
-    await settles(() =>
+    await eventually('the warning is given', () =>
       expect(warnings).toEqual([expect.stringContaining('"a" was not delivered: fetch failed: connect ECONNREFUSED')]),
     )
   })

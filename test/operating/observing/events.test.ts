@@ -13,7 +13,7 @@ import { DelayQueue } from '../../../src/waiting/queue/delay-queue.js'
 import { SharedRateLimiter } from '../../../src/waiting/rate/shared-rate-limiter.js'
 import type { Lease } from '../../../src/waiting/semaphore/lease.js'
 import { Semaphore } from '../../../src/waiting/semaphore/semaphore.js'
-import { settles } from '../../support/settles.js'
+import { eventually } from '../../support/eventually.js'
 import { StubStore } from '../../support/stub-store.js'
 import { testRedis } from '../../support/test-redis.js'
 import { METHODS, Recorder } from './recorder.js'
@@ -132,7 +132,7 @@ describe('the store', () => {
     for (let i = 0; i < 40; i++) await limiter.consume('k')
     const third = new RateLimiter({ policy: '100/1m', store, name: 'd', observer: late.observer })
     store.answer = allow
-    await settles(async () => {
+    await eventually('the breaker is closed', async () => {
       await second.consume('k')
       await third.consume('k')
       expect(recorder.count('breakerClosed')).toBe(1)
@@ -164,7 +164,7 @@ describe('waiting', () => {
     // On a busy machine a part of the window is over when the second one begins to wait.
     await new Promise(resolve => setImmediate(resolve))
     const askingMs = performance.now() - startedAt
-    await settles(() => expect(recorder.of('level').map(({ waiting }) => waiting)).toEqual([2]))
+    await eventually('two wait', () => expect(recorder.of('level').map(({ waiting }) => waiting)).toEqual([2]))
     gone.abort()
     expect(await Promise.all(outcomes)).toEqual(['granted', 'granted', 'AbortError', 'TimeoutError'])
     const waited = recorder.of('waited')
@@ -176,7 +176,7 @@ describe('waiting', () => {
     ])
     expect(waited[3].waitMs).toBeGreaterThanOrEqual(490 - askingMs)
     expect(recorder.of('decided')).toHaveLength(2)
-    await settles(() => expect(recorder.of('level').map(({ waiting }) => waiting)).toEqual([2, 0]))
+    await eventually('nobody waits', () => expect(recorder.of('level').map(({ waiting }) => waiting)).toEqual([2, 0]))
   })
 
   test('a failed call and an immediate grant leave no level behind', async () => {
@@ -220,7 +220,7 @@ describe('holding', () => {
     const taken = await two.resume(second.id)
     expect([...holds].at(-1)).toEqual(held(taken as Lease))
     await taken?.release()
-    await settles(() => expect([...holds]).toEqual([]))
+    await eventually('nothing is held', () => expect([...holds]).toEqual([]))
     await Promise.all(semaphores.map(each => each.close()))
   })
 
@@ -230,17 +230,21 @@ describe('holding', () => {
     // On a busy machine the first call takes so long that it is reported as waiting, before any permit is in use.
     const levels = () => recorder.of('level').filter(({ inUse }) => inUse !== undefined)
     const two = await semaphore.acquire({ permits: 2 })
-    await settles(() => expect(levels()).toEqual([{ object: 'semaphore', name, inUse: 2, waiting: 0 }]))
+    await eventually('two permits are in use', () =>
+      expect(levels()).toEqual([{ object: 'semaphore', name, inUse: 2, waiting: 0 }]),
+    )
     const one = await semaphore.acquire()
     expect(await semaphore.tryAcquire()).toBeNull()
     await two.release()
     expect(recorder.of('held')).toEqual([{ object: 'semaphore', name, heldMs: expect.any(Number), lost: false }])
     const signal = one.signal
     await semaphore.forceRelease(one.id)
-    await settles(() => expect(signal.aborted).toBe(true))
+    await eventually('the lease is lost', () => expect(signal.aborted).toBe(true))
     expect(recorder.of('held').map(({ lost }) => lost)).toEqual([false, true])
     expect(recorder.of('waited').map(({ outcome }) => outcome)).toEqual(['granted', 'granted', 'timeout'])
-    await settles(() => expect(levels().at(-1)).toEqual({ object: 'semaphore', name, inUse: 0, waiting: 0 }))
+    await eventually('no permit is in use', () =>
+      expect(levels().at(-1)).toEqual({ object: 'semaphore', name, inUse: 0, waiting: 0 }),
+    )
     expect(levels()).toHaveLength(2)
     await semaphore.close()
   })
@@ -250,7 +254,7 @@ describe('holding', () => {
     const semaphores = [1, 2].map(() => new Semaphore(client, name, { permits: 5, observer }))
     const leases = await Promise.all(semaphores.map(semaphore => semaphore.acquire()))
     const levels = () => recorder.of('level').flatMap(({ inUse }) => inUse ?? [])
-    await settles(() => expect(levels().at(-1)).toBe(2))
+    await eventually('two permits are in use', () => expect(levels().at(-1)).toBe(2))
     // On a busy machine the first calls are reported as waiting, and the next report, a second later, has both leases.
     expect([[1, 2], [2]]).toContainEqual(levels())
     for (const lease of leases) await lease.release()
@@ -271,17 +275,17 @@ describe('holding', () => {
     const first = request(server)
       .get('/')
       .then(({ status }) => status)
-    await settles(() => expect(open).toHaveLength(1))
+    await eventually('the first has a place', () => expect(open).toHaveLength(1))
     const second = request(server)
       .get('/')
       .then(({ status }) => status)
-    await settles(() =>
+    await eventually('the second waits', () =>
       expect(recorder.of('level').at(-1)).toEqual({ object: 'concurrency', name, inUse: 1, waiting: 1 }),
     )
     const gone = new AbortController()
     const port = (server.address() as { port: number }).port
     const third = fetch(`http://127.0.0.1:${port}/`, { signal: gone.signal }).catch(() => 'gone')
-    await settles(() => expect(recorder.of('level').at(-1)?.waiting).toBe(2))
+    await eventually('the third waits', () => expect(recorder.of('level').at(-1)?.waiting).toBe(2))
     expect(
       await request(server)
         .get('/')
@@ -289,12 +293,14 @@ describe('holding', () => {
     ).toBe(503)
     gone.abort()
     expect(await third).toBe('gone')
-    await settles(() => expect(recorder.of('waited').map(({ outcome }) => outcome)).toContain('aborted'))
+    await eventually('the third has gone', () =>
+      expect(recorder.of('waited').map(({ outcome }) => outcome)).toContain('aborted'),
+    )
     open[0].end()
-    await settles(() => expect(open).toHaveLength(2))
+    await eventually('the second has a place', () => expect(open).toHaveLength(2))
     open[1].end()
     expect(await Promise.all([first, second])).toEqual([200, 200])
-    await settles(() =>
+    await eventually('all places are free', () =>
       expect(recorder.of('level').at(-1)).toEqual({ object: 'concurrency', name, inUse: 0, waiting: 0 }),
     )
     expect(recorder.of('waited').map(({ outcome }) => outcome)).toEqual(['granted', 'timeout', 'aborted', 'granted'])
@@ -331,7 +337,9 @@ describe('a queue', () => {
       visibility: '1m',
     })
     await queue.pushMany(['a', 'b', 'c', 'd'].map(payload => ({ payload, options: { delay: 100 } })))
-    await settles(() => expect(recorder.of('level')).toEqual([{ object: 'queue', name, depth: 4, overdueMs: 0 }]))
+    await eventually('the queue holds four', () =>
+      expect(recorder.of('level')).toEqual([{ object: 'queue', name, depth: 4, overdueMs: 0 }]),
+    )
     clock.advance(350)
     const receivedAt = performance.now()
     const [a, b, c, d] = await queue.receive({ count: 4 })
@@ -362,7 +370,9 @@ describe('a queue', () => {
       'dead',
       'dead',
     ])
-    await settles(() => expect(recorder.of('level').at(-1)).toEqual({ object: 'queue', name, depth: 0, overdueMs: 0 }))
+    await eventually('the queue is empty', () =>
+      expect(recorder.of('level').at(-1)).toEqual({ object: 'queue', name, depth: 0, overdueMs: 0 }),
+    )
     await queue.close()
   })
 
@@ -382,12 +392,17 @@ describe('a queue', () => {
       await pushing.push('urgent', { delay: 600, priority: 9 })
       const consumer = queue.consume(async () => {})
       const overdue = () => recorder.of('level').map(({ overdueMs = 0 }) => overdueMs)
-      await settles(() => expect(overdue().filter(ms => ms > 0).length).toBeGreaterThanOrEqual(2), 5000)
+      await eventually(
+        'it tells twice that they are overdue',
+        () => expect(overdue().filter(ms => ms > 0).length).toBeGreaterThanOrEqual(2),
+        5000,
+      )
       clock.mockRestore()
       const [first, second] = overdue().filter(ms => ms > 0)
       expect(second - first).toBeGreaterThanOrEqual(900)
       await pushing.resume()
-      await settles(
+      await eventually(
+        'the queue is empty',
         () => expect(recorder.of('level').at(-1)).toEqual({ object: 'queue', name, depth: 0, overdueMs: 0 }),
         5000,
       )
@@ -410,7 +425,7 @@ describe('a queue', () => {
     await queues[0].receive()
     clock.advance(60_000)
     expect(await queues[0].receive()).toEqual([])
-    await settles(() => expect(recorder.count('settledDelivery')).toBe(3))
+    await eventually('three are settled', () => expect(recorder.count('settledDelivery')).toBe(3))
     await Promise.all(queues.map(queue => queue.close()))
   })
 
@@ -422,7 +437,7 @@ describe('a queue', () => {
     for (let i = 0; i < 5; i++) await queue.push(i)
     const seen: number[] = []
     const consumer = queue.consume(async ({ payload }) => void seen.push(payload))
-    await settles(() => expect(recorder.count('settledDelivery')).toBe(6))
+    await eventually('six are settled', () => expect(recorder.count('settledDelivery')).toBe(6))
     await consumer.close()
     expect(recorder.of('delivered')).toHaveLength(5)
     expect(

@@ -22,8 +22,8 @@ import { prometheusObserver } from '../../../src/operating/observing/prometheus.
 import { RedisStore } from '../../../src/redis/store/redis-store.js'
 import { Semaphore } from '../../../src/waiting/semaphore/semaphore.js'
 import { ALL_CASES } from '../../support/cases.js'
+import { eventually } from '../../support/eventually.js'
 import { randomFrom } from '../../support/random.js'
-import { settles } from '../../support/settles.js'
 import { StubStore } from '../../support/stub-store.js'
 import { testRedis } from '../../support/test-redis.js'
 
@@ -179,7 +179,7 @@ test(`after ${DECISIONS} random decisions metrics and callers have the same coun
   for (let i = 0; i < 50; i++) await Promise.all(Array.from({ length: 30 }, () => ask(random.integer(0, 20) === 0)))
   agent.destroy()
   // The server may still have to read that a client has left.
-  await settles(async () => {
+  await eventually('no connection is open', async () => {
     expect([open, await promisify(server.getConnections.bind(server))()]).toEqual([0, 0])
   })
 
@@ -221,7 +221,7 @@ test(`after ${DECISIONS} random decisions metrics and callers have the same coun
   expect(places['concurrency places timeout']).toBe(answered.counts.get('503'))
   expect(sum(Object.entries(places))).toBe(sum(http) - sum(refused))
   // The handler of a client that has left ends later.
-  await settles(async () => {
+  await eventually('what was held is counted', async () => {
     const ends = await seriesOf('ratelimit_hold_seconds', 'count', ['object', 'name', 'outcome'])
     expect(Object.fromEntries(ends.filter(([, count]) => count > 0))).toEqual({
       'semaphore jobs released': held,
@@ -235,7 +235,7 @@ test(`after ${DECISIONS} random decisions metrics and callers have the same coun
     ['ok', events.counts.get('answered')],
   ])
 
-  await settles(async () => {
+  await eventually('all levels are zero', async () => {
     for (const name of ['ratelimit_waiting', 'ratelimit_concurrency_in_use']) {
       const levels = await seriesOf(name, 'value', ['object', 'name'])
       expect(levels.length).toBeGreaterThanOrEqual(2)

@@ -9,9 +9,9 @@ import { RedisStore } from '../../../src/redis/store/redis-store.js'
 import { Subscriber } from '../../../src/redis/subscriber.js'
 import { RedisStore as DropInStore } from '../../../src/replacing/express-rate-limit/index.js'
 import { Semaphore } from '../../../src/waiting/semaphore/semaphore.js'
-import { OpenDashboard, until } from '../../operating/dashboard/open-dashboard.js'
+import { OpenDashboard } from '../../operating/dashboard/open-dashboard.js'
+import { eventually } from '../../support/eventually.js'
 import { RedisCluster } from '../../support/redis-cluster.js'
-import { eventually } from '../../support/redis-process.js'
 import { RedisServer } from '../../support/redis-server.js'
 import { TcpProxy } from '../../support/tcp-proxy.js'
 
@@ -114,10 +114,7 @@ describe('the client of GLIDE', () => {
         observer,
       })
       for (let i = 0; i < 7; i++) await limiter.consume('k')
-      const { status } = await until(
-        () => page.view({ page: 'limits' }),
-        ({ rows }) => rows[0]?.limiter === 'login',
-      )
+      const { status } = await page.shows('limits', ({ rows }) => rows[0]?.limiter === 'login')
       expect(status.processes).toBe(1)
       observer.close()
       await page.close()

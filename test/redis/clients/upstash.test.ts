@@ -8,7 +8,7 @@ import { isFault } from '../../../src/redis/replies.js'
 import { RedisStore, type RedisStoreOptions } from '../../../src/redis/store/redis-store.js'
 import { RedisStore as DropInStore } from '../../../src/replacing/express-rate-limit/index.js'
 import { DelayQueue } from '../../../src/waiting/queue/delay-queue.js'
-import { eventually } from '../../support/redis-process.js'
+import { eventually } from '../../support/eventually.js'
 import { RedisServer } from '../../support/redis-server.js'
 import { type Fault, RestFront, type RestRequest } from '../../support/rest-front.js'
 

@@ -6,8 +6,8 @@ import { PolicyError } from '../../../src/limiter/core/errors.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import { RedisStore, type RedisStoreOptions } from '../../../src/redis/store/redis-store.js'
 import { jsonFromChild } from '../../support/child.js'
+import { eventually } from '../../support/eventually.js'
 import { monitor } from '../../support/monitor.js'
-import { eventually } from '../../support/redis-process.js'
 import { testRedis } from '../../support/test-redis.js'
 
 const redis = testRedis()

@@ -5,8 +5,9 @@ import { Registry } from 'prom-client'
 import { reporter } from '../../../src/operating/dashboard/index.js'
 import { prometheusObserver } from '../../../src/operating/observing/prometheus.js'
 import { Bottleneck } from '../../../src/replacing/bottleneck/index.js'
-import { OpenDashboard, until } from '../../operating/dashboard/open-dashboard.js'
+import { OpenDashboard } from '../../operating/dashboard/open-dashboard.js'
 import { Recorder } from '../../operating/observing/recorder.js'
+import { eventually } from '../../support/eventually.js'
 import { testRedis } from '../../support/test-redis.js'
 
 /** Jobs that end when they are told. */
@@ -36,10 +37,7 @@ describe('the observer of a Bottleneck', () => {
       await job()
     })
     const second = limiter.schedule(async () => {})
-    await until(
-      async () => attempts,
-      made => made === 2,
-    )
+    await eventually('two attempts', () => attempts === 2)
     const [{ holds, ...subject }] = recorder.of('holding')
     expect(subject).toEqual({ object: 'bottleneck', name: 'partner' })
     expect([...holds]).toEqual([{ permits: 2, since: expect.any(Number) }])
@@ -60,18 +58,12 @@ describe('the observer of a Bottleneck', () => {
     const { job, end } = heldJobs()
     const results = [1, 2, 3, 4, 5].map(() => limiter.schedule(job))
     const levels = () => recorder.of('level').map(({ inUse, waiting, reservoir }) => [inUse, waiting, reservoir])
-    await until(
-      async () => levels().at(-1),
-      level => String(level) === '2,3,7',
-    )
+    await eventually('two run, three wait', () => String(levels().at(-1)) === '2,3,7')
     expect(recorder.of('level')[0]).toMatchObject({ object: 'bottleneck', name: 'partner' })
     const ending = setInterval(end, 1)
     await Promise.all(results)
     clearInterval(ending)
-    await until(
-      async () => levels().at(-1),
-      level => String(level) === '0,0,4',
-    )
+    await eventually('all are done', () => String(levels().at(-1)) === '0,0,4')
   })
 
   test('the limiters of a Group are one object by the id of the Group', async () => {
@@ -106,22 +98,19 @@ describe('of a Bottleneck over Redis', () => {
     const [first, second] = limiters
     const { job, end } = heldJobs()
     const results = [first.schedule({ weight: 2 }, job), first.schedule({ weight: 3 }, job)]
-    await until(
-      async () => first.counts().EXECUTING,
-      count => count === 1,
-    )
+    await eventually('the first runs', () => first.counts().EXECUTING === 1)
     results.push(second.schedule({ priority: 0 }, job))
-    const row = await until(
-      async () => (await page.view({ page: 'waiting' })).shared.find(({ kind }) => kind === 'bottleneck'),
-      found => found?.waiting === 1 && found.inUse === 2,
+    const { shared } = await page.shows('waiting', ({ shared }) =>
+      shared.some(({ kind, waiting, inUse }) => kind === 'bottleneck' && waiting === 1 && inUse === 2),
     )
+    const row = shared.find(({ kind }) => kind === 'bottleneck')
     expect(row).toMatchObject({ name: 'partner', reservoir: expect.any(Number) })
     expect(row?.holders).toMatchObject([{ permits: 2, by: { service: 'shop', pid: process.pid } }])
     const labels = 'object="bottleneck",name="partner"'
-    await until(
-      () => registry.metrics(),
-      text => text.includes(`ratelimit_reservoir{${labels}} `) && text.includes(`ratelimit_waiting{${labels}} 1`),
-    )
+    await eventually('the metrics tell both', async () => {
+      const text = await registry.metrics()
+      return text.includes(`ratelimit_reservoir{${labels}} `) && text.includes(`ratelimit_waiting{${labels}} 1`)
+    })
     const ending = setInterval(end, 1)
     await Promise.all(results)
     clearInterval(ending)

@@ -3,8 +3,9 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import express, { type RequestHandler, type Response } from 'express'
 import { concurrencyLimit, rateLimit } from 'spillway/express'
+import { eventually } from '../../support/eventually.js'
 import { rawClient } from '../../support/raw-client.js'
-import { type Case, until } from '../case.js'
+import type { Case } from '../case.js'
 import { checkTwoASecond } from './two-a-second.js'
 
 export const expressCases: Case[] = [
@@ -59,16 +60,16 @@ async function earlyEnds(): Promise<string> {
   await serving([places, logins, handle], async port => {
     const client = await rawClient(port)
     client.send('/login')
-    await until('the handler works', () => atWork.length === 1)
+    await eventually('the handler works', () => atWork.length === 1)
     client.leave()
-    await until('the server has noticed', () => left.length === 1)
+    await eventually('the server has noticed', () => left.length === 1)
     const ask = async () => (await fetch(`http://127.0.0.1:${port}/quick`)).status
     assert.deepEqual([ends, await ask()], [[], 429])
     atWork[0].status(401).send('wrong')
-    await until('it is settled', () => ends.length === 1)
+    await eventually('it is settled', () => ends.length === 1)
     assert.deepEqual(ends, [{ completed: false, ended: true }])
-    await until('it has paid', async () => (await logins.limiter.peek('mallory', 0)).remaining === 4)
-    await until('its place is free', async () => (await ask()) === 200)
+    await eventually('it has paid', async () => (await logins.limiter.peek('mallory', 0)).remaining === 4)
+    await eventually('its place is free', async () => (await ask()) === 200)
   })
   return 'place held and cost settled by the handler'
 }

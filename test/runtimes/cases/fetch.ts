@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { rateLimit } from 'spillway/fetch'
+import { eventually } from '../../support/eventually.js'
 import { rawClient } from '../../support/raw-client.js'
-import { type Case, until } from '../case.js'
+import type { Case } from '../case.js'
 import { checkTwoASecond } from './two-a-second.js'
 import { serveWeb, type WebHandler } from './web-server.js'
 
@@ -74,24 +75,24 @@ async function earlyEnds(): Promise<string> {
   const left = async () => (await limit.limiter.peek('mallory', 0)).remaining
   return serving(answer, async port => {
     assert.equal(await (await fetch(`http://127.0.0.1:${port}/quick`)).text(), 'hello')
-    await until('a request that stays has paid', async () => (await left()) === 4)
+    await eventually('a request that stays has paid', async () => (await left()) === 4)
     assert.deepEqual(ends.splice(0), [['/quick', 201, { completed: true, ended: true }]])
 
     const impatient = await rawClient(port)
     impatient.send('/work')
-    await until('the handler works', () => atWork === 1)
+    await eventually('the handler works', () => atWork === 1)
     impatient.leave()
-    await until('the server has noticed', () => gone === 1)
+    await eventually('the server has noticed', () => gone === 1)
     assert.deepEqual([ends, await left()], [[], 4])
     finish()
-    await until('it has paid', async () => (await left()) === 3)
+    await eventually('it has paid', async () => (await left()) === 3)
     assert.deepEqual(ends.splice(0), [['/work', 401, { completed: false, ended: true }]])
 
     const reader = await rawClient(port)
     reader.send('/endless')
-    await until('it reads', () => reader.received.length > 0 && read > 0)
+    await eventually('it reads', () => reader.received.length > 0 && read > 0)
     reader.leave()
-    await until('it has paid', async () => (await left()) === 2)
+    await eventually('it has paid', async () => (await left()) === 2)
     assert.deepEqual(ends, [['/endless', 200, { completed: false, ended: true }]])
   })
 }

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { getHeapStatistics } from 'node:v8'
 import { type ProcessLoadOptions, processLoad } from 'spillway/adaptive'
-import { type Case, sleep, until } from '../case.js'
+import { eventually } from '../../support/eventually.js'
+import { type Case, sleep } from '../case.js'
 
 export const processLoads: Case[] = [{ name: 'processLoad', run: measured }]
 
@@ -19,7 +20,7 @@ async function measured(): Promise<string> {
   const loads = Object.entries(STRICT).map(([name, strict]) => ({ name, load: processLoad({ ...EASY, ...strict }) }))
   const whole = processLoad({ every: 100 })
   await sleep(250)
-  await until('the process is idle', () => whole.level < 0.7)
+  await eventually('the process is idle', () => whole.level < 0.7)
   const { heap_size_limit: limit } = getHeapStatistics()
   const grown = Array.from({ length: 500_000 }, (_, i) => ({ i }))
   for (let i = 0; i < 5; i++) {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { DelayQueue, type RedisClient, Semaphore, SharedRateLimiter } from 'spillway'
-import { type Case, sleep, until } from '../case.js'
+import { eventually } from '../../support/eventually.js'
+import { type Case, sleep } from '../case.js'
 import { CLIENTS, freshName, withTwo } from '../clients.js'
 
 export const sharedObjects: Case[] = Object.entries(CLIENTS).flatMap(([name, open]) => [
@@ -57,11 +58,11 @@ async function queue(...clients: RedisClient[]): Promise<string> {
   const startedAt = performance.now()
   await one.push({ n: 2 }, { delay: '200ms' })
   await one.push({ n: 0 })
-  await until('the first is done', () => done.length === 1)
-  await until('the second is done', () => done.length === 2)
+  await eventually('the first is done', () => done.length === 1)
+  await eventually('the second is done', () => done.length === 2)
   assert.ok(performance.now() - startedAt > 198)
   await one.push({ n: 1 })
-  await until('it is tried again', () => done.length === 3)
+  await eventually('it is tried again', () => done.length === 3)
   assert.deepEqual(done, [0, 2, 1])
   await consumer.close()
   await Promise.all([one.close(), other.close()])

@@ -1,7 +1,7 @@
 import { createServer, get as httpGet, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, test } from '@jest/globals'
-import { eventually } from '../redis-process.js'
+import { eventually } from '../eventually.js'
 import type { World } from './world.js'
 
 /** A client that has asked and can leave. */

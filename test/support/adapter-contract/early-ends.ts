@@ -2,8 +2,8 @@ import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, jest, test } from '@jest/globals'
 import type { ResponseEnd } from '../../../src/http/response-watch.js'
+import { eventually } from '../eventually.js'
 import { type RawClient, rawClient } from '../raw-client.js'
-import { eventually } from '../redis-process.js'
 import type { World } from './world.js'
 
 /** Requests whose client does not stay until the end: their cost follows from the result of the handler. */

@@ -1,8 +1,8 @@
 import { type ClientHttp2Session, connect, constants } from 'node:http2'
 import { afterEach, describe, expect, test } from '@jest/globals'
+import { eventually } from '../eventually.js'
 import { type Reached, reached, reachedOverHttp2, resetAtOnce } from '../gone-clients.js'
 import { rawClient } from '../raw-client.js'
-import { eventually } from '../redis-process.js'
 import type { Options, World } from './world.js'
 
 const LOOPBACK = ['127.0.0.0/8', '::1']

@@ -6,8 +6,8 @@ import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import { afterEach, describe, expect, jest, test } from '@jest/globals'
 import type { ResponseEnd } from '../../../src/http/response-watch.js'
+import { eventually } from '../eventually.js'
 import { rawClient } from '../raw-client.js'
-import { eventually } from '../redis-process.js'
 import type { Service, World } from './world.js'
 
 const COMPLETED: ResponseEnd = { completed: true, ended: true }

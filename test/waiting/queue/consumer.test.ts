@@ -5,7 +5,7 @@ import { DelayQueue } from '../../../src/waiting/queue/delay-queue.js'
 import type { Delivery } from '../../../src/waiting/queue/delivery.js'
 import type { DelayQueueOptions } from '../../../src/waiting/queue/options.js'
 import { SharedRateLimiter } from '../../../src/waiting/rate/shared-rate-limiter.js'
-import { eventually } from '../../support/redis-process.js'
+import { eventually } from '../../support/eventually.js'
 import { RedisServer } from '../../support/redis-server.js'
 import { testRedis } from '../../support/test-redis.js'
 

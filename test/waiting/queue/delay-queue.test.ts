@@ -3,7 +3,7 @@ import { PolicyError, SpillwayError, StaleDeliveryError, StoreError } from '../.
 import { ManualClock } from '../../../src/testing.js'
 import { DelayQueue } from '../../../src/waiting/queue/delay-queue.js'
 import type { DelayQueueOptions, PushOptions } from '../../../src/waiting/queue/options.js'
-import { eventually } from '../../support/redis-process.js'
+import { eventually } from '../../support/eventually.js'
 import { testRedis } from '../../support/test-redis.js'
 
 const START = 1_700_000_000_000

@@ -7,7 +7,7 @@ import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import { DelayQueue } from '../../../src/waiting/queue/delay-queue.js'
 import { SharedRateLimiter } from '../../../src/waiting/rate/shared-rate-limiter.js'
 import { Semaphore } from '../../../src/waiting/semaphore/semaphore.js'
-import { eventually } from '../../support/redis-process.js'
+import { eventually } from '../../support/eventually.js'
 import { RedisServer } from '../../support/redis-server.js'
 import { testRedis } from '../../support/test-redis.js'
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { DelayQueue } from '../../../src/waiting/queue/delay-queue.js'
 import type { DelayQueueOptions } from '../../../src/waiting/queue/options.js'
-import { eventually } from '../../support/redis-process.js'
+import { eventually } from '../../support/eventually.js'
 import { testRedis } from '../../support/test-redis.js'
 
 const redis = testRedis()

@@ -3,7 +3,7 @@ import { createClient } from 'redis'
 import type { Script } from '../../../src/redis/script.js'
 import { queueClear, queuePause, queueReschedule, queueSettleAndFetch } from '../../../src/redis/scripts.js'
 import { DelayQueue } from '../../../src/waiting/queue/delay-queue.js'
-import { eventually } from '../../support/redis-process.js'
+import { eventually } from '../../support/eventually.js'
 import { TcpProxy } from '../../support/tcp-proxy.js'
 import { testRedis } from '../../support/test-redis.js'
 

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import { DelayQueue } from '../../../src/waiting/queue/delay-queue.js'
 import type { DelayQueueOptions } from '../../../src/waiting/queue/options.js'
-import { eventually } from '../../support/redis-process.js'
+import { eventually } from '../../support/eventually.js'
 import { RedisServer } from '../../support/redis-server.js'
 
 let redis: RedisServer

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { SharedRateLimiter } from '../../../src/waiting/rate/shared-rate-limiter.js'
+import { eventually } from '../../support/eventually.js'
 import { Lateness } from '../../support/lateness.js'
 import { GrantLog, logOf, mostWithin, RateWorkers } from '../../support/rate-workers.js'
-import { eventually } from '../../support/redis-process.js'
 import { RedisServer } from '../../support/redis-server.js'
 
 let redis: RedisServer

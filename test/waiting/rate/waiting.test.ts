@@ -6,7 +6,7 @@ import type { WaitOptions } from '../../../src/limiter/core/wait.js'
 import { ManualClock } from '../../../src/testing.js'
 import type { RateOptions } from '../../../src/waiting/rate/options.js'
 import { SharedRateLimiter, type SharedRateLimiterOptions } from '../../../src/waiting/rate/shared-rate-limiter.js'
-import { eventually } from '../../support/redis-process.js'
+import { eventually } from '../../support/eventually.js'
 import { RedisServer } from '../../support/redis-server.js'
 import { TcpProxy } from '../../support/tcp-proxy.js'
 

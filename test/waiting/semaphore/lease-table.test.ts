@@ -6,7 +6,7 @@ import { PolicyError } from '../../../src/limiter/core/errors.js'
 import { semaphoreRenew } from '../../../src/redis/scripts.js'
 import type { HeldLease } from '../../../src/waiting/semaphore/lease.js'
 import { Semaphore, type SemaphoreOptions } from '../../../src/waiting/semaphore/semaphore.js'
-import { eventually } from '../../support/redis-process.js'
+import { eventually } from '../../support/eventually.js'
 import { testRedis } from '../../support/test-redis.js'
 
 const redis = testRedis()

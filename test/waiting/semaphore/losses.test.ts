@@ -6,8 +6,8 @@ import { CostError, LeaseLostError, StoreError } from '../../../src/limiter/core
 import { semaphoreAsk, semaphoreRenew } from '../../../src/redis/scripts.js'
 import type { Lease } from '../../../src/waiting/semaphore/lease.js'
 import { Semaphore } from '../../../src/waiting/semaphore/semaphore.js'
+import { eventually } from '../../support/eventually.js'
 import { Lateness } from '../../support/lateness.js'
-import { eventually } from '../../support/redis-process.js'
 import { TcpProxy } from '../../support/tcp-proxy.js'
 import { testRedis } from '../../support/test-redis.js'
 

@@ -9,7 +9,7 @@ import {
 } from '../../../src/limiter/core/errors.js'
 import { ManualClock } from '../../../src/testing.js'
 import { Semaphore, type SemaphoreOptions } from '../../../src/waiting/semaphore/semaphore.js'
-import { eventually } from '../../support/redis-process.js'
+import { eventually } from '../../support/eventually.js'
 import { testRedis } from '../../support/test-redis.js'
 
 const START = 1_700_000_000_000

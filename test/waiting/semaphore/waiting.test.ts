@@ -4,8 +4,8 @@ import { CostError, NotInitializedError } from '../../../src/limiter/core/errors
 import { semaphoreAsk } from '../../../src/redis/scripts.js'
 import type { Lease } from '../../../src/waiting/semaphore/lease.js'
 import { type AcquireOptions, Semaphore, type SemaphoreOptions } from '../../../src/waiting/semaphore/semaphore.js'
+import { eventually } from '../../support/eventually.js'
 import { changesText } from '../../support/line-words.js'
-import { eventually } from '../../support/redis-process.js'
 import { RedisServer } from '../../support/redis-server.js'
 import { testRedis } from '../../support/test-redis.js'
 

@@ -6,7 +6,7 @@ import { TimeoutError } from '../../../src/limiter/core/errors.js'
 import { guardRedis } from '../../../src/redis/guarded-redis.js'
 import { semaphoreAsk, semaphoreTake } from '../../../src/redis/scripts.js'
 import { type AcquireOptions, Semaphore, type SemaphoreOptions } from '../../../src/waiting/semaphore/semaphore.js'
-import { eventually } from '../../support/redis-process.js'
+import { eventually } from '../../support/eventually.js'
 import { testRedis } from '../../support/test-redis.js'
 
 const redis = testRedis()
