@@ -1,12 +1,13 @@
 import { once } from 'node:events'
 import { Agent, createServer, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import { afterEach, describe, expect, test } from '@jest/globals'
 import express, { type RequestHandler } from 'express'
 import { concurrencyLimit, rateLimit } from '../../src/http/adapters/express.js'
 import { SNIPPETS } from '../docs/pages.js'
 import { eventually } from '../support/eventually.js'
 import { resetAtOnce } from '../support/gone-clients.js'
+import { warnings } from '../support/warnings.js'
 
 const SNIPPET = SNIPPETS.find(
   ({ page, code }) => page === 'docs/recipes.md' && code.includes("app.post('/login', twoAtOnce"),
@@ -77,14 +78,10 @@ const agent = new Agent({ maxSockets: 250 })
 
 describe('the login of the guide', () => {
   let login: Login
-  let warnings: jest.SpiedFunction<typeof process.emitWarning>
-  beforeEach(() => {
-    warnings = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
-  })
+  const warned = warnings()
   afterEach(async () => {
     await login.stop()
-    expect(warnings).not.toHaveBeenCalled()
-    warnings.mockRestore()
+    expect(warned.texts).toEqual([])
   })
 
   test.each(['the setting of Express', 'the option proxies'])(

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { afterEach, describe, expect, jest, test } from '@jest/globals'
+import { afterEach, describe, expect, test } from '@jest/globals'
 import express, { type Request } from 'express'
 import Koa, { type Context } from 'koa'
 import { shed as shedExpress } from '../../src/http/adapters/express.js'
@@ -10,6 +10,9 @@ import { GONE } from '../../src/http/framework.js'
 import { ShedGate, type ShedOptions } from '../../src/http/shed.js'
 import { PolicyError } from '../../src/limiter/core/errors.js'
 import type { Load } from '../../src/operating/adaptive/index.js'
+import { warnings } from '../support/warnings.js'
+
+const warned = warnings()
 
 const loadOf = (level: number): Load & { level: number } => ({ level, reason: 'custom', close: () => {} })
 
@@ -84,14 +87,12 @@ describe('an address', () => {
     new ShedGate<Asked, object>({ load: loadOf(2), levels: 2, priority: req => req.priority, ...options }, framework)
 
   test('on the allow list is never refused; one on the deny list is refused with 403, whatever its priority', () => {
-    const warnings = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
     const gate = gateOf({ allow: ['10.0.0.0/8'], deny: ['203.0.113.0/24'] })
     const statusOf = (req: Asked) => gate.answer(req, {}).refusal?.status
     expect(statusOf({ peer: '192.0.2.1', priority: 1 })).toBe(503)
     expect(statusOf({ peer: '10.1.2.3', priority: 1 })).toBeUndefined()
     expect(statusOf({ peer: '203.0.113.9', priority: 0 })).toBe(403)
-    expect(warnings.mock.calls.map(([text]) => String(text))).toEqual([expect.stringMatching(/^shed: Plain believes/)])
-    warnings.mockRestore()
+    expect(warned.texts).toEqual([expect.stringMatching(/^shed: Plain believes/)])
   })
 
   test('that is gone with its client ends the request before its priority is asked', () => {

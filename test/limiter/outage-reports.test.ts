@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import { createClient } from 'redis'
 import { SharedPlaces } from '../../src/http/concurrency/shared-places.js'
 import { StoreError } from '../../src/limiter/core/errors.js'
@@ -11,16 +11,10 @@ import { eventually } from '../support/eventually.js'
 import { RedisServer } from '../support/redis-server.js'
 import { StubStore } from '../support/stub-store.js'
 import { testRedis } from '../support/test-redis.js'
+import { warnings } from '../support/warnings.js'
 
-let texts: string[]
-let warnings: jest.SpiedFunction<typeof process.emitWarning>
-beforeEach(() => {
-  texts = []
-  warnings = jest.spyOn(process, 'emitWarning').mockImplementation((text, options) => {
-    if ((options as { code?: string }).code === 'SPILLWAY_STORE') texts.push(String(text))
-  })
-})
-afterEach(() => warnings.mockRestore())
+const warned = warnings()
+const texts = () => warned.textsOf('SPILLWAY_STORE')
 
 const fail = async () => {
   throw new Error('down')
@@ -37,15 +31,15 @@ describe('a limiter without an observer', () => {
     const allow = store.answer
     store.answer = fail
     for (let i = 0; i < 2; i++) await limiter.consume('k')
-    expect(texts).toEqual([])
+    expect(texts()).toEqual([])
     for (let i = 0; i < 40; i++) await limiter.consume('k')
-    expect(texts).toEqual([expect.stringMatching(/^the store StubStore does not answer \(the store failed: down\)/)])
-    expect(texts[0]).toContain(`until it does, ${meanwhile} (onStoreFailure: '${onStoreFailure}')`)
+    expect(texts()).toEqual([expect.stringMatching(/^the store StubStore does not answer \(the store failed: down\)/)])
+    expect(texts()[0]).toContain(`until it does, ${meanwhile} (onStoreFailure: '${onStoreFailure}')`)
     store.answer = allow
     // The breaker asks the store again.
     await new Promise(resolve => setTimeout(resolve, 250))
     await limiter.consume('k')
-    expect(texts.slice(1)).toEqual([expect.stringMatching(/^the store StubStore answers again, 0\.\d s after/)])
+    expect(texts().slice(1)).toEqual([expect.stringMatching(/^the store StubStore answers again, 0\.\d s after/)])
     await limiter.close()
   })
 
@@ -54,7 +48,7 @@ describe('a limiter without an observer', () => {
     store.answer = fail
     const limiters = ['a', 'b', 'c'].map(name => new RateLimiter({ policy: '100/1m', store, name }))
     for (let i = 0; i < 30; i++) for (const limiter of limiters) await limiter.consume('k')
-    expect(texts).toHaveLength(1)
+    expect(texts()).toHaveLength(1)
   })
 })
 
@@ -69,7 +63,7 @@ test('an observer is called instead, with the name of the limiter', async () => 
   const limiter = new RateLimiter({ policy: '100/1m', store, name: 'api', observer })
   for (let i = 0; i < 4; i++) await limiter.consume('k')
   expect(told).toEqual(['failed', 'api true', 'failed', 'api true', 'failed', 'api true', 'failed', 'api true'])
-  expect(texts).toEqual([])
+  expect(texts()).toEqual([])
 })
 
 describe('over Redis', () => {
@@ -83,23 +77,23 @@ describe('over Redis', () => {
       deadline: 30,
     })
     await redis.kill()
-    while (texts.length === 0) await limiter.consume('k')
-    expect(texts[0]).toContain(`Redis at 127.0.0.1:${redis.port} does not answer`)
+    while (texts().length === 0) await limiter.consume('k')
+    expect(texts()[0]).toContain(`Redis at 127.0.0.1:${redis.port} does not answer`)
     await redis.restart()
-    while (texts.length === 1) {
+    while (texts().length === 1) {
       await limiter.consume('k')
       // The breaker asks again by real time.
       await new Promise(resolve => setTimeout(resolve, 20))
     }
-    expect(texts[1]).toContain(`Redis at 127.0.0.1:${redis.port} answers again`)
-    expect(texts.join()).not.toContain('secret')
+    expect(texts()[1]).toContain(`Redis at 127.0.0.1:${redis.port} answers again`)
+    expect(texts().join()).not.toContain('secret')
   })
 
   test('a node-redis client that was never connected is recognised, and the remedy is named', async () => {
     const client = createClient({ url: redis.url })
     const limiter = new RateLimiter({ policy: '100/1m', store: new RedisStore(client), deadline: '10s' })
     for (let i = 0; i < 3; i++) await limiter.consume('k')
-    expect(texts).toEqual([expect.stringContaining('call await client.connect()')])
+    expect(texts()).toEqual([expect.stringContaining('call await client.connect()')])
     const errors: string[] = []
     const observer = { storeFailed: ({ message }: Error) => errors.push(message) }
     const observed = new RateLimiter({ policy: '100/1m', store: new RedisStore(client), deadline: '10s', observer })
@@ -126,16 +120,16 @@ describe('over Redis', () => {
     for (let i = 0; i < 5; i++) await slow.consume('k')
     await expect(live.set('api', '2/1m')).rejects.toThrow(StoreError)
     const name = `Redis at 127.0.0.1:${server.port}`
-    expect(texts).toEqual([expect.stringMatching(new RegExp(`^${name} does not answer`))])
+    expect(texts()).toEqual([expect.stringMatching(new RegExp(`^${name} does not answer`))])
     await server.restart()
     await eventually('it is told', async () => {
       await limiter.consume('k')
-      return texts.length > 1
+      return texts().length > 1
     })
     for (let i = 0; i < 3; i++) await enter()
     await slow.consume('k')
     await live.set('api', '2/1m')
-    expect(texts.slice(1)).toEqual([expect.stringMatching(new RegExp(`^${name} answers again`))])
+    expect(texts().slice(1)).toEqual([expect.stringMatching(new RegExp(`^${name} answers again`))])
     await Promise.all([live.close(), places.close(), limiter.close(), slow.close()])
     client.disconnect()
     await server.stop()

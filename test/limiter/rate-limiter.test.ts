@@ -10,6 +10,9 @@ import { ManualClock } from '../../src/testing.js'
 import { START } from '../support/stories.js'
 import { StubStore } from '../support/stub-store.js'
 import { testRedis } from '../support/test-redis.js'
+import { warnings } from '../support/warnings.js'
+
+const warned = warnings()
 
 const redis = testRedis()
 let client: Redis
@@ -408,10 +411,6 @@ describe('a RateLimiter', () => {
   })
 
   test('calls its observer for every decision of consume; errors of the observer change none', async () => {
-    const warnings: string[] = []
-    const warn = jest.spyOn(process, 'emitWarning').mockImplementation((text: string | Error) => {
-      warnings.push(String(text))
-    })
     const seen: boolean[] = []
     const limiter = new RateLimiter({
       policy,
@@ -426,8 +425,7 @@ describe('a RateLimiter', () => {
       [await limiter.consume('k'), await limiter.peek('k'), await limiter.consume('k')].map(({ allowed }) => allowed),
     ).toEqual([true, false, false])
     expect(seen).toEqual([true, false])
-    expect(warnings).toEqual(['observer.decided threw: mine'])
-    warn.mockRestore()
+    expect(warned.texts).toEqual(['observer.decided threw: mine'])
     await limiter.close()
   })
 

@@ -1,7 +1,8 @@
-import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import { CostError, PolicyError } from '../../src/limiter/core/errors.js'
 import { type Budget, type PartnerLimits, politeFetch } from '../../src/outgoing/index.js'
 import { testRedis } from '../support/test-redis.js'
+import { warnings } from '../support/warnings.js'
 
 const ORIGIN = 'https://api.example.com'
 const redis = testRedis()
@@ -71,9 +72,7 @@ describe('what a call costs', () => {
 })
 
 describe('a `settle` that fails', () => {
-  const warn = jest.spyOn(process, 'emitWarning')
-  beforeEach(() => void warn.mockImplementation(() => {}))
-  afterEach(() => void warn.mockReset())
+  const warned = warnings()
 
   test.each<[string, Budget['settle'], string]>([
     [
@@ -100,12 +99,8 @@ describe('a `settle` that fails', () => {
     await turn()
     expect(await free(polite, 10)).toBe(5)
     await turn()
-    expect(warn.mock.calls.map(([text, options]) => [text, options])).toEqual([
-      [
-        expect.stringContaining(`settle of budget "tokens" failed, so the estimated cost stays: ${told}`),
-        expect.objectContaining({ code: 'SPILLWAY_SETTLE' }),
-      ],
-    ])
+    expect(warned.codes).toEqual(['SPILLWAY_SETTLE'])
+    expect(warned.texts[0]).toContain(`settle of budget "tokens" failed, so the estimated cost stays: ${told}`)
   })
 
   test.each(['here', 'over Redis'])('that does not end keeps no response waiting, %s', async where => {

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { PolicyError, StoreError, TimeoutError } from '../../src/limiter/core/errors.js'
 import { type PoliteOptions, politeFetch } from '../../src/outgoing/index.js'
 import { eventually } from '../support/eventually.js'
@@ -8,20 +8,16 @@ import { PartnerServer } from '../support/partner-server.js'
 import { RedisServer } from '../support/redis-server.js'
 import { SteppedClock } from '../support/stepped-clock.js'
 import { testRedis } from '../support/test-redis.js'
+import { warnings } from '../support/warnings.js'
 
 const HOUR = 3_600_000
 let partner: PartnerServer
-let warnings: [code: string, message: string][]
-const ofPauses = () => warnings.filter(([code]) => code === 'SPILLWAY_PAUSE').map(([, message]) => message)
+const warned = warnings()
+const ofPauses = () => warned.textsOf('SPILLWAY_PAUSE')
 beforeEach(async () => {
   partner = await PartnerServer.start()
-  warnings = []
-  jest.spyOn(process, 'emitWarning').mockImplementation(((message: string, { code }: { code: string }) => {
-    warnings.push([code, message])
-  }) as typeof process.emitWarning)
 })
 afterEach(async () => {
-  jest.restoreAllMocks()
   await partner.stop()
 })
 

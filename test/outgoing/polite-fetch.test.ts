@@ -437,10 +437,6 @@ describe('over Redis', () => {
   test.each(['stopped', 'killed'])('with Redis %s calls are sent within five seconds, as without Redis', async how => {
     const server = await RedisServer.start()
     cleanups.push(() => server.stop())
-    const warnings: Error[] = []
-    const warn = (warning: Error) => warnings.push(warning)
-    process.on('warning', warn)
-    cleanups.push(() => process.off('warning', warn))
     const limits = { [A]: { rate: 3, interval: '20s', concurrency: 2 } }
     const polite = politeFetch({ client: server.client(), fetch: answers({}).fetch, limits, maxWait: '10s' })
     await polite(URL_A)

@@ -4,7 +4,7 @@ import { type ClientRequest, createServer, type RequestListener, request, type S
 import type { AddressInfo } from 'node:net'
 import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import { createClient } from 'redis'
 import type { ConcurrencyControls } from '../../src/http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../../src/http/concurrency/options.js'
@@ -18,6 +18,7 @@ import { resetAtOnce } from './gone-clients.js'
 import { describePlaceEnds } from './place-ends.js'
 import { type RawClient, rawClient } from './raw-client.js'
 import { RedisServer } from './redis-server.js'
+import { warnings } from './warnings.js'
 
 type Options = ConcurrencyOptions<unknown, unknown>
 
@@ -161,6 +162,7 @@ async function waitingIn(server: RedisServer): Promise<number> {
 
 /** The promises of `concurrencyLimit` for every framework, in one process and over Redis. */
 export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapter): void {
+  const warned = warnings()
   const whole = wholeFor(adapter.whole === true)
   let redis: RedisServer
   const running: Service[] = []
@@ -388,25 +390,19 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
     )
 
     test('mounted twice takes one place, waits for nobody, and warns once', async () => {
-      const warned = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
-      try {
-        const limit = limited(options({ permits: 1, key: user, wait: '20s' }))
-        const service = await serve(limit, limit)
-        const told: string[] = []
-        for (let i = 0; i < 3; i++) {
-          const { status, headers } = await service.ask({ 'x-user': 'ada' }, '/quick').reply
-          expect(status).toBe(200)
-          told.push(...`${headers['ratelimit-policy']}`.split(', '))
-        }
-        const warnings = warned.mock.calls
-          .filter(([, options]) => (options as { code?: string })?.code === 'SPILLWAY_DOUBLE')
-          .map(([text]) => `${text}`)
-        const isOne = where === 'over Redis' || adapter.makesLimitsAnew === undefined
-        expect(told).toHaveLength(isOne ? 3 : 6)
-        expect(warnings).toEqual(isOne ? [expect.stringContaining('a request came twice for a place of')] : [])
-      } finally {
-        warned.mockRestore()
+      const limit = limited(options({ permits: 1, key: user, wait: '20s' }))
+      const service = await serve(limit, limit)
+      const told: string[] = []
+      for (let i = 0; i < 3; i++) {
+        const { status, headers } = await service.ask({ 'x-user': 'ada' }, '/quick').reply
+        expect(status).toBe(200)
+        told.push(...`${headers['ratelimit-policy']}`.split(', '))
       }
+      const isOne = where === 'over Redis' || adapter.makesLimitsAnew === undefined
+      expect(told).toHaveLength(isOne ? 3 : 6)
+      expect(warned.textsOf('SPILLWAY_DOUBLE')).toEqual(
+        isOne ? [expect.stringContaining('a request came twice for a place of')] : [],
+      )
     })
 
     whole.test('two limits of different names have a place each', async () => {
@@ -585,27 +581,24 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       const failures: Error[] = []
       const observer = { storeFailed: (error: Error) => failures.push(error) }
       const told = await serve(limited({ permits: 5, client, deadline: 20, observer, name: 'told' }))
-      const warned = await serve(limited({ permits: 5, client, deadline: 20, name: 'warned' }))
+      const unobserved = await serve(limited({ permits: 5, client, deadline: 20, name: 'warned' }))
       const another = await serve(limited({ permits: 5, client, deadline: 20, name: 'another' }))
-      const warnings: string[] = []
-      const spy = jest.spyOn(process, 'emitWarning').mockImplementation(text => {
-        warnings.push(String(text))
-      })
       server.pause()
       for (let i = 0; i < 5; i++) await told.ask({}, '/quick').reply
       expect(failures.length).toBe(5)
-      expect(warnings).toEqual([])
-      for (let i = 0; i < 5; i++) await warned.ask({}, '/quick').reply
+      expect(warned.texts).toEqual([])
+      for (let i = 0; i < 5; i++) await unobserved.ask({}, '/quick').reply
       for (let i = 0; i < 5; i++) await another.ask({}, '/quick').reply
-      expect(warnings).toHaveLength(1)
-      expect(warnings[0]).toMatch(/^Redis at 127\.0\.0\.1:\d+ does not answer .*: until it does, each process lets in/)
+      expect(warned.texts).toHaveLength(1)
+      expect(warned.texts[0]).toMatch(
+        /^Redis at 127\.0\.0\.1:\d+ does not answer .*: until it does, each process lets in/,
+      )
       server.unpause()
       await eventually('the end of the outage', async () => {
-        await warned.ask({}, '/quick').reply
-        return warnings.length === 2
+        await unobserved.ask({}, '/quick').reply
+        return warned.texts.length === 2
       })
-      expect(warnings[1]).toContain('answers again')
-      spy.mockRestore()
+      expect(warned.texts[1]).toContain('answers again')
       await server.stop()
     })
   })

@@ -1,4 +1,4 @@
-import { describe, expect, jest, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import request from 'supertest'
 import rateLimit, { type ConcurrencyLimitOptions, concurrencyLimit, shed } from '../../../src/http/adapters/fastify.js'
@@ -7,6 +7,7 @@ import { PolicyError } from '../../../src/limiter/core/errors.js'
 import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
 import { ManualClock } from '../../../src/testing.js'
 import { describeConcurrencyLimit } from '../../support/concurrency-contract.js'
+import { warnings } from '../../support/warnings.js'
 
 type Make = (options?: { trustProxy?: boolean; http2?: true }) => FastifyInstance
 
@@ -42,6 +43,7 @@ export function describePlugin(name: string, fastify: Make): void {
   })
 
   describe(name, () => {
+    const warned = warnings()
     const statuses = async (
       app: FastifyInstance,
       url: string,
@@ -239,13 +241,10 @@ export function describePlugin(name: string, fastify: Make): void {
     })
 
     test('trustProxy: true, with which clients choose their address, causes a warning', async () => {
-      const warned = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
       const app = fastify({ trustProxy: true })
       await app.register(rateLimit, { policy: '9/1m' })
       await app.inject({ url: '/', headers: { 'x-forwarded-for': '203.0.113.7' } })
-      const texts = warned.mock.calls.map(([text]) => text)
-      warned.mockRestore()
-      expect(texts).toEqual([expect.stringContaining('Fastify takes the leftmost address of X-Forwarded-For')])
+      expect(warned.texts).toEqual([expect.stringContaining('Fastify takes the leftmost address of X-Forwarded-For')])
     })
 
     test('shed refuses the least important requests first', async () => {

@@ -1,13 +1,16 @@
 import { Readable } from 'node:stream'
 import { getRequestListener, type HttpBindings } from '@hono/node-server'
-import { describe, expect, jest, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import { type Context, Hono } from 'hono'
 import { type ConcurrencyLimit, concurrencyLimit, rateLimit, shed } from '../../../src/http/adapters/hono.js'
 import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
 import { ManualClock } from '../../../src/testing.js'
 import { adapterContract } from '../../support/adapter-contract.js'
 import { describeConcurrencyLimit } from '../../support/concurrency-contract.js'
+import { warnings } from '../../support/warnings.js'
 import { honoAdapter } from './hono-service.js'
+
+const warned = warnings()
 
 adapterContract('Hono 4', honoAdapter)
 
@@ -88,16 +91,14 @@ describe('Hono 4', () => {
   ])(
     'of a runtime that reports no address (%s), a request is over if it has been aborted, and counted else',
     async (_, env) => {
-      const warnings = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
       let handled = 0
       const app = new Hono()
       app.use(rateLimit({ policy: '9/1m', deny: ['0.0.0.0/0'] }))
       app.use(concurrencyLimit({ permits: 9, key: 'address' }))
       app.get('/', c => c.text(`${++handled} ${c.get('rateLimit')?.key}`))
       await app.request('/', { signal: AbortSignal.abort() }, env)
-      expect([handled, warnings.mock.calls.length]).toEqual([0, 0])
+      expect([handled, warned.texts]).toEqual([0, []])
       expect(await (await app.request('/', {}, env)).text()).toBe('1 unknown')
-      warnings.mockRestore()
     },
   )
 

@@ -1,8 +1,9 @@
-import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import { Client, type ClientOptions, parseClientOptions } from '../../../src/http/address/client.js'
 import { Proxies, type ProxyOptions } from '../../../src/http/address/proxies.js'
 import { type Framework, GONE, PASS, type Trust } from '../../../src/http/framework.js'
 import { ResponseWatch } from '../../../src/http/response-watch.js'
+import { warnings } from '../../support/warnings.js'
 import { ADDRESSES, ALLOW, CHAINS, type Chain, DENY, FIELDS, KEYS, type Name, RUBBISH, WRITTEN } from './corpus.js'
 
 interface Request {
@@ -40,12 +41,7 @@ function judge(client: Client<Request, object>, req: Request): 'allow' | 'deny' 
   return met === PASS ? 'allow' : met.refusal?.status === 403 ? 'deny' : 'neither'
 }
 
-let warnings: jest.SpiedFunction<typeof process.emitWarning>
-beforeEach(() => {
-  warnings = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
-})
-afterEach(() => warnings.mockRestore())
-const codes = () => warnings.mock.calls.map(([, options]) => (options as { code: string }).code)
+const warned = warnings()
 
 const describeChain = ({ proxies, names }: Chain) => `${JSON.stringify(proxies)}: ${names?.join(', ') ?? 'no field'}`
 
@@ -58,17 +54,17 @@ describe.each(FIELDS)('the client in $header', ({ header, write }) => {
 
   test.each(CHAINS.map(chain => [describeChain(chain), chain] as const))('proxies %s', (_, chain) => {
     for (const [written, key, verdict] of ADDRESSES) {
-      warnings.mockClear()
+      warned.clear()
       const options = { proxies: chain.proxies, addressHeader: header }
       const req = requestOf(chain.names, written)
       const isClient = chain.counts === 'client'
       const judged = judge(clientOf({ ...options, ...lists }), req)
       expect([written, judged]).toEqual([written, isClient ? verdict : 'neither'])
-      warnings.mockClear()
+      warned.clear()
       const client = clientOf(options)
       expect([written, keyOf(client, req)]).toEqual([written, isClient ? key : KEYS[chain.counts]])
       keyOf(client, req)
-      expect([written, codes()]).toEqual([written, chain.warns ? ['SPILLWAY_PROXY_HEADER'] : []])
+      expect([written, warned.codes]).toEqual([written, chain.warns ? ['SPILLWAY_PROXY_HEADER'] : []])
     }
   })
 
@@ -76,12 +72,12 @@ describe.each(FIELDS)('the client in $header', ({ header, write }) => {
     'proxies %s, if the client’s place holds no address',
     (_, chain) => {
       for (const written of RUBBISH) {
-        warnings.mockClear()
+        warned.clear()
         const client = clientOf({ proxies: chain.proxies, addressHeader: header })
         const req = requestOf(chain.names, written)
         expect([written, keyOf(client, req)]).toEqual([written, KEYS[chain.countsIfUnreadable]])
         keyOf(client, req)
-        expect([written, codes()]).toEqual([written, chain.warnsIfUnreadable ? ['SPILLWAY_PROXY_HEADER'] : []])
+        expect([written, warned.codes]).toEqual([written, chain.warnsIfUnreadable ? ['SPILLWAY_PROXY_HEADER'] : []])
       }
     },
   )
@@ -120,14 +116,14 @@ describe('a header of the platform', () => {
   test.each(ADDRESSES)('holds one address, %s, whatever the number of proxies is', (written, expected) => {
     for (const proxies of [1, 2, 7, ['127.0.0.1']]) expect(key(proxies, ` ${written}`)).toBe(expected)
     for (const proxies of [0, [], ['10.0.0.0/8']]) expect(key(proxies, written)).toBe('127.0.0.1')
-    expect(warnings).not.toHaveBeenCalled()
+    expect(warned.texts).toEqual([])
   })
 
   test('with several addresses, other text or nothing gives the peer, with a warning', () => {
     for (const value of ['203.0.113.9, 203.0.113.8', 'unknown', undefined]) {
-      warnings.mockClear()
+      warned.clear()
       expect(key(2, value)).toBe('127.0.0.1')
-      expect(codes()).toEqual(['SPILLWAY_PROXY_HEADER'])
+      expect(warned.codes).toEqual(['SPILLWAY_PROXY_HEADER'])
     }
   })
 })
@@ -137,12 +133,12 @@ describe('warnings', () => {
 
   test('about a framework that trusts any client come once, with or without the header field', () => {
     for (const req of [forwarded, { address: '203.0.113.9' }]) {
-      warnings.mockClear()
+      warned.clear()
       const client = clientOf({}, ANYBODY)
       keyOf(client, req)
       keyOf(client, req)
-      expect(codes()).toEqual(['SPILLWAY_PROXY'])
-      expect(String(warnings.mock.calls[0][0])).toMatch(/Plain believes everybody.*rateLimit\(\{ proxies: 1 \}\)/)
+      expect(warned.codes).toEqual(['SPILLWAY_PROXY'])
+      expect(warned.texts[0]).toMatch(/Plain believes everybody.*rateLimit\(\{ proxies: 1 \}\)/)
     }
   })
 
@@ -154,26 +150,26 @@ describe('warnings', () => {
     ]) {
       keyOf(client, { ...forwarded, peer: '203.0.113.9' })
     }
-    expect(warnings).not.toHaveBeenCalled()
+    expect(warned.texts).toEqual([])
   })
 
   test('of an address that a deny list cannot read come once, and not for an allow list', () => {
     const allowing = clientOf({ allow: ['10.0.0.0/8'] }, 'some')
     const denying = clientOf({ deny: ['10.0.0.0/8'] }, 'some')
     for (const address of ['unknown', 'x'.repeat(1000)]) expect(judge(allowing, { address })).toBe('neither')
-    expect(warnings).not.toHaveBeenCalled()
+    expect(warned.texts).toEqual([])
     for (const address of ['unknown', 'x'.repeat(1000)]) expect(judge(denying, { address })).toBe('neither')
-    expect(codes()).toEqual(['SPILLWAY_ADDRESS'])
-    expect(String(warnings.mock.calls[0][0])).toContain('cannot judge the address "unknown"')
+    expect(warned.codes).toEqual(['SPILLWAY_ADDRESS'])
+    expect(warned.texts[0]).toContain('cannot judge the address "unknown"')
   })
 
   test('of a request without an address come once, and never for a client that has gone', () => {
     const client = clientOf({ deny: ['10.0.0.0/8'] }, 'some')
     expect([client.meet({ gone: true }, {}), client.ownKey({ gone: true })]).toEqual([GONE, 'unknown'])
-    expect(warnings).not.toHaveBeenCalled()
+    expect(warned.texts).toEqual([])
     judge(client, {})
     expect([keyOf(client, {}), client.ownKey({})]).toEqual(['unknown', undefined])
-    expect(codes()).toEqual(['SPILLWAY_NO_ADDRESS'])
+    expect(warned.codes).toEqual(['SPILLWAY_NO_ADDRESS'])
   })
 
   test('do not come of a runtime that forgets an address from one look to the next: it is looked at once', () => {
@@ -194,7 +190,7 @@ describe('warnings', () => {
       expect(judge(client, forgetful())).toBe(address === '192.0.2.1' ? 'neither' : 'deny')
       expect(keyOf(counting, forgetful())).toBe(address)
     }
-    expect(warnings).not.toHaveBeenCalled()
+    expect(warned.texts).toEqual([])
   })
 
   test('about a framework that trusts any client come wherever the address is used, by lists, keys, and keys of a service', () => {
@@ -204,20 +200,20 @@ describe('warnings', () => {
       client => client.ownKey(forwarded),
     ]
     for (const use of uses) {
-      warnings.mockClear()
+      warned.clear()
       use(clientOf({ allow: ['10.0.0.0/8'] }, ANYBODY))
-      expect(codes()).toEqual(['SPILLWAY_PROXY'])
+      expect(warned.codes).toEqual(['SPILLWAY_PROXY'])
     }
   })
 
   test('do not come while no address is used', () => {
     clientOf({}, ANYBODY).meet(forwarded, {})
-    expect(warnings).not.toHaveBeenCalled()
+    expect(warned.texts).toEqual([])
   })
 
   test('a proxy that connects over a Unix socket is one of a number of proxies', () => {
     expect(keyOf(clientOf({ proxies: 1 }), forwarded)).toBe('198.51.100.66')
-    expect(warnings).not.toHaveBeenCalled()
+    expect(warned.texts).toEqual([])
   })
 })
 

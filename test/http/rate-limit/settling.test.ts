@@ -1,14 +1,13 @@
-import { expect, jest, test } from '@jest/globals'
+import { expect, test } from '@jest/globals'
 import { giveBack } from '../../../src/http/rate-limit/settling.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import { StubStore } from '../../support/stub-store.js'
 import { freshVerdict } from '../../support/verdicts.js'
+import { warnings } from '../../support/warnings.js'
+
+const warned = warnings()
 
 test('in an outage the settlements of a limiter that fail cause one warning a minute', async () => {
-  const codes: unknown[] = []
-  const warnings = jest.spyOn(process, 'emitWarning').mockImplementation((_, options) => {
-    codes.push((options as { code?: string }).code)
-  })
   const store = new StubStore()
   store.answer = async charges => charges.map(({ limit }) => ({ ...freshVerdict(limit), resetAfterMs: 60_000 }))
   const limiters = ['a', 'b'].map(name => new RateLimiter({ policy: '100/1m', store, name, observer: {} }))
@@ -21,6 +20,5 @@ test('in an outage the settlements of a limiter that fail cause one warning a mi
       await giveBack({ limiter, key: 'k', decision, paysLater: false })
     }
   }
-  expect(codes).toEqual(['SPILLWAY_SETTLE', 'SPILLWAY_SETTLE'])
-  warnings.mockRestore()
+  expect(warned.codes).toEqual(['SPILLWAY_SETTLE', 'SPILLWAY_SETTLE'])
 })

@@ -1,8 +1,10 @@
-import { expect, jest, test } from '@jest/globals'
+import { expect, test } from '@jest/globals'
 import { type Observer, observers } from '../../../src/limiter/core/observer.js'
+import { warnings } from '../../support/warnings.js'
+
+const warned = warnings()
 
 test('several observers are called in their order, even if one of them throws', () => {
-  const warnings = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
   const told: unknown[] = []
   class Counter implements Observer {
     closed = 0
@@ -19,9 +21,8 @@ test('several observers are called in their order, even if one of them throws', 
   all.breakerClosed?.()
   all.breakerClosed?.()
   expect(told).toEqual([1, 'last', 2, 'last'])
-  expect(warnings.mock.calls.map(([text]) => text)).toEqual(new Array(2).fill('observer.breakerClosed threw: mine'))
+  expect(warned.texts).toEqual(new Array(2).fill('observer.breakerClosed threw: mine'))
   expect(Object.keys(all)).toEqual(['breakerClosed'])
-  warnings.mockRestore()
 })
 
 test('observers() refuses an argument that is not an observer', () => {

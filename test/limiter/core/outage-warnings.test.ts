@@ -1,19 +1,18 @@
-import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { OutageWarnings } from '../../../src/limiter/core/warnings.js'
+import { warnings } from '../../support/warnings.js'
 
-let texts: string[]
+const warned = warnings()
+
 let now: number
-let warnings: jest.SpiedFunction<typeof process.emitWarning>
 const error = new Error('no route')
 beforeEach(() => {
-  texts = []
   now = 5000
-  warnings = jest.spyOn(process, 'emitWarning').mockImplementation((text, options) => {
-    expect(options).toMatchObject({ code: 'SPILLWAY_STORE' })
-    texts.push(String(text))
-  })
 })
-afterEach(() => warnings.mockRestore())
+afterEach(() => {
+  expect(warned.types.every(type => type === 'SpillwayWarning')).toBe(true)
+  expect(warned.textsOf('SPILLWAY_STORE')).toEqual(warned.texts)
+})
 
 const outage = (server = {}, meanwhile = 'all pass') =>
   new OutageWarnings(
@@ -28,11 +27,11 @@ test('the third failure in a row causes one warning, and so does the first answe
   for (let i = 0; i < 2; i++) told.failed(error)
   told.answered()
   for (let i = 0; i < 2; i++) told.failed(error)
-  expect(texts).toEqual([])
+  expect(warned.texts).toEqual([])
   for (let i = 0; i < 9; i++) told.failed(error)
   now += 12_340
   for (let i = 0; i < 9; i++) told.answered()
-  expect(texts).toEqual([
+  expect(warned.texts).toEqual([
     'the store X does not answer (no route): until it does, all pass',
     'the store X answers again, 12.3 s after it was found to fail',
   ])
@@ -43,7 +42,7 @@ test('a breaker that opens causes one warning at once, and none for the later fa
   told.failed(error)
   told.failed(error, true)
   for (let i = 0; i < 9; i++) told.failed(error)
-  expect(texts).toHaveLength(1)
+  expect(warned.texts).toHaveLength(1)
 })
 
 test('a store that fails now and then causes one warning a minute; a long outage after that is reported late', () => {
@@ -53,13 +52,13 @@ test('a store that fails now and then causes one warning a minute; a long outage
     told.answered()
     now += 500
   }
-  expect(texts).toHaveLength(2)
+  expect(warned.texts).toHaveLength(2)
   for (let i = 0; i < 5; i++) told.failed(error)
   now += 10_000
   told.failed(error)
-  expect(texts).toHaveLength(3)
+  expect(warned.texts).toHaveLength(3)
   told.answered()
-  expect(texts).toHaveLength(4)
+  expect(warned.texts).toHaveLength(4)
 })
 
 describe('several that ask one server', () => {
@@ -68,7 +67,7 @@ describe('several that ask one server', () => {
     const [one, two] = [outage(server), outage(server, 'none pass')]
     for (let i = 0; i < 3; i++) for (const told of [one, two]) told.failed(error)
     for (const told of [two, one]) told.answered()
-    expect(texts).toEqual([
+    expect(warned.texts).toEqual([
       'the store X does not answer (no route): until it does, all pass',
       'the store X answers again, 0.0 s after it was found to fail',
     ])
@@ -81,7 +80,7 @@ describe('several that ask one server', () => {
       hasty.failed(error)
       patient.answered()
     }
-    expect(texts).toHaveLength(1)
+    expect(warned.texts).toHaveLength(1)
   })
 
   test('the outage is over when one of them has an answer and none has failed for a second', () => {
@@ -90,9 +89,9 @@ describe('several that ask one server', () => {
     for (let i = 0; i < 3; i++) gone.failed(error)
     now += 999
     other.answered()
-    expect(texts).toHaveLength(1)
+    expect(warned.texts).toHaveLength(1)
     now += 1
     other.answered()
-    expect(texts).toHaveLength(2)
+    expect(warned.texts).toHaveLength(2)
   })
 })

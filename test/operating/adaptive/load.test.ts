@@ -13,6 +13,9 @@ import { RedisStore } from '../../../src/redis/store/redis-store.js'
 import { ManualClock } from '../../../src/testing.js'
 import { eventually } from '../../support/eventually.js'
 import { RedisServer } from '../../support/redis-server.js'
+import { warnings } from '../../support/warnings.js'
+
+const warned = warnings()
 
 /** A load that a test sets. */
 function loadOf(level: number): Load & { level: number } {
@@ -158,8 +161,6 @@ describe('with time in hand', () => {
   })
 
   test('customLoad keeps its level while reading fails, and warns once', async () => {
-    const warnings: string[] = []
-    const warn = jest.spyOn(process, 'emitWarning').mockImplementation(text => void warnings.push(String(text)))
     const given = [0.5, Number.NaN, 'x', 0.5]
     const load = customLoad(() => {
       if (given.length === 0) throw new Error('gone')
@@ -167,26 +168,22 @@ describe('with time in hand', () => {
     })
     await jest.advanceTimersByTimeAsync(10_000)
     load.close()
-    warn.mockRestore()
     expect(load.level).toBeGreaterThan(0.3)
-    expect(warnings).toEqual(['customLoad: read returned NaN, expected a number ≥ 0, like 0.5', 'customLoad: gone'])
+    expect(warned.texts).toEqual(['customLoad: read returned NaN, expected a number ≥ 0, like 0.5', 'customLoad: gone'])
     expect(() => customLoad('x' as never)).toThrow(PolicyError)
     expect(() => customLoad(() => 1, { every: 50 })).toThrow(PolicyError)
   })
 
   test('customLoad warns of a read that does not answer within 5 s, and reads again', async () => {
-    const warnings: string[] = []
-    const warn = jest.spyOn(process, 'emitWarning').mockImplementation(text => void warnings.push(String(text)))
     let hangs = true
     const load = customLoad(() => (hangs ? new Promise<number>(() => {}) : 0.9))
     await jest.advanceTimersByTimeAsync(5000)
-    expect(warnings).toEqual(['customLoad: read has not answered within 5s, expected a number sooner'])
+    expect(warned.texts).toEqual(['customLoad: read has not answered within 5s, expected a number sooner'])
     hangs = false
     await jest.advanceTimersByTimeAsync(15_000)
     expect(load.level).toBeGreaterThan(0.7)
-    expect(warnings).toHaveLength(1)
+    expect(warned.texts).toHaveLength(1)
     load.close()
-    warn.mockRestore()
   })
 
   test('loadPolicy: the factor falls to half at least each second while overloaded, and rises by 0.1 a second', async () => {

@@ -1,11 +1,14 @@
-import { afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import { afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import express from 'express'
 import Koa from 'koa'
 import { PolicyError } from '../../../src/limiter/core/errors.js'
 import { type DashboardOptions, dashboard, reporter } from '../../../src/operating/dashboard/index.js'
 import type { RedisServer } from '../../support/redis-server.js'
 import { testRedis } from '../../support/test-redis.js'
+import { warnings } from '../../support/warnings.js'
 import { encoded, OpenDashboard } from './open-dashboard.js'
+
+const warned = warnings()
 
 const redis = testRedis()
 let client: ReturnType<RedisServer['client']>
@@ -94,16 +97,12 @@ describe('access is refused', () => {
     ],
     ['gives something unknown', () => true as never, 'authorize gave true: expected'],
   ])('authorize that %s is a mistake, of which the service is warned once a minute', async (_, authorize, words) => {
-    const warn = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
     const page = await start({ authorize })
     for (let i = 0; i < 3; i++) expect((await page.get('')).status).toBe(403)
-    const told = warn.mock.calls.map(([text]) => text)
-    warn.mockRestore()
-    expect(told).toEqual([expect.stringContaining(words)])
+    expect(warned.texts).toEqual([expect.stringContaining(words)])
   })
 
   test('who simply may not see it causes no warning, and neither does a request that is null', async () => {
-    const warn = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
     const closed = await start({ authorize: () => false })
     expect((await closed.get('')).status).toBe(403)
     await closed.close()
@@ -113,8 +112,7 @@ describe('access is refused', () => {
       expect((await page.send('GET', 'view', field)).status).toBe(400)
       expect((await page.send('POST', 'act', field)).status).toBe(400)
     }
-    expect(warn).not.toHaveBeenCalled()
-    warn.mockRestore()
+    expect(warned.texts).toEqual([])
   })
 
   test("access 'read' cannot change anything, even by a request with all that the page would send", async () => {
@@ -212,7 +210,6 @@ describe('the Host of a request', () => {
 describe('a service goes on', () => {
   test('when a middleware with a time-out has answered before the dashboard', async () => {
     const statuses: number[] = []
-    const warnings = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
     const slow = async () => {
       await new Promise(resolve => setTimeout(resolve, 30))
       return 'write' as const
@@ -229,19 +226,16 @@ describe('a service goes on', () => {
     // An unhandled rejection would fail this test.
     await new Promise(resolve => setTimeout(resolve, 60))
     expect(statuses).toEqual([503, 503, 503, 503])
-    expect(warnings).not.toHaveBeenCalled()
-    warnings.mockRestore()
+    expect(warned.texts).toEqual([])
   })
 
   test.each(['null', '5', '"x"', '[]', 'x'])(
     'the request %s is answered with what is expected, without a warning',
     async text => {
-      const warnings = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
       const page = await start()
       const reply = await page.get('view', { 'x-spillway-request': Buffer.from(text).toString('base64url') })
       expect(reply.status).toBe(400)
-      expect(warnings).not.toHaveBeenCalled()
-      warnings.mockRestore()
+      expect(warned.texts).toEqual([])
     },
   )
 })

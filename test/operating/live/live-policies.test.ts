@@ -9,6 +9,9 @@ import { eventually } from '../../support/eventually.js'
 import { RedisCluster } from '../../support/redis-cluster.js'
 import { RedisServer } from '../../support/redis-server.js'
 import { TcpProxy } from '../../support/tcp-proxy.js'
+import { warnings } from '../../support/warnings.js'
+
+const warned = warnings()
 
 let redis: RedisServer
 let prefix: string
@@ -240,15 +243,12 @@ describe('onChange', () => {
 
   test('may throw, which causes a warning, and can be unsubscribed', async () => {
     const live = liveOf()
-    const warnings = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
     const end = live.onChange(() => {
       throw new Error('oops')
     })
     await live.set('api', '1/1m')
-    expect(warnings.mock.calls).toEqual([
-      ['LivePolicies: a listener of onChange threw: oops', { type: 'SpillwayWarning', code: 'SPILLWAY_OBSERVER' }],
-    ])
-    warnings.mockRestore()
+    expect(warned.texts).toEqual(['LivePolicies: a listener of onChange threw: oops'])
+    expect(warned.codes).toEqual(['SPILLWAY_OBSERVER'])
     end()
     await live.set('api', '2/1m')
     expect(quotaOf(live)).toBe(2)
@@ -390,17 +390,15 @@ describe('faults', () => {
   }, 30_000)
 
   test('without an observer one process warning reports an outage; an observer is called for every failure', async () => {
-    const warnings = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
     const errors: Error[] = []
     liveOf(redis.client({ port: 1 }))
     liveOf(redis.client({ port: 1 }), { observer: { storeFailed: error => errors.push(error) } })
-    await eventually('it is told', async () => warnings.mock.calls.length > 0 && errors.length > 3)
-    expect(warnings.mock.calls.map(([text]) => text)).toEqual([
+    await eventually('it is told', async () => warned.texts.length > 0 && errors.length > 3)
+    expect(warned.texts).toEqual([
       expect.stringMatching(
         /^Redis at 127\.0\.0\.1:1 does not answer .*the limits that were known last stay in force$/,
       ),
     ])
-    warnings.mockRestore()
   }, 20_000)
 })
 

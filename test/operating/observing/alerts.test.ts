@@ -13,6 +13,9 @@ import {
 } from '../../../src/operating/observing/alerts/index.js'
 import { ManualClock } from '../../../src/testing.js'
 import { eventually } from '../../support/eventually.js'
+import { warnings } from '../../support/warnings.js'
+
+const warned = warnings()
 
 let clock: ManualClock
 let told: Alert[]
@@ -294,8 +297,6 @@ describe('alerts', () => {
   })
 
   test('a notify that throws or rejects costs a process warning', async () => {
-    const texts: string[] = []
-    const warnings = jest.spyOn(process, 'emitWarning').mockImplementation(text => void texts.push(String(text)))
     for (const notify of [
       () => {
         throw new Error('sync')
@@ -310,8 +311,7 @@ describe('alerts', () => {
       observer.breakerOpened?.(new Error('down'))
     }
     await Promise.resolve()
-    warnings.mockRestore()
-    expect(texts).toEqual(['alerts: notify threw: sync', 'alerts: notify threw: async'])
+    expect(warned.texts).toEqual(['alerts: notify threw: sync', 'alerts: notify threw: async'])
   })
 
   test('memory does not grow with traffic or keys, nor beyond a thousand limiters', () => {
@@ -357,13 +357,11 @@ describe('webhook', () => {
   let url: string
   let received: Array<{ body: { text: string; alert: object }; headers: IncomingMessage['headers'] }>
   let answers: number[]
-  let warnings: string[]
   let pauses: number[]
   beforeEach(async () => {
     pauses = []
     received = []
     answers = []
-    warnings = []
     server = createServer(async (req, res) => {
       let text = ''
       for await (const chunk of req) text += chunk
@@ -373,7 +371,6 @@ describe('webhook', () => {
     })
     await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
     url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/services/secret`
-    jest.spyOn(process, 'emitWarning').mockImplementation(text => void warnings.push(String(text)))
     const real = setTimeout
     jest.spyOn(globalThis, 'setTimeout').mockImplementation(((ring: () => void, ms: number) => {
       // Of all timers of the process only the pauses between tries, which resolve a promise.
@@ -415,7 +412,7 @@ describe('webhook', () => {
     const names = received.map(({ body }) => (body.alert as Alert).rule.name)
     expect(names).toEqual(['a', 'a', 'a', 'b', 'b', 'b', 'c', 'd'])
     expect(pauses).toEqual([1000, 2000, 1000, 2000])
-    expect(warnings).toEqual([
+    expect(warned.texts).toEqual([
       expect.stringMatching(/^webhook to 127\.0\.0\.1:\d+: "b" was not delivered: it answered 429$/),
       expect.stringMatching(/^webhook to 127\.0\.0\.1:\d+: "c" was not delivered: it answered 404$/),
     ])
@@ -425,11 +422,11 @@ describe('webhook', () => {
     answers = [0, 0, 0]
     const send = webhook(url, { timeout: 50 })
     for (let i = 0; i < 150; i++) send(alertOf(`a${i}`))
-    expect(warnings).toHaveLength(49)
+    expect(warned.texts).toHaveLength(49)
     await eventually('the first is given up', () =>
-      expect(warnings.filter(text => text.includes('not delivered'))).toHaveLength(1),
+      expect(warned.texts.filter(text => text.includes('not delivered'))).toHaveLength(1),
     )
-    expect(warnings[49]).toContain('"a0" was not delivered: The operation was aborted due to timeout')
+    expect(warned.texts[49]).toContain('"a0" was not delivered: The operation was aborted due to timeout')
     // On a busy machine an answer that came may still be too late, and is asked for again: each name counts once.
     const kept = Array.from({ length: 100 }, (_, i) => `a${50 + i}`)
     const names = () => [...new Set(received.map(({ body }) => (body.alert as Alert).rule.name))]
@@ -440,7 +437,9 @@ describe('webhook', () => {
     // Port 2 is free: the system gives tests ports above 1024.
     webhook('http://127.0.0.1:2/')(alertOf('a'))
     await eventually('the warning is given', () =>
-      expect(warnings).toEqual([expect.stringContaining('"a" was not delivered: fetch failed: connect ECONNREFUSED')]),
+      expect(warned.texts).toEqual([
+        expect.stringContaining('"a" was not delivered: fetch failed: connect ECONNREFUSED'),
+      ]),
     )
   })
 

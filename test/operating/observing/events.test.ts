@@ -16,7 +16,10 @@ import { Semaphore } from '../../../src/waiting/semaphore/semaphore.js'
 import { eventually } from '../../support/eventually.js'
 import { StubStore } from '../../support/stub-store.js'
 import { testRedis } from '../../support/test-redis.js'
+import { warnings } from '../../support/warnings.js'
 import { METHODS, Recorder } from './recorder.js'
+
+const warned = warnings()
 
 const redis = testRedis()
 let client: Redis
@@ -50,8 +53,6 @@ describe('decisions', () => {
   })
 
   test('an observer that throws or rejects costs a process warning, and changes no decision', async () => {
-    const texts: string[] = []
-    const warnings = jest.spyOn(process, 'emitWarning').mockImplementation(text => void texts.push(String(text)))
     const bad = Object.fromEntries(
       METHODS.map(method => [
         method,
@@ -80,9 +81,8 @@ describe('decisions', () => {
     await Promise.all([queue.close(), semaphore.close()])
     // A warning is emitted in a later turn of the event loop.
     await sleep(0)
-    warnings.mockRestore()
     expect(allowed).toEqual([true, true, false, true, true, false])
-    expect(new Set(texts)).toEqual(
+    expect(new Set(warned.texts)).toEqual(
       new Set(
         ['decided', 'waited', 'held', 'holding', 'level', 'delivered', 'settledDelivery']
           .map(name => `observer.${name} threw: ${name}`)

@@ -1,6 +1,5 @@
 import type { RequestListener, ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
-import { jest } from '@jest/globals'
 import type { AddressKeyOptions } from '../../../src/http/address/client.js'
 import type { HttpOptions } from '../../../src/http/rate-limit/options.js'
 import type { LimiterAccess } from '../../../src/http/rate-limit/rate-limit.js'
@@ -9,6 +8,7 @@ import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
 import { ManualClock } from '../../../src/testing.js'
 import { type Whole, wholeFor } from '../everywhere.js'
 import { get } from '../get.js'
+import { warnings } from '../warnings.js'
 
 /** Options whose functions are given the framework's own objects, which only the adapter can read. */
 export type Options = HttpOptions<unknown, unknown>
@@ -67,7 +67,7 @@ export class World {
   store!: MemoryStore
   /** How many requests have come through to the service. */
   handled = 0
-  warnings!: jest.SpiedFunction<typeof process.emitWarning>
+  readonly warned = warnings()
 
   constructor(
     readonly name: string,
@@ -80,17 +80,11 @@ export class World {
     this.clock = new ManualClock(START)
     this.store = new MemoryStore({ clock: this.clock })
     this.handled = 0
-    this.warnings = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
   }
 
   close(): void {
-    this.warnings.mockRestore()
     this.store.close()
   }
-
-  /** The code and the text of each warning. */
-  warned = (): Array<[code: string, text: string]> =>
-    this.warnings.mock.calls.map(([text, options]) => [(options as { code: string }).code, String(text)])
 
   /** The address that a request claims as its origin. */
   user = (req: unknown) => this.adapter.header(req, 'x-user')

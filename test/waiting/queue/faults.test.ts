@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { PolicyError } from '../../../src/limiter/core/errors.js'
 import type { Observer } from '../../../src/limiter/core/observer.js'
@@ -10,19 +10,11 @@ import { Semaphore } from '../../../src/waiting/semaphore/semaphore.js'
 import { eventually } from '../../support/eventually.js'
 import { RedisServer } from '../../support/redis-server.js'
 import { testRedis } from '../../support/test-redis.js'
+import { warnings } from '../../support/warnings.js'
 
 const redis = testRedis()
 
-let warnings: Array<{ code: string; message: string }> = []
-beforeEach(() => {
-  warnings = []
-  jest.spyOn(process, 'emitWarning').mockImplementation(((message: string, { code }: { code: string }) => {
-    warnings.push({ code, message })
-  }) as typeof process.emitWarning)
-})
-afterEach(() => {
-  jest.restoreAllMocks()
-})
+const warned = warnings()
 
 let names = 0
 const nextName = () => `faulty-${names++}`
@@ -73,7 +65,7 @@ describe.each(TROUBLES)('a consumer that cannot fetch because %s', (_, break_, m
     await mend(admin, name)
     await eventually('it is delivered', async () => got.length === 1)
     expect(events.filter(event => event !== 'failed')).toEqual(['opened', 'closed'])
-    expect(warnings).toEqual([])
+    expect(warned.texts).toEqual([])
     await consumer.close()
     await queue.close()
   })
@@ -85,21 +77,16 @@ describe.each(TROUBLES)('a consumer that cannot fetch because %s', (_, break_, m
     await break_(admin, name)
     const got: unknown[] = []
     const consumer = queue.consume(async ({ payload }) => void got.push(payload))
-    await eventually('it warns', async () => warnings.length > 0)
-    expect(warnings).toEqual([
-      {
-        code: 'SPILLWAY_QUEUE',
-        message: expect.stringMatching(
-          `the fetch of DelayQueue "${name}" does not answer .*(NOPERM|WRONGTYPE|can't run)`,
-        ),
-      },
-    ])
+    await eventually('it warns', async () => warned.texts.length > 0)
+    expect(warned.codes).toEqual(['SPILLWAY_QUEUE'])
+    expect(warned.texts[0]).toMatch(
+      new RegExp(`the fetch of DelayQueue "${name}" does not answer .*(NOPERM|WRONGTYPE|can't run)`),
+    )
     await mend(admin, name)
     await eventually('it is delivered', async () => got.length === 1)
-    await eventually('it says so', async () => warnings.length > 1)
-    expect(warnings.slice(1)).toEqual([
-      { code: 'SPILLWAY_QUEUE', message: expect.stringMatching(/^the fetch .* answers again/) },
-    ])
+    await eventually('it says so', async () => warned.texts.length > 1)
+    expect(warned.codes.slice(1)).toEqual(['SPILLWAY_QUEUE'])
+    expect(warned.texts[1]).toMatch(/^the fetch .* answers again/)
     await consumer.close()
     await queue.close()
   })
@@ -131,11 +118,11 @@ describe('consumers whose Redis is gone', () => {
     const consumers = queues.map(queue => queue.consume(async () => {}))
     await eventually('they sleep', async () => (await server.blockedClients()) === 2)
     await server.kill()
-    await eventually('it warns', async () => warnings.length > 0)
+    await eventually('it warns', async () => warned.texts.length > 0)
     await server.restart()
-    await eventually('it says so', async () => warnings.length > 1, 10_000)
-    expect(warnings.map(({ code }) => code)).toEqual(['SPILLWAY_QUEUE', 'SPILLWAY_QUEUE'])
-    expect(warnings[0].message).toMatch(
+    await eventually('it says so', async () => warned.texts.length > 1, 10_000)
+    expect(warned.codes).toEqual(['SPILLWAY_QUEUE', 'SPILLWAY_QUEUE'])
+    expect(warned.texts[0]).toMatch(
       /^Redis at .* does not answer .*: until it does, DelayQueue "[ab]" delivers no messages$/,
     )
     await Promise.all(consumers.map(consumer => consumer.close()))
@@ -191,13 +178,11 @@ describe('a consumer whose limiter fails', () => {
     await limiter.close()
     await queue.push('x')
     const consumer = queue.consume(async () => {}, { limiter })
-    await eventually('it warns', async () => warnings.length > 0)
-    expect(warnings).toEqual([
-      {
-        code: 'SPILLWAY_QUEUE',
-        message: expect.stringMatching(`^the limiter of a consumer of DelayQueue "${name}" does not answer .*closed`),
-      },
-    ])
+    await eventually('it warns', async () => warned.texts.length > 0)
+    expect(warned.codes).toEqual(['SPILLWAY_QUEUE'])
+    expect(warned.texts[0]).toMatch(
+      new RegExp(`^the limiter of a consumer of DelayQueue "${name}" does not answer .*closed`),
+    )
     await consumer.close()
     await queue.close()
   })
