@@ -3,9 +3,9 @@ import { type Limit, parsePolicy } from '../../src/limiter/core/limit.js'
 import { MemoryStore } from '../../src/limiter/memory/memory-store.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { ManualClock } from '../../src/testing.js'
-import { Buyer, type BuyerOptions, RunRecord } from '../../test/support/leases/fleet.js'
 import { type Breach, Spending } from '../../test/support/leases/spending.js'
 import type { RedisServer } from '../../test/support/redis-server.js'
+import { Buyer, type BuyerOptions, RunRecord } from './fleet.js'
 
 /** How a fleet of processes fared under one policy. */
 export interface Outcome {

@@ -6,9 +6,9 @@ import { LivePolicies } from '../../src/operating/live/index.js'
 import { limitFacts, limitId } from '../../src/operating/object-index.js'
 import { OpenDashboard } from '../operating/dashboard/open-dashboard.js'
 import { sendReport } from '../operating/dashboard/send-report.js'
-import { openPage, startBrowser, violationsOf } from '../support/browser.js'
 import { eventually } from '../support/eventually.js'
 import { RedisServer } from '../support/redis-server.js'
+import { openPage, startBrowser, violationsOf } from './browser.js'
 
 jest.setTimeout(120_000)
 

@@ -10,9 +10,9 @@ import { followLoad, type LoadFollower } from '../../src/operating/adaptive/inde
 import { dashboard, reporter } from '../../src/operating/dashboard/index.js'
 import { LivePolicies } from '../../src/operating/live/index.js'
 import { encoded, OpenDashboard } from '../operating/dashboard/open-dashboard.js'
-import { openPage, startBrowser, violationsOf } from '../support/browser.js'
 import { childProgram } from '../support/child-program.js'
 import { RedisServer } from '../support/redis-server.js'
+import { openPage, startBrowser, violationsOf } from './browser.js'
 
 jest.setTimeout(120_000)
 

@@ -8,8 +8,8 @@ import type { Report } from '../../src/operating/cli/replay/report.js'
 import { reportAsHtml } from '../../src/operating/cli/replay/report-files.js'
 import { logLine, TEN_O_CLOCK } from '../operating/cli/log-line.js'
 import { replayed } from '../operating/cli/replayed.js'
-import { openPage, startBrowser, violationsOf } from '../support/browser.js'
 import { randomFrom } from '../support/random.js'
+import { openPage, startBrowser, violationsOf } from './browser.js'
 
 const HOSTILE = '/<img/src=x/onerror=alert(1)>\u202e\x1b[2J'
 const WIDE = { width: 1280, height: 900 }

@@ -4,9 +4,9 @@ import type { AddressInfo } from 'node:net'
 import { extname, join, posix } from 'node:path'
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import type { Browser } from 'playwright-core'
-import { openPage, startBrowser, violationsOf } from '../support/browser.js'
 import { eventually } from '../support/eventually.js'
 import { filesOf, root } from '../support/files.js'
+import { openPage, startBrowser, violationsOf } from './browser.js'
 
 jest.setTimeout(60_000)
 

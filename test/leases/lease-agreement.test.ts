@@ -11,11 +11,11 @@ import { type Limit, parsePolicy } from '../../src/limiter/core/limit.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
 import { ManualClock } from '../../src/testing.js'
 import { forCases } from '../support/cases.js'
-import { bought, redisSeller } from '../support/leases/redis-seller.js'
 import type { Random } from '../support/random.js'
 import { START } from '../support/stories.js'
 import { testRedis } from '../support/test-redis.js'
 import { expectSameVerdicts } from '../support/verdicts.js'
+import { bought, redisSeller } from './redis-seller.js'
 
 const redis = testRedis()
 let client: Redis

@@ -4,9 +4,9 @@ import { leaseTerms } from '../../src/leases/terms.js'
 import { parsePolicy } from '../../src/limiter/core/limit.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
 import { ManualClock } from '../../src/testing.js'
-import { bought, redisSeller } from '../support/leases/redis-seller.js'
 import { START } from '../support/stories.js'
 import { testRedis } from '../support/test-redis.js'
+import { bought, redisSeller } from './redis-seller.js'
 
 const redis = testRedis()
 let client: Redis

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { PolicyError, TimeoutError } from '../../src/limiter/core/errors.js'
 import { politeFetch } from '../../src/outgoing/index.js'
-import { PartnerServer } from '../support/partner-server.js'
+import { PartnerServer } from './partner-server.js'
 
 const LIMIT = { rate: 2, interval: '10s' }
 

@@ -4,11 +4,11 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { PolicyError, StoreError, TimeoutError } from '../../src/limiter/core/errors.js'
 import { type PoliteOptions, politeFetch } from '../../src/outgoing/index.js'
 import { eventually } from '../support/eventually.js'
-import { PartnerServer } from '../support/partner-server.js'
 import { RedisServer } from '../support/redis-server.js'
 import { SteppedClock } from '../support/stepped-clock.js'
 import { testRedis } from '../support/test-redis.js'
 import { warnings } from '../support/warnings.js'
+import { PartnerServer } from './partner-server.js'
 
 const HOUR = 3_600_000
 let partner: PartnerServer

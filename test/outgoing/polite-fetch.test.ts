@@ -5,7 +5,7 @@ import { type PoliteOptions, politeFetch } from '../../src/outgoing/index.js'
 import { type Partner, Partners } from '../../src/outgoing/partner.js'
 import { eventually } from '../support/eventually.js'
 import { RedisServer } from '../support/redis-server.js'
-import { timers } from '../support/timers.js'
+import { timers } from './timers.js'
 
 const URL_A = 'https://a.example/things'
 const A = 'https://a.example'

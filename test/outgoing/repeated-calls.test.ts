@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { politeFetch } from '../../src/outgoing/index.js'
-import { PartnerServer } from '../support/partner-server.js'
+import { PartnerServer } from './partner-server.js'
 
 let partner: PartnerServer
 beforeEach(async () => {

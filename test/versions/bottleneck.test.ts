@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from '@jest/globals'
-import { LOCAL_SUITE, REDIS_SUITE, runSuite, SUITE_OVER_REDIS } from '../support/bottleneck-suite.js'
 import { runChild } from '../support/child.js'
 import { testRedis } from '../support/test-redis.js'
+import { LOCAL_SUITE, REDIS_SUITE, runSuite, SUITE_OVER_REDIS } from './bottleneck-suite.js'
 
 const MINUTE = 60_000
 

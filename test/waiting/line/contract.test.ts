@@ -5,7 +5,7 @@ import { ManualClock } from '../../../src/testing.js'
 import { SharedRateLimiter } from '../../../src/waiting/rate/shared-rate-limiter.js'
 import type { Lease } from '../../../src/waiting/semaphore/lease.js'
 import { Semaphore } from '../../../src/waiting/semaphore/semaphore.js'
-import { describeWaiting } from '../../support/waiting-contract.js'
+import { describeWaiting } from './waiting-contract.js'
 
 const START = 1_700_000_000_000
 

@@ -96,7 +96,7 @@ export async function runSuite(
       env: {
         ...process.env,
         // Also for the programs that the tests start.
-        NODE_OPTIONS: `--require ${join(root, 'test/support/bottleneck-hook.cjs')}`,
+        NODE_OPTIONS: `--require ${join(root, 'test/versions/bottleneck-hook.cjs')}`,
         SPILLWAY_BOTTLENECK: join(root, 'dist', entry),
         ...env,
       },

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
-import { SpillwayError, TimeoutError } from '../../src/limiter/core/errors.js'
-import type { WaitOptions } from '../../src/limiter/core/wait.js'
-import type { RedisClient } from '../../src/redis/client.js'
-import { eventually } from './eventually.js'
-import { RedisServer } from './redis-server.js'
+import { SpillwayError, TimeoutError } from '../../../src/limiter/core/errors.js'
+import type { WaitOptions } from '../../../src/limiter/core/wait.js'
+import type { RedisClient } from '../../../src/redis/client.js'
+import { eventually } from '../../support/eventually.js'
+import { RedisServer } from '../../support/redis-server.js'
 
 /** What grants units in Redis and lets requests wait for them, as one process has it. */
 interface Line {

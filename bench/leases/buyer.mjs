@@ -8,7 +8,7 @@
 import { once } from 'node:events'
 import { writeSync } from 'node:fs'
 import { Redis } from 'ioredis'
-import { RateLimiter, RedisStore } from '../../../dist/index.mjs'
+import { RateLimiter, RedisStore } from '../../dist/index.mjs'
 
 const { port, leases, key, forMs, runs } = JSON.parse(process.argv[2])
 const client = new Redis(port, '127.0.0.1', { maxRetriesPerRequest: 0 })

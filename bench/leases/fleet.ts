@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { Spending } from './spending.js'
+import { Spending } from '../../test/support/leases/spending.js'
 
 const BUYER = fileURLToPath(new URL('./buyer.mjs', import.meta.url))
 

@@ -1,13 +1,13 @@
 import type { Redis } from 'ioredis'
-import { RedisSeller } from '../../../src/leases/redis-seller.js'
-import type { LeaseOrder, LeaseSeller, Sale } from '../../../src/leases/seller.js'
-import type { LeaseTerms } from '../../../src/leases/terms.js'
-import { portOf } from '../../../src/redis/clients.js'
-import { Changes } from '../../../src/redis/store/changes.js'
-import { ChargeKeys } from '../../../src/redis/store/charge-keys.js'
-import { ResetChannel } from '../../../src/redis/store/reset-channel.js'
-import { StoreScripts } from '../../../src/redis/store/store-scripts.js'
-import type { ManualClock } from '../../../src/testing.js'
+import { RedisSeller } from '../../src/leases/redis-seller.js'
+import type { LeaseOrder, LeaseSeller, Sale } from '../../src/leases/seller.js'
+import type { LeaseTerms } from '../../src/leases/terms.js'
+import { portOf } from '../../src/redis/clients.js'
+import { Changes } from '../../src/redis/store/changes.js'
+import { ChargeKeys } from '../../src/redis/store/charge-keys.js'
+import { ResetChannel } from '../../src/redis/store/reset-channel.js'
+import { StoreScripts } from '../../src/redis/store/store-scripts.js'
+import type { ManualClock } from '../../src/testing.js'
 
 /** A seller without a store, by a clock. */
 export function redisSeller(client: Redis, prefix: string, clock: ManualClock, terms: LeaseTerms): RedisSeller {
