@@ -8,7 +8,6 @@ import { shed as shedExpress } from '../../src/http/adapters/express.js'
 import { shed as shedKoa } from '../../src/http/adapters/koa.js'
 import { GONE } from '../../src/http/framework.js'
 import { ShedGate, type ShedOptions } from '../../src/http/shed.js'
-import { PolicyError } from '../../src/limiter/core/errors.js'
 import type { Load } from '../../src/operating/adaptive/index.js'
 import { warnings } from '../support/warnings.js'
 
@@ -162,15 +161,4 @@ describe.each<[string, (load: Load) => RequestListener]>([
     expect(((await refused.json()) as { type: string }).type).toMatch(/#temporary-reduced-capacity$/)
     expect((await get('broken')).status).toBe(500)
   })
-})
-
-test.each<[string, object]>([
-  ['load undefined: expected a load', { load: undefined }],
-  ['priority undefined: expected a function', { priority: undefined }],
-  ['levels 1: expected an integer ≥ 2', { levels: 1 }],
-  ['unknown option "level": did you mean levels?', { level: 4 }],
-])('%s', (message, wrong) => {
-  const build = () => shedExpress({ load: loadOf(0), priority: () => 0, ...wrong })
-  expect(build).toThrow(PolicyError)
-  expect(build).toThrow(message)
 })

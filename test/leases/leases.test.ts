@@ -4,7 +4,6 @@ import type { Redis } from 'ioredis'
 import { LeaseBook } from '../../src/leases/leases.js'
 import { leaseTerms } from '../../src/leases/terms.js'
 import type { Decision } from '../../src/limiter/core/decision.js'
-import { PolicyError } from '../../src/limiter/core/errors.js'
 import { parsePolicy } from '../../src/limiter/core/limit.js'
 import type { Observer } from '../../src/limiter/core/observer.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
@@ -50,21 +49,6 @@ const allowed = (all: readonly Decision[]) => all.filter(decision => decision.al
 const leased = (all: readonly Decision[]) => all.filter(decision => decision.source === 'lease' && decision.allowed)
 
 describe('the option leases', () => {
-  test.each<[unknown, string]>([
-    ['yes', 'RedisStore: leases "yes": expected true, false or { ttl: "50ms" }'],
-    [1, 'RedisStore: leases 1: expected true, false'],
-    [null, 'RedisStore: leases null: expected true, false'],
-    [[], 'RedisStore: leases'],
-    [{ ttl: 0 }, 'RedisStore: leases.ttl: duration 0: expected whole milliseconds > 0'],
-    [{ ttl: 'soon' }, 'RedisStore: leases.ttl: duration "soon"'],
-    [{ ttl: '1h' }, 'RedisStore: leases.ttl "1h": expected at most 1m'],
-    [{ tll: 50 }, 'RedisStore: leases: unknown option "tll": did you mean ttl?'],
-  ])('%p is refused when the store is built', (leases, message) => {
-    const build = () => new RedisStore(client, { leases } as RedisStoreOptions)
-    expect(build).toThrow(PolicyError)
-    expect(build).toThrow(message)
-  })
-
   test('with a leaky bucket { … } is refused when the limiter is built, and true leaves it to Redis', async () => {
     const policy = '100/1s; 100/1s leaky-bucket name=shaped'
     expect(() => new RateLimiter({ policy, store: new RedisStore(client, { leases: { ttl: 50 } }) })).toThrow(

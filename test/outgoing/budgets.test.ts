@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
-import { CostError, PolicyError } from '../../src/limiter/core/errors.js'
+import { CostError } from '../../src/limiter/core/errors.js'
 import { type Budget, type PartnerLimits, politeFetch } from '../../src/outgoing/index.js'
 import { testRedis } from '../support/test-redis.js'
 import { warnings } from '../support/warnings.js'
@@ -107,64 +107,5 @@ describe('a `settle` that fails', () => {
     const client = where === 'here' ? undefined : redis.client()
     const { polite } = politeWith(tokens({ settle: () => new Promise(() => {}) }), client && { client })
     expect(await (await polite(ORIGIN)).text()).toBe('text')
-  })
-})
-
-describe('options that are wrong are told with what was given, what was expected and an example', () => {
-  const one: Budget = { rate: 1, interval: '1s' }
-  const nine = Array.from({ length: 9 }, (_, i) => ({ ...one, name: `b${i}` }))
-  test.each<[unknown, string]>([
-    [{ budgets: nine }, "9 budgets: expected at most 8, like [{ rate: 200_000, interval: '1m', name: 'tokens' }]"],
-    [{ budgets: nine.slice(1), rate: 5, interval: '1s' }, '9 budgets: expected at most 8'],
-    [
-      { budgets: [one, one] },
-      "two budgets are called \"1-per-1s\": expected a `name` for each, like [{ rate: 200_000, interval: '1m', name: 'tokens' }]",
-    ],
-    [{ budgets: [{ ...one, name: '5-per-1s' }], rate: 5, interval: '1s' }, 'two budgets are called "5-per-1s"'],
-    [
-      { budgets: one },
-      "budgets an object { rate, interval }: expected a list, like [{ rate: 200_000, interval: '1m', name: 'tokens' }]",
-    ],
-    [{ budgets: [5] }, "budgets[0]: given 5, expected options like { rate: 200_000, interval: '1m', name: 'tokens' }"],
-    [{ budgets: [undefined] }, 'budgets[0]: given undefined, expected options like {'],
-    ...[0, Number.NaN, -1, Number.POSITIVE_INFINITY, 1.5, '1', undefined].map((rate): [unknown, string] => [
-      { budgets: [{ ...one, rate }] },
-      `budgets[0]: rate ${typeof rate === 'string' ? '"1"' : rate}: expected an integer ≥ 1, like 100`,
-    ]),
-    [{ budgets: [{ rate: 1 }] }, "budgets[0]: interval undefined: expected a duration, like '1s'"],
-    [{ budgets: [{ ...one, interval: '1' }] }, 'budgets[0]: interval: duration "1"'],
-    [{ budgets: [{ ...one, interval: -5 }] }, 'budgets[0]: interval: duration -5'],
-    [{ budgets: [{ ...one, interval: 0 }] }, 'budgets[0]: interval: duration 0'],
-    [
-      { budgets: [{ ...one, interval: '4000d' }] },
-      'budgets[0]: interval "4000d": expected at most ten years, like \'1h\'',
-    ],
-    [{ budgets: [{ ...one, window: '1s' }] }, 'budgets[0]: unknown option "window"'],
-    [{ budgets: [{ ...one, costs: () => 1 }] }, 'budgets[0]: unknown option "costs": did you mean cost?'],
-    [
-      { budgets: [{ ...one, cost: 5 }] },
-      'budgets[0]: cost 5: expected a function, like async (url, init) => countTokens(init.body)',
-    ],
-    [
-      { budgets: [{ ...one, settle: 'x-tokens' }] },
-      'budgets[0]: settle "x-tokens": expected a function, like response => Number(response.headers.get(\'x-tokens\'))',
-    ],
-    [{ budgets: [{ ...one, name: '' }] }, 'budgets[0]: name ""'],
-    [{ budget: [one] }, 'unknown option "budget": did you mean budgets?'],
-  ])('%j', (limits, told) => {
-    const build = () => politeFetch({ limits: { [ORIGIN]: limits as PartnerLimits } })
-    expect(build).toThrow(PolicyError)
-    expect(build).toThrow(`politeFetch: limits["${ORIGIN}"]: ${told}`)
-  })
-
-  test.each([9, -9, 1.5, Number.NaN, '1', null])('a priority of %p', async priority => {
-    const { polite, sent } = politeWith(tokens({}), { priority: () => priority as number })
-    const call = polite(ORIGIN)
-    await expect(call).rejects.toBeInstanceOf(PolicyError)
-    const given = typeof priority === 'string' ? '"1"' : priority
-    await expect(call).rejects.toThrow(
-      `politeFetch: priority returned ${given}: expected an integer from -8 to 8, like 1`,
-    )
-    expect(sent).toEqual([])
   })
 })

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
-import { PolicyError, TimeoutError } from '../../src/limiter/core/errors.js'
-import { type PoliteOptions, politeFetch } from '../../src/outgoing/index.js'
+import { TimeoutError } from '../../src/limiter/core/errors.js'
+import { politeFetch } from '../../src/outgoing/index.js'
 import { type Partner, Partners } from '../../src/outgoing/partner.js'
 import { eventually } from '../support/eventually.js'
 import { RedisServer } from '../support/redis-server.js'
@@ -279,43 +279,6 @@ describe('limits', () => {
     expect(await (await polite('data:,hello')).text()).toBe('hello')
     expect(await (await polite('data:,again')).text()).toBe('again')
     await expect(polite('no url')).rejects.toThrow('Failed to parse URL')
-  })
-
-  test.each<[string, object]>([
-    ['unknown option "limit": did you mean limits?', { limit: {} }],
-    ['limits an array of 0: expected limits by partner', { limits: [] }],
-    [
-      'limits["https://a.example"]: unknown option "rat": did you mean rate?',
-      { limits: { [A]: { rat: 1, interval: '1s' } } },
-    ],
-    [
-      'limits["https://a.example"]: rate 0: expected an integer ≥ 1, like 100',
-      { limits: { [A]: { rate: 0, interval: '1s' } } },
-    ],
-    ['limits["https://a.example"]: interval: duration "1"', { limits: { [A]: { rate: 1, interval: '1' } } }],
-    [
-      'limits["https://a.example"]: concurrency 1.5: expected an integer ≥ 1',
-      { limits: { [A]: { rate: 1, interval: '1s', concurrency: 1.5 } } },
-    ],
-    ['limits["https://a.example"]: longestPause: duration "11y"', { limits: { [A]: { longestPause: '11y' } } }],
-    [
-      'limits["https://a.example"]: longestPause "4000d": expected at most ten years',
-      { limits: { [A]: { longestPause: '4000d' } } },
-    ],
-    ['limits["https://a.example"]: no limit: expected at least one', { limits: { [A]: {} } }],
-    ['limits["https://a.example"]: interval undefined: expected a duration', { limits: { [A]: { rate: 1 } } }],
-    ['limits["https://a.example"]: rate undefined: expected an integer', { limits: { [A]: { interval: '1s' } } }],
-    ['retryMethods "GET": expected a list of methods', { retryMethods: 'GET' }],
-    ['retryMethods an array of 1: expected a list of methods', { retryMethods: ['G T'] }],
-    ['retries -1: expected an integer ≥ 0, like 2', { retries: -1 }],
-    ['maxWait: duration "x"', { maxWait: 'x' }],
-    ['partner "a": expected a function', { partner: 'a' }],
-    ['fetch 1: expected a function', { fetch: 1 }],
-    ['observer 1: expected an object', { observer: 1 }],
-    ['client', { client: {} }],
-  ])('%s', (message, options) => {
-    expect(() => politeFetch(options as PoliteOptions)).toThrow(PolicyError)
-    expect(() => politeFetch(options as PoliteOptions)).toThrow(message)
   })
 
   test('a partner without a name is an error', async () => {

@@ -93,11 +93,3 @@ describe('an answer that is no list of rows says what a client has to give', () 
     )
   })
 })
-
-test('options that mean nothing', () => {
-  const build = (options: object) => () => new PostgresStore(pool, options)
-  expect(build({ prepare: 'yes' })).toThrow('PostgresStore: prepare "yes": expected true, false or "auto"')
-  expect(build({ remember: Number.NaN })).toThrow('PostgresStore: remember NaN: expected an integer ≥ 1')
-  expect(build({ table: 'a.b.c' })).toThrow('PostgresStore: table "a.b.c": expected letters')
-  expect(() => PostgresStore.schema({ tabel: 'limits' } as object)).toThrow('did you mean table?')
-})

@@ -606,26 +606,6 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
   describePlaceEnds(name, adapter)
 
   describe(`${name}: options`, () => {
-    whole.test('that mean nothing are refused when the middleware is made', () => {
-      const make = (options: unknown) => () => adapter.concurrencyLimit(options as Options)
-      expect(make(undefined)).toThrow('concurrencyLimit: given undefined, expected options like { permits: 5 }')
-      expect(make({})).toThrow('concurrencyLimit: permits undefined: expected an integer ≥ 0, like 5')
-      expect(make({ permits: 1, waits: 1 })).toThrow('concurrencyLimit: unknown option "waits": did you mean wait?')
-      expect(make({ permits: 1, wait: 'long' })).toThrow('concurrencyLimit: wait')
-      expect(make({ permits: 1, queue: -1 })).toThrow('concurrencyLimit: queue -1: expected an integer ≥ 0, like 100')
-      expect(make({ permits: 1, key: 'all' })).toThrow('concurrencyLimit: key "all": expected "address", a function')
-      expect(make({ permits: 1, client: {} })).toThrow('concurrencyLimit: client')
-      expect(make({ permits: 1, store: {} })).toThrow('concurrencyLimit: store')
-      expect(make({ permits: 1, name: 'ü' })).toThrow()
-      expect(make({ permits: 1, statusCode: 42 })).toThrow('concurrencyLimit: statusCode 42')
-      expect(make({ permits: 1, handler: 'busy' })).toThrow('concurrencyLimit: handler "busy": expected a function')
-      expect(make({ permits: 1, abandonAfter: 0 })).toThrow('concurrencyLimit: abandonAfter')
-      expect(make({ permits: 1, proxies: -1 })).toThrow('concurrencyLimit: proxies -1: expected how many')
-      expect(make({ permits: 1, addressHeader: 'x' })).toThrow('concurrencyLimit: given addressHeader without proxies')
-      expect(make({ permits: 1, ipv6Subnet: 0 })).toThrow('concurrencyLimit: ipv6Subnet 0: expected an integer from 1')
-      expect(make({ permits: 1, deny: ['all'] })).toThrow('concurrencyLimit: deny: "all": expected an address')
-    })
-
     test('that are functions may throw: the error reaches the service, and no place is taken', async () => {
       let broken = true
       const key = () => {

@@ -6,7 +6,6 @@ import { WebSocket, WebSocketServer } from 'ws'
 import { limitMessages, type MessageLimitOptions } from '../../../src/http/adapters/ws.js'
 import { RateLimiter } from '../../../src/index.js'
 import type { Decision } from '../../../src/limiter/core/decision.js'
-import { PolicyError } from '../../../src/limiter/core/errors.js'
 import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
 import { RedisStore } from '../../../src/redis/store/redis-store.js'
 import { ManualClock } from '../../../src/testing.js'
@@ -178,17 +177,6 @@ describe('messages of any emitter', () => {
     socket.emit('close')
     await closed
     expect(heard).toEqual(['1', 'no JSON: 2', 'free', 'no JSON: 3', 'closed'])
-  })
-
-  test.each<[object, string]>([
-    [{ polcy: '1/1m' }, 'limitMessages: unknown option "polcy": did you mean policy?'],
-    [{ policy: '1/1m', onLimit: 'ignore' }, "onLimit \"ignore\": expected 'drop', 'close' or a function"],
-    [{ policy: '1/1m', onLimit: 'close' }, 'limitMessages: socket'],
-    [{ limiter: new RateLimiter({ policy: '1/1m' }), policy: '1/1m' }, 'given both limiter and policy'],
-  ])('wrong options are refused: %j', (options, message) => {
-    const limit = () => limitMessages(new EventEmitter(), options)
-    expect(limit).toThrow(PolicyError)
-    expect(limit).toThrow(message)
   })
 })
 

@@ -1,6 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
 import { Client, type ClientOptions, parseClientOptions } from '../../../src/http/address/client.js'
-import { Proxies, type ProxyOptions } from '../../../src/http/address/proxies.js'
 import { type Framework, GONE, PASS, type Trust } from '../../../src/http/framework.js'
 import { ResponseWatch } from '../../../src/http/response-watch.js'
 import { warnings } from '../../support/warnings.js'
@@ -214,28 +213,5 @@ describe('warnings', () => {
   test('a proxy that connects over a Unix socket is one of a number of proxies', () => {
     expect(keyOf(clientOf({ proxies: 1 }), forwarded)).toBe('198.51.100.66')
     expect(warned.texts).toEqual([])
-  })
-})
-
-describe('options that mean nothing', () => {
-  test.each<[unknown, string]>([
-    [
-      { proxies: -1 },
-      'rateLimit: proxies -1: expected how many stand in front of the service, like 1, or their addresses',
-    ],
-    [{ proxies: 1.5 }, 'rateLimit: proxies 1.5'],
-    [{ proxies: Number.NaN }, 'rateLimit: proxies NaN'],
-    [{ proxies: Number.POSITIVE_INFINITY }, 'rateLimit: proxies Infinity'],
-    [{ proxies: true }, 'rateLimit: proxies true'],
-    [{ proxies: '10.0.0.0/8' }, 'rateLimit: proxies "10.0.0.0/8"'],
-    [{ proxies: null }, 'rateLimit: proxies null'],
-    [{ proxies: ['loopback'] }, 'rateLimit: proxies: "loopback": expected an address or a CIDR range'],
-    [{ proxies: ['10.0.0.1:80'] }, 'rateLimit: proxies: "10.0.0.1:80": expected an address or a CIDR range'],
-    [{ proxies: 1, addressHeader: '' }, 'rateLimit: addressHeader "": expected the name of a header field'],
-    [{ proxies: 1, addressHeader: 'x forwarded' }, 'rateLimit: addressHeader "x forwarded"'],
-    [{ proxies: 1, addressHeader: 7 }, 'rateLimit: addressHeader 7'],
-    [{ addressHeader: 'cf-connecting-ip' }, 'rateLimit: given addressHeader without proxies'],
-  ])('%j', (options, message) => {
-    expect(() => Proxies.of(options as ProxyOptions, 'rateLimit')).toThrow(message)
   })
 })

@@ -1,6 +1,6 @@
 import { afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
-import { AutoBlock, type BlockOptions, checkBlockOptions } from '../../../src/http/rate-limit/auto-block.js'
+import { AutoBlock, type BlockOptions } from '../../../src/http/rate-limit/auto-block.js'
 import { PolicyError } from '../../../src/limiter/core/errors.js'
 import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
 import { RateLimiter, type RateLimiterOptions } from '../../../src/limiter/rate-limiter.js'
@@ -333,32 +333,4 @@ test('a block that the store does not take leaves the denial as it was', async (
   const decision = await ask()
   expect([decision.allowed, decision.retryAfterMs, decision.blocked]).toEqual([false, 500, undefined])
   expect(store.calls.filter(call => call.startsWith('block'))).toHaveLength(1)
-})
-
-test.each<[unknown, string]>([
-  [null, 'block null'],
-  ['1h', 'block "1h"'],
-  [{ for: '1h' }, 'block: after undefined'],
-  [{ after: 0, for: '1h' }, 'block: after 0'],
-  [{ after: 1.5, for: '1h' }, 'block: after 1.5'],
-  [{ after: 3, for: '1h', windowMs: 5 }, 'block: unknown option "windowMs"'],
-  [{ after: 3 }, 'rateLimit: block: for: duration undefined'],
-  [{ after: 3, for: 0 }, 'rateLimit: block: for: duration 0'],
-  [{ after: 3, for: '1h', window: 'x' }, 'rateLimit: block: window: duration "x"'],
-])('block %p is refused with what is expected', (block, message) => {
-  const attempt = () => checkBlockOptions(block as BlockOptions)
-  expect(attempt).toThrow(PolicyError)
-  expect(attempt).toThrow(message)
-})
-
-test.each<[string, object]>([
-  ['factor 0.5: expected a number ≥ 1, like 2', { factor: 0.5 }],
-  ['factor Infinity: expected a number ≥ 1', { factor: Number.POSITIVE_INFINITY }],
-  ['max "1m": expected at least `for`, 3600000 ms', { max: '1m' }],
-  ['forget: duration "x"', { forget: 'x' }],
-  ['unknown option "factors": did you mean factor?', { factors: 2 }],
-])('block: %s', (message, options) => {
-  const check = () => checkBlockOptions({ after: 1, for: '1h', ...options })
-  expect(check).toThrow(PolicyError)
-  expect(check).toThrow(message)
 })

@@ -1,7 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import { rateLimit } from '../../../src/http/adapters/express.js'
 import { type HttpPolicyInput, partKeys } from '../../../src/http/rate-limit/options.js'
-import { PolicyError } from '../../../src/limiter/core/errors.js'
 
 type Input = HttpPolicyInput<{ user: string }, unknown>
 const user = (req: { user: string }) => req.user
@@ -48,11 +47,5 @@ describe('a policy whose limits may have keys of their own', () => {
       policy: { quota: 5, window: '1m' },
       keys: undefined,
     })
-  })
-
-  test.each(['ip', 5, null, {}])('a key that is no function (%p) is refused with what is expected', key => {
-    const attempt = () => partKeys({ quota: 5, window: '1m', key } as unknown as Input)
-    expect(attempt).toThrow(PolicyError)
-    expect(attempt).toThrow(/^rateLimit: key .* of a limit: expected a function, like req => req\.user\?\.id$/)
   })
 })

@@ -144,18 +144,6 @@ describe('a client that has gone', () => {
   }
 })
 
-test('options are checked at once, even if the policy is a function', () => {
-  for (const wrong of [
-    { deadline: 0 },
-    { localShare: 2 },
-    { onStoreFailure: 'maybe' as 'open' },
-    { store: {} as MemoryStore },
-  ]) {
-    expect(() => guard({ policy: () => '1/1m', ...wrong })).toThrow(/expected/)
-    expect(() => guard({ policy: '1/1m', ...wrong })).toThrow(/expected/)
-  }
-})
-
 test('if the policy is a function, header fields show the policy that decided', async () => {
   const plans: Record<string, string> = { rich: '100/1m', poor: '5/1m' }
   const limiter = new RateLimiter({ policy: key => plans[key] })

@@ -5,7 +5,6 @@ import { afterEach, describe, expect, jest, test } from '@jest/globals'
 import express from 'express'
 import { type RateLimitOptions, rateLimit } from '../../../src/http/adapters/express.js'
 import { SlowDown } from '../../../src/http/rate-limit/slow-down.js'
-import { PolicyError } from '../../../src/limiter/core/errors.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import { eventually } from '../../support/eventually.js'
 
@@ -123,21 +122,3 @@ describe('slowDown over HTTP', () => {
     expect(passed).toBe(10_000)
   })
 })
-
-test.each<[string, object]>([
-  ['after -1: expected an integer ≥ 0', { after: -1 }],
-  ['by: duration 0', { by: 0 }],
-  ['max: duration "x"', { max: 'x' }],
-  ['unknown option "delayMs"', { delayMs: 1 }],
-])('slowDown: %s', (message, wrong) => {
-  const build = () => rateLimit({ policy: '1/1s', slowDown: { after: 1, by: 1, max: 1, ...wrong } })
-  expect(build).toThrow(PolicyError)
-  expect(build).toThrow(message)
-})
-
-test.each(['delayAfter', 'delayMs', 'maxDelayMs'])(
-  'rateLimit does not know the option %s of express-slow-down',
-  name => {
-    expect(() => rateLimit({ policy: '1/1s', [name]: 1 } as never)).toThrow(`unknown option "${name}"`)
-  },
-)

@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
-import { PolicyError } from '../../../src/limiter/core/errors.js'
 import { ALGORITHM_NAMES, type AlgorithmName, parseLimit } from '../../../src/limiter/core/limit.js'
 import { hashOf } from '../../../src/limiter/core/short-key.js'
 import { MemoryStore, type MemoryStoreOptions } from '../../../src/limiter/memory/memory-store.js'
@@ -22,27 +21,6 @@ describe('MemoryStore', () => {
   afterEach(() => {
     for (const store of stores.splice(0)) store.close()
     jest.useRealTimers()
-  })
-
-  test.each<[string, unknown, string]>([
-    [
-      'a clock that is none',
-      { clock: {} },
-      'MemoryStore: clock an object {  }: expected an object with now(), like new ManualClock()',
-    ],
-    ['a clock that is null', { clock: null }, 'MemoryStore: clock null: expected an object with now()'],
-    ['no keys', { maxKeys: 0 }, 'MemoryStore: maxKeys 0: expected an integer ≥ 1, like 1_000_000'],
-    ['half a key', { maxKeys: 1.5 }, 'MemoryStore: maxKeys 1.5: expected an integer ≥ 1'],
-    [
-      'keys without end',
-      { maxKeys: Number.POSITIVE_INFINITY },
-      'MemoryStore: maxKeys Infinity: expected an integer ≥ 1',
-    ],
-    ['keys in text', { maxKeys: '100' }, 'MemoryStore: maxKeys "100": expected an integer ≥ 1'],
-  ])('refuses %s', (_, options, message) => {
-    const attempt = () => make(options as MemoryStoreOptions)
-    expect(attempt).toThrow(PolicyError)
-    expect(attempt).toThrow(message)
   })
 
   test('answers synchronously, not by a promise', () => {

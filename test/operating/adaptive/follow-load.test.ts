@@ -1,5 +1,4 @@
 import { expect, test } from '@jest/globals'
-import { PolicyError } from '../../../src/limiter/core/errors.js'
 import { followLoad, type Load } from '../../../src/operating/adaptive/index.js'
 import { SharedRateLimiter } from '../../../src/waiting/rate/shared-rate-limiter.js'
 import { eventually } from '../../support/eventually.js'
@@ -57,20 +56,4 @@ test.each([
   })
   await follower.close()
   await rate.close()
-})
-
-test.each<[string, object]>([
-  ['min 0: expected an integer ≥ 1', { min: 0 }],
-  ['max 1: expected an integer ≥ min', { min: 2, max: 1 }],
-  ['interval: duration "x"', { interval: 'x' }],
-  ['load undefined: expected a load', { load: undefined }],
-  ['unknown option "maximum"', { maximum: 1 }],
-])('%s', (message, wrong) => {
-  const rate = new SharedRateLimiter(redis.client(), 'wrong')
-  const build = () => followLoad(rate, { load: loadOf(0), min: 1, max: 2, interval: '1s', ...wrong })
-  expect(build).toThrow(PolicyError)
-  expect(build).toThrow(message)
-  expect(() => followLoad({} as never, { load: loadOf(0), min: 1, max: 2, interval: '1s' })).toThrow(
-    'expected a SharedRateLimiter',
-  )
 })

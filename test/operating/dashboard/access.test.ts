@@ -1,8 +1,7 @@
 import { afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import express from 'express'
 import Koa from 'koa'
-import { PolicyError } from '../../../src/limiter/core/errors.js'
-import { type DashboardOptions, dashboard, reporter } from '../../../src/operating/dashboard/index.js'
+import { type DashboardOptions, dashboard } from '../../../src/operating/dashboard/index.js'
 import type { RedisServer } from '../../support/redis-server.js'
 import { testRedis } from '../../support/test-redis.js'
 import { warnings } from '../../support/warnings.js'
@@ -28,39 +27,6 @@ const start = async (options: Partial<DashboardOptions> = {}) => {
 const PAUSE = { act: 'pause', name: 'mail' } as const
 
 describe('access is refused', () => {
-  test('without authorize the dashboard is not built', () => {
-    const build = (options: object) => () => dashboard(options as DashboardOptions)
-    expect(build({ client })).toThrow(PolicyError)
-    expect(build({ client })).toThrow(/authorize undefined: expected a function/)
-    expect(build({ client, authorize: 'write' })).toThrow(PolicyError)
-  })
-
-  test('invalid options are named when it is built', () => {
-    const authorize = () => 'read' as const
-    for (const wrong of [
-      { keys: 'shown' },
-      { live: {} },
-      { basePath: 'limits' },
-      { hosts: 'a' },
-      { prefix: '' },
-      { readonly: true },
-      { client: {} },
-    ]) {
-      expect(() => dashboard({ client, authorize, ...wrong } as never)).toThrow(PolicyError)
-    }
-    for (const wrong of [
-      { every: 0 },
-      { every: '11s' },
-      { topKeys: -1 },
-      { keyNames: 'x' },
-      { alerts: {} },
-      { service: 5 },
-      { client: 5 },
-    ]) {
-      expect(() => reporter({ client, ...wrong } as never)).toThrow(PolicyError)
-    }
-  })
-
   test.each<[string, DashboardOptions['authorize']]>([
     ['false', () => false],
     [

@@ -184,20 +184,6 @@ describe('a change', () => {
   })
 })
 
-test.each([
-  [{}, /defaults undefined: expected a policy for each name/],
-  [{ defaults: {} }, /expected a policy for each name/],
-  [{ defaults: { 'a b': '1/1s' } }, /name "a b": expected 1 to 60/],
-  [{ defaults: { api: '1' } }, /expected "<quota>\/<duration>"/],
-  [{ defaults: { api: '1/1s' }, prefx: 'a' }, /did you mean prefix/],
-  [{ defaults: { api: '1/1s' }, prefix: '' }, /prefix ""/],
-  [{ defaults: { api: '1/1s' }, observer: 1 }, /observer 1/],
-])('invalid options throw PolicyError: %j', (options, message) => {
-  const client = redis.client()
-  expect(() => new LivePolicies(client, options as unknown as LivePoliciesOptions)).toThrow(PolicyError)
-  expect(() => new LivePolicies(client, options as unknown as LivePoliciesOptions)).toThrow(message)
-})
-
 describe('the history', () => {
   test('lists changes with author, moment and end, newest first', async () => {
     const live = liveOf()

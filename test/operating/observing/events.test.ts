@@ -449,12 +449,3 @@ describe('a queue', () => {
     await Promise.all([queue.close(), plain.close()])
   })
 })
-
-test.each([
-  ['SharedRateLimiter', (observer: never) => new SharedRateLimiter(client, 'x', { observer })],
-  ['Semaphore', (observer: never) => new Semaphore(client, 'x', { observer })],
-  ['DelayQueue', (observer: never) => new DelayQueue(client, 'x', { observer })],
-])('%s checks its observer when it is built', (_, build) => {
-  expect(() => build(5 as never)).toThrow('observer 5: expected an object')
-  expect(() => build({ waited: 5 } as never)).toThrow('observer.waited 5: expected a function')
-})

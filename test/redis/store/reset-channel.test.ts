@@ -1,8 +1,6 @@
 import { beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
-import { createSentinel } from 'redis'
 import type { Decision } from '../../../src/limiter/core/decision.js'
-import { PolicyError } from '../../../src/limiter/core/errors.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import { RedisStore, type RedisStoreOptions } from '../../../src/redis/store/redis-store.js'
 import { jsonFromChild } from '../../support/child.js'
@@ -206,22 +204,4 @@ test('a process without permission to listen or to publish prints one warning, a
   expect(warnings).toEqual(['SPILLWAY_STORE'])
   const subscribed = /cmdstat_subscribe:calls=\d+,.*rejected_calls=(\d+)/.exec(await admin.info('commandstats'))
   expect(Number(subscribed?.[1])).toBeLessThanOrEqual(1)
-})
-
-test('invalid options are refused when the store is built', () => {
-  const client = redis.client()
-  for (const options of [
-    { tags: 0 },
-    { tags: 1025 },
-    { tags: 1.5 },
-    { tags: '64' },
-    { shareResets: 'yes' },
-    { sharedResets: true },
-    null,
-  ]) {
-    expect(() => new RedisStore(client, options as never)).toThrow(PolicyError)
-  }
-  const sentinel = createSentinel({ name: 'none', sentinelRootNodes: [{ host: '127.0.0.1', port: 1 }] })
-  expect(() => new RedisStore(sentinel, { shareResets: true })).toThrow(PolicyError)
-  expect(() => new RedisStore(sentinel)).not.toThrow()
 })

@@ -142,15 +142,6 @@ export function whoContract(world: World): void {
         expect(world.warned.texts).toEqual([expect.stringContaining('addressKey({ proxies: 1 })')])
       },
     )
-
-    whole.test('is given wrong options', () => {
-      const make = (options: unknown) => () => adapter.addressKey(options as object)
-      expect(make('1')).toThrow('addressKey: given "1", expected options like { proxies: 1 }')
-      expect(make({ Proxies: 1 })).toThrow('addressKey: unknown option "Proxies": did you mean proxies?')
-      expect(make({ proxies: -1 })).toThrow('addressKey: proxies -1: expected how many stand in front')
-      expect(make({ addressHeader: 'x' })).toThrow('addressKey: given addressHeader without proxies')
-      expect(make({ ipv6Subnet: 129 })).toThrow('addressKey: ipv6Subnet 129: expected an integer from 1 to 128')
-    })
   })
 
   describe('over a Unix socket, where nobody has an address', () => {

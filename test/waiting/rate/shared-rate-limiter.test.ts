@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import { createClient } from 'redis'
-import { CostError, NotInitializedError, PolicyError, StoreError } from '../../../src/limiter/core/errors.js'
+import { CostError, NotInitializedError, StoreError } from '../../../src/limiter/core/errors.js'
 import { ManualClock } from '../../../src/testing.js'
 import { SharedRateLimiter, type SharedRateLimiterOptions } from '../../../src/waiting/rate/shared-rate-limiter.js'
 import { eventually } from '../../support/eventually.js'
@@ -549,49 +549,6 @@ describe('a wrong argument', () => {
     await expect(limiter.acquire(4)).rejects.toThrow(/permits 4: more than the rate, 3/)
     await limiter.release(3)
     expect(await limiter.availablePermits()).toBe(3)
-  })
-
-  test.each([
-    [undefined, /rate undefined: expected an object/],
-    [{ rate: 0, interval: 1000 }, /rate 0: expected an integer ≥ 1, like/],
-    [{ rate: 1.5, interval: 1000 }, /rate 1.5: expected an integer ≥ 1/],
-    [{ rate: 1, interval: 0 }, /interval: duration 0: expected/],
-    [{ rate: 1, interval: '1 second' }, /interval: duration "1 second"/],
-    [{ rate: 1, interval: '4000d' }, /interval: "4000d": expected at most ten years/],
-    [{ rate: 1, interval: 1000, mode: 'PER_CLIENT' }, /mode "PER_CLIENT": expected 'overall' or 'per-client'/],
-    [{ rate: 1, interval: 1000, keepAlive: 999 }, /keepAlive 999: expected at least the interval, 1000 ms/],
-  ])('a rate %j is a PolicyError', async (rate, words) => {
-    const limiter = open()
-    for (const method of ['setRate', 'trySetRate', 'updateRate'] as const) {
-      const error: Error = await limiter[method](rate as never).then(
-        () => new Error('accepted'),
-        error => error,
-      )
-      expect(error).toBeInstanceOf(PolicyError)
-      expect(error.message).toMatch(words)
-    }
-  })
-
-  test('wrong options throw when the object is built', () => {
-    const client = redis.client()
-    const build = (name: unknown, options: unknown) => () =>
-      new SharedRateLimiter(client, name as string, options as object)
-    expect(build('', {})).toThrow(/name ""/)
-    expect(build(7, {})).toThrow(PolicyError)
-    expect(build('x', { prefix: '' })).toThrow(/prefix ""/)
-    expect(build('x', { clock: {} })).toThrow(/clock an object .*: expected an object with now\(\)/)
-    expect(build('x', { clientId: '' })).toThrow(/clientId ""/)
-    expect(() => new SharedRateLimiter({}, 'x')).toThrow(PolicyError)
-  })
-
-  test('wrong timeouts, signals and ends of life reject with PolicyError', async () => {
-    const { limiter } = await timed(1, 1000)
-    await expect(limiter.acquire(1, { timeout: 'soon' })).rejects.toThrow(PolicyError)
-    await expect(limiter.tryAcquire(1, { timeout: Number.NaN })).rejects.toThrow(PolicyError)
-    await expect(limiter.acquire(1, { signal: {} as never })).rejects.toThrow(PolicyError)
-    for (const ttl of [0, -1, '4000d', undefined as never]) {
-      await expect(limiter.expire(ttl)).rejects.toThrow(PolicyError)
-    }
   })
 
   test('a closed object rejects with StoreError, and can be closed again', async () => {

@@ -3,7 +3,6 @@ import {
   CostError,
   LeaseLostError,
   NotInitializedError,
-  PolicyError,
   StoreError,
   TimeoutError,
 } from '../../../src/limiter/core/errors.js'
@@ -262,25 +261,6 @@ describe('a request for permits', () => {
     }
     await held.release()
     expect(await semaphore.waiting()).toBe(0)
-  })
-
-  test('with invalid options is refused with what was given and what is expected', async () => {
-    const client = redis.client()
-    expect(() => new Semaphore(client, '')).toThrow(PolicyError)
-    expect(() => new Semaphore(client, 'x', { permits: -1 })).toThrow(
-      'Semaphore: permits: given -1, expected an integer ≥ 0, like 5',
-    )
-    expect(() => new Semaphore(client, 'x', { idleTtl: 0 })).toThrow(PolicyError)
-    expect(() => new Semaphore(client, 'x', { clock: {} as never })).toThrow(PolicyError)
-    expect(() => new Semaphore({} as never, 'x')).toThrow(PolicyError)
-    const semaphore = new Semaphore(client, 'x', { permits: 1 })
-    await expect(semaphore.setPermits(1.5)).rejects.toThrow(PolicyError)
-    await expect(semaphore.trySetPermits(Number.NaN)).rejects.toThrow(PolicyError)
-    await expect(semaphore.addPermits(0.5)).rejects.toThrow(PolicyError)
-    await expect(semaphore.acquire({ lease: 0 })).rejects.toThrow(PolicyError)
-    await expect(semaphore.acquire({ timeout: 'soon' })).rejects.toThrow(PolicyError)
-    await expect(semaphore.acquire({ signal: {} as never })).rejects.toThrow(PolicyError)
-    await expect(semaphore.resume('')).rejects.toThrow(PolicyError)
   })
 
   test('rejects with StoreError while Redis is absent, also if it waits', async () => {
