@@ -5,7 +5,7 @@ import type { StoreMaker } from './store-benches.js'
 import { describeStore } from './store-contract.js'
 
 /** All that `RedisStore` promises, over ioredis on a server of its own. */
-export function describeRedisStore(cases: Pick<StoreMaker, 'promises' | 'properties'>): void {
+export function describeRedisStore(cases: Pick<StoreMaker, 'agrees' | 'promises' | 'properties'>): void {
   let redis: RedisServer
   let client: Redis
   let stores = 0

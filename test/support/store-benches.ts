@@ -13,6 +13,8 @@ export interface StoreMaker {
    * each other property, default 2000. `npm test` plays a part of them.
    */
   promises?: number
+  /** true: another random test compares every field of every verdict with memory, whose random cases suffice then. */
+  agrees?: true
   properties?: number
   /** Before the first and after the last test. */
   start?(): Promise<unknown>

@@ -146,3 +146,188 @@ export const STORIES: ReadonlyArray<readonly [policy: PolicyInput, rows: readonl
     ],
   ],
 ]
+
+/** What becomes of spent units: which decision (0: the first) is settled to which cost, or what is refunded. */
+export type Change = { settle: number; to: number } | { refund: number } | 'reset'
+
+/**
+ * At so many ms after the start a cost is asked for, or a change is made; how many are left then, how long a refused
+ * request has to wait, and why. The last number is `delayMs`.
+ */
+export type Step = readonly [
+  at: number,
+  does: number | Change,
+  left: number,
+  retryAfterMs: number,
+  why: string,
+  delayMs?: number,
+]
+
+const settle = (decision: number, to = 0): Change => ({ settle: decision, to })
+const refund = (units: number): Change => ({ refund: units })
+
+/** A settlement gives back the units of its own decision, and only as far as they still count. */
+export const SETTLEMENTS: ReadonlyArray<readonly [policy: PolicyInput, title: string, steps: readonly Step[]]> = [
+  [
+    '10/1s',
+    'its own units, not newer ones: never 15 of 10 in a window',
+    [
+      [0, 5, 5, 0, 'five at the start'],
+      [999, 5, 0, 0, 'and five a ms before their end'],
+      [999, settle(0), 5, 0, 'the first five are given back'],
+      [999, 5, 0, 0, 'and spent again'],
+      [1000, 5, 0, 999, 'ten of 999 ms count'],
+      [1999, 5, 5, 0, 'until a window after them'],
+    ],
+  ],
+  [
+    '10/1s',
+    'the newest units, if they are its own; the oldest expire as before',
+    [
+      [0, 5, 5, 0, 'five'],
+      [500, 5, 0, 0, 'and five'],
+      [500, settle(1, 1), 4, 0, 'of which four are given back'],
+      [500, 5, 4, 500, 'the fifth comes when the oldest expire'],
+      [1000, 9, 0, 0, 'the one of 500 ms is left'],
+      [1499, 1, 0, 1, 'and expires in its time'],
+    ],
+  ],
+  [
+    '10/1s',
+    'units from the middle',
+    [
+      [0, 2, 8, 0, 'two'],
+      [100, 3, 5, 0, 'three'],
+      [200, 2, 3, 0, 'two'],
+      [200, settle(1), 6, 0, 'the three are given back'],
+      [999, 7, 6, 1, 'four count until the first two expire'],
+      [1000, 8, 0, 0, 'then two'],
+    ],
+  ],
+  [
+    '10/1s',
+    'nothing of units that have expired',
+    [
+      [0, 5, 5, 0, 'five'],
+      [999, 5, 0, 0, 'and five'],
+      [1000, 1, 4, 0, 'the first have expired'],
+      [1000, settle(0), 4, 0, 'and are not given back again'],
+    ],
+  ],
+  [
+    '10/1s',
+    'at most the units that still count for its instant',
+    [
+      [0, 6, 4, 0, 'six'],
+      [0, refund(4), 8, 0, 'four of them are refunded'],
+      [1, 5, 3, 0, 'five of another'],
+      [1, settle(0), 5, 0, 'two are left to give back'],
+      [2, 5, 0, 0, 'five more'],
+      [2, 'reset', 10, 0, 'all are forgotten'],
+      [3, 5, 5, 0, 'and five spent'],
+      [3, settle(2), 5, 0, 'which are of another instant'],
+    ],
+  ],
+  [
+    '10/1s',
+    'nothing to a decision whose moment the clock shows twice',
+    [
+      [500, 5, 5, 0, 'five'],
+      [400, 1, 4, 0, 'the clock ran back: they count as spent now'],
+      [500, 4, 0, 0, 'four of the same moment'],
+      [500, settle(0), 0, 0, 'which are not its own'],
+    ],
+  ],
+  ...['fixed-window', 'sliding-counter'].map(
+    algorithm =>
+      [
+        `10/1s ${algorithm}`,
+        'nothing that others have spent since a refund or reset',
+        [
+          [0, 6, 4, 0, 'six'],
+          [0, refund(4), 8, 0, 'four of them are refunded'],
+          [1, 5, 3, 0, 'five of another'],
+          [1, settle(0), 5, 0, 'two are left to give back'],
+          [1, 'reset', 10, 0, 'all are forgotten'],
+          [2, 6, 4, 0, 'six'],
+          [3, 1, 3, 0, 'one'],
+          [3, 'reset', 10, 0, 'all are forgotten'],
+          [4, 5, 5, 0, 'five of another'],
+          [4, settle(2), 5, 0, 'stay'],
+        ],
+      ] as const,
+  ),
+  [
+    '10/1s sliding-counter',
+    'in the cell of the charge',
+    [
+      [0, 8, 2, 0, 'eight'],
+      [1500, 6, 0, 0, 'weigh four in the middle of the next cell'],
+      [1500, settle(0), 4, 0, 'six of this cell, nothing of the one before'],
+      [1500, 5, 4, 667, 'never more than ten at one instant'],
+      [1500, 4, 0, 0, 'the four fit'],
+    ],
+  ],
+  [
+    '10/1s token-bucket',
+    'at most the units that the bucket has not regained',
+    [
+      [0, 8, 2, 0, 'eight'],
+      [500, 0, 7, 0, 'five are regained'],
+      [500, 5, 2, 0, 'and spent'],
+      [500, settle(0), 4, 0, 'three of the eight were not regained: they come back, but for what a ms brings'],
+      [500, 6, 4, 101, 'the five that were spent since are all there'],
+    ],
+  ],
+  ...[
+    [0, 1],
+    [1, 0],
+  ].map(
+    ([first, second]) =>
+      [
+        '10/1s token-bucket',
+        `all units of decisions of one instant, whichever is settled first (${first})`,
+        [
+          [0, 5, 5, 0, 'five'],
+          [0, 5, 0, 0, 'and five'],
+          [0, settle(first), 5, 0, 'the one'],
+          [0, settle(second), 10, 0, 'and the other'],
+        ],
+      ] as const,
+  ),
+  [
+    '10/1s token-bucket',
+    'the rest of its own units after other decisions',
+    [
+      [0, 5, 5, 0, 'five'],
+      [0, 5, 0, 0, 'and five'],
+      [200, 0, 2, 0, 'two are regained'],
+      [200, settle(0), 7, 0, 'the first five are given back'],
+      [600, 0, 10, 0, 'full'],
+      [600, 9, 1, 0, 'nine'],
+      [600, settle(1), 1, 0, 'all of the second were regained: the nine are the only ones that count'],
+      [600, 2, 1, 100, 'never eleven'],
+    ],
+  ],
+  [
+    '10/1s leaky-bucket',
+    'a place only if it is the last, so that two requests never leave together',
+    [
+      [0, 1, 9, 0, 'leaves at once', 0],
+      [0, 1, 8, 0, 'the second', 100],
+      [0, 1, 7, 0, 'the third', 200],
+      [0, settle(1), 7, 0, 'the second place is taken'],
+      [0, 1, 6, 0, 'the fourth leaves after the third', 300],
+    ],
+  ],
+  [
+    '10/1s leaky-bucket',
+    'the last place, which the next request gets',
+    [
+      [0, 1, 9, 0, 'leaves at once', 0],
+      [0, 1, 8, 0, 'the second', 100],
+      [0, settle(1), 9, 0, 'goes'],
+      [0, 1, 8, 0, 'and another has its place', 100],
+    ],
+  ],
+]

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
-import { root } from './files.js'
+import { root } from '../support/files.js'
 
 /** A file of the tests of bottleneck 2.19.5 with the titles that are left out, and why. */
 export interface SuiteFile {

@@ -1,3 +1,4 @@
 import { describeRedisStore } from '../../support/redis-store-contract.js'
 
-describeRedisStore({ promises: 3000, properties: 200 })
+// agreement.test.ts compares it with memory.
+describeRedisStore({ agrees: true, promises: 3000, properties: 200 })
