@@ -22,7 +22,7 @@ export default {
     // What a test, a benchmark or a run starts as a process of its own.
     'bench/contenders/**/*.mjs',
     'test/runtimes/{cases/*,clients,program}.ts',
-    'test/support/bottleneck-hook.cjs',
+    'test/versions/bottleneck-hook.cjs',
     'test/support/{chat-worker,rate-worker,sql/audit-worker}.ts',
     'verification/faults/outage-program.ts',
     'verification/{histories/{program,peer-program,load-program},soak/service}.ts',

@@ -9,10 +9,12 @@ import type { ConcurrencyOptions } from '../../src/http/concurrency/options.js'
 import { MemoryStore } from '../../src/limiter/memory/memory-store.js'
 import type { ConcurrencyAdapter } from './concurrency-contract.js'
 import { eventually } from './eventually.js'
+import { wholeFor } from './everywhere.js'
 import { type RawClient, rawClient } from './raw-client.js'
 
 /** Ways in which responses end, or never do, and what becomes of their places, for every framework. */
 export function describePlaceEnds(name: string, adapter: ConcurrencyAdapter): void {
+  const whole = wholeFor(adapter.whole === true)
   const closers: Array<() => void> = []
   afterEach(() => {
     for (const close of closers.splice(0).reverse()) close()
@@ -84,7 +86,7 @@ export function describePlaceEnds(name: string, adapter: ConcurrencyAdapter): vo
       expect(reader.socket.destroyed).toBe(false)
     })
 
-    test('that waits behind another one, and is dropped with it, is free', async () => {
+    whole.test('that waits behind another one, and is dropped with it, is free', async () => {
       const { slow, inside, visit, status, free } = await open({ permits: 5, abandonAfter: '100ms' })
       const client = await visit()
       client.send('/slow', '/endless', '/endless', '/endless', '/endless')
@@ -99,7 +101,7 @@ export function describePlaceEnds(name: string, adapter: ConcurrencyAdapter): vo
       for (const finish of slow) finish()
     })
 
-    test('that fails in the midst of its body is free at once', async () => {
+    whole.test('that fails in the midst of its body is free at once', async () => {
       // @hono/node-server prints the error.
       jest.spyOn(console, 'error').mockImplementation(() => {})
       const { visit, free } = await open({})
@@ -138,7 +140,7 @@ export function describePlaceEnds(name: string, adapter: ConcurrencyAdapter): vo
         return { session, inside, ask, free }
       }
 
-      test('to HEAD is free, although the body that is piped in never ends', async () => {
+      whole.test('to HEAD is free, although the body that is piped in never ends', async () => {
         const { ask, free } = await open2({})
         for (let i = 0; i < 3; i++) {
           ask('/endless', 'HEAD')
@@ -146,7 +148,7 @@ export function describePlaceEnds(name: string, adapter: ConcurrencyAdapter): vo
         }
       })
 
-      test('that nobody reads is free abandonAfter after the last byte was taken', async () => {
+      whole.test('that nobody reads is free abandonAfter after the last byte was taken', async () => {
         const { inside, ask, free } = await open2({ abandonAfter: '150ms' })
         const askedAt = performance.now()
         const stream = ask('/endless')

@@ -104,22 +104,22 @@ const mounts: Record<string, Mount> = {
 const load = { level: 0, reason: 'custom', close() {} } as const
 const priority = () => 0
 const policy = '9/1m'
-/** The middleware of each adapter, and where it belongs. */
-const middleware: Array<[entry: string, user: string, home: string[], make: () => unknown]> = [
-  ['express', 'rateLimit', ['Express 5', 'Express 4'], () => ofExpress.rateLimit({ policy })],
-  ['express', 'concurrencyLimit', ['Express 5', 'Express 4'], () => ofExpress.concurrencyLimit({ permits: 9 })],
-  ['express', 'shed', ['Express 5', 'Express 4'], () => ofExpress.shed({ load, priority })],
-  ['koa', 'rateLimit', ['Koa'], () => ofKoa.rateLimit({ policy })],
-  ['koa', 'concurrencyLimit', ['Koa'], () => ofKoa.concurrencyLimit({ permits: 9 })],
-  ['koa', 'shed', ['Koa'], () => ofKoa.shed({ load, priority })],
-  ['hono', 'rateLimit', ['Hono'], () => ofHono.rateLimit({ policy })],
-  ['hono', 'concurrencyLimit', ['Hono'], () => ofHono.concurrencyLimit({ permits: 9 })],
-  ['hono', 'shed', ['Hono'], () => ofHono.shed({ load, priority })],
-  ['node', 'rateLimit', ['node:http'], () => ofNode.rateLimit({ policy })],
-  ['node', 'concurrencyLimit', ['node:http'], () => ofNode.concurrencyLimit({ permits: 9 })],
-  ['node', 'shed', ['node:http'], () => ofNode.shed({ load, priority })],
-  ['fetch', 'rateLimit', ['fetch'], () => ofFetch.rateLimit({ policy })],
-  ['fastify', 'rateLimit', ['Fastify'], () => ofFastify.rateLimit],
+/** The middleware of each adapter, mounted where another one belongs: each of them once, each framework twice. */
+const misplaced: Array<[entry: string, user: string, make: () => unknown, framework: string]> = [
+  ['express', 'rateLimit', () => ofExpress.rateLimit({ policy }), 'Koa'],
+  ['express', 'concurrencyLimit', () => ofExpress.concurrencyLimit({ permits: 9 }), 'Hono'],
+  ['express', 'shed', () => ofExpress.shed({ load, priority }), 'node:http'],
+  ['koa', 'rateLimit', () => ofKoa.rateLimit({ policy }), 'Express 5'],
+  ['koa', 'concurrencyLimit', () => ofKoa.concurrencyLimit({ permits: 9 }), 'Fastify'],
+  ['koa', 'shed', () => ofKoa.shed({ load, priority }), 'fetch'],
+  ['hono', 'rateLimit', () => ofHono.rateLimit({ policy }), 'Express 4'],
+  ['hono', 'concurrencyLimit', () => ofHono.concurrencyLimit({ permits: 9 }), 'Koa'],
+  ['hono', 'shed', () => ofHono.shed({ load, priority }), 'Express 5'],
+  ['node', 'rateLimit', () => ofNode.rateLimit({ policy }), 'Fastify'],
+  ['node', 'concurrencyLimit', () => ofNode.concurrencyLimit({ permits: 9 }), 'fetch'],
+  ['node', 'shed', () => ofNode.shed({ load, priority }), 'Hono'],
+  ['fetch', 'rateLimit', () => ofFetch.rateLimit({ policy }), 'node:http'],
+  ['fastify', 'rateLimit', () => ofFastify.rateLimit, 'Express 4'],
 ]
 
 const EXPECTED: Record<string, RegExp> = {
@@ -132,29 +132,19 @@ const EXPECTED: Record<string, RegExp> = {
   fetch: /and it was called with a Request: import (\w+) from 'spillway\/fetch'/,
 }
 
-describe.each(middleware)('%s: %s', (entry, user, home, make) => {
-  test.each(Object.keys(mounts))('mounted in %s', async name => {
-    const answer = await mounts[name](make() as never)
-    if (home.includes(name)) expect(answer).toEqual([200, 'passed'])
-    else {
-      expect(answer).toEqual([500, expect.stringMatching(EXPECTED[name])])
-      expect(answer[1]).toMatch(new RegExp(`^${user}: this is the (middleware|function|plugin) of spillway/${entry}, `))
-    }
-  })
+test.each(misplaced)('%s: %s says where it belongs', async (entry, user, make, framework) => {
+  const answer = await mounts[framework](make() as never)
+  expect(answer).toEqual([500, expect.stringMatching(EXPECTED[framework])])
+  expect(answer[1]).toMatch(new RegExp(`^${user}: this is the (middleware|function|plugin) of spillway/${entry}, `))
 })
 
 describe('a middleware that was not called', () => {
   test.each<[string, string, unknown]>([
     ['Express 5', 'rateLimit', ofExpress.rateLimit],
-    ['Express 5', 'concurrencyLimit', ofExpress.concurrencyLimit],
-    ['Express 5', 'shed', ofExpress.shed],
-    ...older('express4', (): [string, string, unknown] => ['Express 4', 'rateLimit', ofExpress.rateLimit]),
+    ...older('express4', (): [string, string, unknown] => ['Express 4', 'shed', ofExpress.shed]),
     ['Koa', 'rateLimit', ofKoa.rateLimit],
-    ['Koa', 'concurrencyLimit', ofKoa.concurrencyLimit],
-    ['Hono', 'rateLimit', ofHono.rateLimit],
     ['Hono', 'concurrencyLimit', ofHono.concurrencyLimit],
     ['node:http', 'rateLimit', ofNode.rateLimit],
-    ['node:http', 'concurrencyLimit', ofNode.concurrencyLimit],
     ['fetch', 'rateLimit', ofFetch.rateLimit],
   ])('says so in one sentence: %s, %s', async (name, user, middleware) => {
     expect(await mounts[name](middleware as never)).toEqual([

@@ -118,7 +118,7 @@ export function earlyEndsContract(world: World): void {
       expect(ends).toEqual([[500, ABORTED]])
     })
 
-    test('is charged at least 1 if the handler has not ended the response in 30 s', async () => {
+    whole.test('is charged at least 1 if the handler has not ended the response in 30 s', async () => {
       const ends: unknown[] = []
       const limiter = login(ends)
       const { handle, atWork, finish } = workers()
@@ -144,27 +144,30 @@ export function earlyEndsContract(world: World): void {
   })
 
   describe('requests in one write', () => {
-    test('are charged in the turn in which each is answered, although a slow one before them delays the answers', async () => {
-      const ends: unknown[] = []
-      const limiter = login(ends)
-      const slow = workers()
-      const visit = await open(
-        serve(limiter, {
-          handle: (req, res) => (world.handled === 1 ? slow.handle(req, res) : adapter.setStatus(res, 401)),
-        }),
-      )
-      const client = await visit()
-      client.send('/slow', ...Array.from({ length: 8 }, () => '/login'))
-      await slow.atWork(1)
-      await eventually('all others have paid', async () => ends.length === 8)
-      expect([await left(limiter), client.received]).toEqual([0, ''])
-      const next = await visit()
-      next.send('/login')
-      await eventually('it is refused', async () => next.received.startsWith('HTTP/1.1 429'))
-      slow.finish()
-    })
+    whole.test(
+      'are charged in the turn in which each is answered, although a slow one before them delays the answers',
+      async () => {
+        const ends: unknown[] = []
+        const limiter = login(ends)
+        const slow = workers()
+        const visit = await open(
+          serve(limiter, {
+            handle: (req, res) => (world.handled === 1 ? slow.handle(req, res) : adapter.setStatus(res, 401)),
+          }),
+        )
+        const client = await visit()
+        client.send('/slow', ...Array.from({ length: 8 }, () => '/login'))
+        await slow.atWork(1)
+        await eventually('all others have paid', async () => ends.length === 8)
+        expect([await left(limiter), client.received]).toEqual([0, ''])
+        const next = await visit()
+        next.send('/login')
+        await eventually('it is refused', async () => next.received.startsWith('HTTP/1.1 429'))
+        slow.finish()
+      },
+    )
 
-    test('that are dropped together are all charged', async () => {
+    whole.test('that are dropped together are all charged', async () => {
       const ends: unknown[] = []
       const limiter = login(ends)
       const { handle, atWork, finish } = workers()

@@ -16,7 +16,7 @@ const EXPIRED: ResponseEnd = { completed: false, ended: false }
 
 /** However a response ends, or never does: each request is settled once. */
 export function responseEndsContract(world: World): void {
-  const { adapter, limited, serve } = world
+  const { adapter, whole, limited, serve } = world
   const closers: Array<() => void> = []
   afterEach(() => {
     jest.useRealTimers()
@@ -71,7 +71,7 @@ export function responseEndsContract(world: World): void {
     })
 
   describe('a request is settled once', () => {
-    test('if its stream waits behind another response and is dropped with it', async () => {
+    whole.test('if its stream waits behind another response and is dropped with it', async () => {
       fakeTimers()
       let finish = () => {}
       const slow = new Promise<void>(resolve => {
@@ -131,7 +131,7 @@ export function responseEndsContract(world: World): void {
     })
 
     if (!adapter.http1Only)
-      test('over HTTP/2 if a HEAD is answered with a stream that never ends', async () => {
+      whole.test('over HTTP/2 if a HEAD is answered with a stream that never ends', async () => {
         const { ends, port, paid } = await open(() => createReadStream('/dev/zero'), 'HTTP/2')
         const client = connect(`http://127.0.0.1:${port}`)
         closers.push(() => client.destroy())
