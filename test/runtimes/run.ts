@@ -1,7 +1,7 @@
 // Packs the package, installs it in a project of its own, and runs the cases on every runtime, loaded by import and by
 // require. Fails if a case fails, or if the table of docs/runtimes.md says anything else than what was found.
-import { spawn } from 'node:child_process'
-import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { execFileSync, spawn } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { build } from 'esbuild'
@@ -23,15 +23,19 @@ export interface Finding extends Outcome {
   readonly loadedBy: keyof typeof FORMATS
 }
 
-/** A project with the packed package and what stands beside it, and the cases as programs. */
+/** What stands beside the package in a project: those that this repository has, and nothing else of them. */
+const BESIDE = ['express', 'ioredis', 'redis']
+
+/** A project with the packed package, and the cases as programs. */
 async function project(): Promise<string> {
   const home = mkdtempSync(join(tmpdir(), 'spillway-runtimes-'))
-  for (const file of ['package.json', 'package-lock.json', '.npmrc']) {
-    cpSync(join(import.meta.dirname, 'project', file), join(home, file))
-  }
-  npm(home, 'ci', '--ignore-scripts')
+  const dependencies = Object.fromEntries(BESIDE.map(name => [name, '*']))
+  writeFileSync(join(home, 'package.json'), JSON.stringify({ private: true, type: 'module', dependencies }))
   const [{ filename }] = JSON.parse(npm(ROOT, 'pack', '--ignore-scripts', '--json', '--pack-destination', home))
-  npm(home, 'install', '--ignore-scripts', '--offline', join(home, filename))
+  const installed = join(home, 'node_modules/spillway')
+  mkdirSync(installed, { recursive: true })
+  for (const name of BESIDE) symlinkSync(join(ROOT, 'node_modules', name), join(home, 'node_modules', name))
+  execFileSync('tar', ['-xzf', join(home, filename), '-C', installed, '--strip-components', '1'])
   for (const [loadedBy, [format, extension]] of Object.entries(FORMATS)) {
     await build({
       entryPoints: [join(import.meta.dirname, 'program.ts')],

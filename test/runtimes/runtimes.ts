@@ -17,6 +17,7 @@ const LOCKED = join(import.meta.dirname, 'binaries')
 /** Not beside their lock: they take a gigabyte, and tests copy this folder. */
 const FOLDER = join(import.meta.dirname, '../../node_modules/.cache/spillway-runtimes')
 
+/** [column, program of the package of npm whose version binaries/package.json says, arguments] */
 const PROGRAMS = [
   ['Node', 'node20/bin/node', []],
   ['Node', 'node22/bin/node', []],
