@@ -148,7 +148,7 @@ export const STORIES: ReadonlyArray<readonly [policy: PolicyInput, rows: readonl
 ]
 
 /** What becomes of spent units: which decision (0: the first) is settled to which cost, or what is refunded. */
-export type Change = { settle: number; to: number } | { refund: number } | 'reset'
+type Change = { settle: number; to: number } | { refund: number } | 'reset'
 
 /**
  * At so many ms after the start a cost is asked for, or a change is made; how many are left then, how long a refused

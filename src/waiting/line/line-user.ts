@@ -75,7 +75,7 @@ export interface LineUser<Grant> {
 }
 
 /** The part of a `Mailbox` that a line uses. */
-export type LineMailbox = Pick<Mailbox, 'address' | 'canHear' | 'hold' | 'release'>
+type LineMailbox = Pick<Mailbox, 'address' | 'canHear' | 'hold' | 'release'>
 
 /**
  * What the lines of all shared objects have in common: waiters are rejected when Redis does not answer for five
