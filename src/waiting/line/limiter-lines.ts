@@ -251,7 +251,7 @@ export class ScriptedLine implements RedisLine {
   }
 
   get isReady(): boolean {
-    return this.#scripts.port.state() !== 'down'
+    return this.failing === undefined
   }
 
   get failing(): StoreError | undefined {

@@ -51,7 +51,7 @@ export class LineFlight<Grant> {
     // This also covers a client that is not ready, which may never report that it is.
     this.retry.set(sentAt + UNANSWERED_MS)
     if (!this.user.ready()) {
-      this.cause ??= new Error('the Redis client is not connected')
+      this.cause ??= this.user.failing?.() ?? new Error('the Redis client is not connected')
       return
     }
     this.user.send(this.carried.ask, this.firstSentAt + REMEMBERED_MS).then(

@@ -1,5 +1,5 @@
 import type { ClientPort } from '../../redis/client.js'
-import { isFault, redisFailed } from '../../redis/replies.js'
+import { isFault, notConnected, redisFailed } from '../../redis/replies.js'
 import type { Mailbox } from './mailbox.js'
 
 /** One ask, ready to be sent: the script reads the words after the user's own arguments. */
@@ -48,9 +48,7 @@ export interface LineUser<Grant> {
   onReady?(listener: () => void): () => void
   /** False while nothing may be sent. */
   ready(): boolean
-  /**
-   * Why the server is known to fail at this moment; undefined if it is not. For a user whose waiters have an `Outage`.
-   */
+  /** Why the server is known to fail at this moment; undefined if it is not. */
   failing?(): unknown
   /**
    * `endsAt`: by `performance.now()`, the last moment at which the server may carry the ask out. Its process has given
@@ -93,7 +91,11 @@ export abstract class SharedObjectLine {
   ) {}
 
   ready(): boolean {
-    return this.port.state() !== 'down'
+    return this.failing() === undefined
+  }
+
+  failing(): Error | undefined {
+    return notConnected(this.port.state())
   }
 
   onReady(listener: () => void): () => void {
