@@ -7,6 +7,7 @@ import type { Store } from '../../src/limiter/store.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
 import { runChild } from '../support/child.js'
 import { eventually } from '../support/eventually.js'
+import { Lateness } from '../support/lateness.js'
 import { END_MS } from '../support/redis-server.js'
 import { StubStore } from '../support/stub-store.js'
 import { testRedis } from '../support/test-redis.js'
@@ -34,21 +35,14 @@ const WAYS: readonly [string, () => Promise<never>][] = [
   ['never answers', () => new Promise<never>(() => {})],
 ]
 
-/**
- * What `work` resolves with, which must be at most 30 ms after a bare timer of the deadline's length: other processes
- * delay that as they delay us. Three attempts, because they may also come between the two.
- */
+/** What `work` resolves with, which must be at most 30 ms after the deadline, and as late as the machine is. */
 async function onTime<T>(deadlineMs: number, work: () => Promise<T>): Promise<T> {
-  const lateMs: number[] = []
-  for (let attempt = 0; attempt < 3; attempt++) {
-    // A timer of the same real time, which a busy machine delays as well.
-    const timer = new Promise<number>(resolve => setTimeout(() => resolve(performance.now()), deadlineMs))
-    const value = await work()
-    const doneAt = performance.now()
-    lateMs.push(doneAt - (await timer))
-    if (lateMs[attempt] < 30) return value
-  }
-  throw new Error(`${lateMs.map(Math.round).join(', ')} ms after the deadline`)
+  const late = await Lateness.of()
+  const startedAt = performance.now()
+  const value = await work()
+  const tookMs = performance.now() - startedAt
+  expect(tookMs).toBeLessThan(deadlineMs + 30 + (await late.stop()))
+  return value
 }
 
 describe.each(WAYS)('when the store %s', (_, fail) => {

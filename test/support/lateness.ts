@@ -1,44 +1,52 @@
-import type { Redis } from 'ioredis'
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
 
-/** How often it looks, which is also by how much what it finds may be too small. */
-const EVERY_MS = 2
+/** A server or a child process of a test. */
+interface Watched {
+  readonly pid?: number
+}
+
+interface Seen {
+  readonly wokenLateMs: number
+  readonly waitedMs: readonly number[]
+}
 
 /**
- * How late this process does what is due, and how late a server answers, at most, for as long as it is measured: what a
- * busy machine adds to any time that a test takes.
+ * How late this machine makes a test and its servers, by a witness: a process of its own, which tells for how long they
+ * could have run while others had the processors, and how late it was woken itself. This is what a busy machine adds to
+ * the time that a test takes. What our code computes is no excuse, in this process or in a script on the server.
  */
 export class Lateness {
-  #ownMs = 0
-  #serverMs = 0
-  #lastAt = performance.now()
-  readonly #timer: ReturnType<typeof setInterval>
-  #asking = false
+  readonly #witness: ChildProcess
+  #ms: Promise<number> | undefined
 
-  constructor(server?: Redis) {
-    this.#timer = setInterval(() => {
-      this.#note()
-      if (server && !this.#asking) void this.#ask(server)
-    }, EVERY_MS)
+  private constructor(pids: readonly number[]) {
+    const program = join(process.cwd(), 'test/support/witness.mjs')
+    this.#witness = fork(program, pids.map(String), { execArgv: [], env: { ...process.env, NODE_OPTIONS: '' } })
+    // It ends with this process, and does not hold it.
+    this.#witness.unref()
+    this.#witness.channel?.unref()
   }
 
-  /** ms. Both together: what a process asks of the server late, the server may answer late. */
-  stop(): number {
-    clearInterval(this.#timer)
-    this.#note()
-    return this.#ownMs + this.#serverMs
+  /** Of this process, and of all others that what is measured has to wait for. Resolves when the witness looks. */
+  static async of(...others: readonly Watched[]): Promise<Lateness> {
+    const lateness = new Lateness([process.pid, ...others.map(({ pid }) => pid as number)])
+    await once(lateness.#witness, 'message')
+    return lateness
   }
 
-  #note(): void {
-    const now = performance.now()
-    this.#ownMs = Math.max(this.#ownMs, now - this.#lastAt - EVERY_MS)
-    this.#lastAt = now
+  /** ms until the first such call: of all of them together, since one waits for another. */
+  stop(): Promise<number> {
+    this.#ms ??= this.#stop()
+    return this.#ms
   }
 
-  async #ask(server: Redis): Promise<void> {
-    this.#asking = true
-    const askedAt = performance.now()
-    await server.ping().catch(() => {})
-    this.#serverMs = Math.max(this.#serverMs, performance.now() - askedAt)
-    this.#asking = false
+  async #stop(): Promise<number> {
+    const answered = once(this.#witness, 'message')
+    this.#witness.send('how late?')
+    const [{ wokenLateMs, waitedMs }] = (await answered) as [Seen]
+    this.#witness.disconnect()
+    return wokenLateMs + waitedMs.reduce((sum, ms) => sum + ms, 0)
   }
 }

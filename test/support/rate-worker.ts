@@ -2,7 +2,6 @@
 import { Redis } from 'ioredis'
 import { SharedRateLimiter } from '../../src/waiting/rate/shared-rate-limiter.js'
 import { answering } from './answering.js'
-import { Lateness } from './lateness.js'
 
 export interface Order {
   /** How many to acquire, one permit each. */
@@ -18,8 +17,6 @@ export interface Granted {
   readonly at: readonly number[]
   /** Which question it was that was granted, counted from 0 in the order of asking. */
   readonly asked: readonly number[]
-  /** How late the process was with anything, at most, ms. */
-  readonly lateMs: number
 }
 
 const [url, name] = process.argv.slice(2)
@@ -32,7 +29,6 @@ answering(async ({ count, lanes, until = Number.POSITIVE_INFINITY }: Order): Pro
   const at: number[] = []
   const asked: number[] = []
   let next = 0
-  const late = new Lateness()
   const lane = async () => {
     while (next < count && Date.now() < until) {
       const number = next++
@@ -42,5 +38,5 @@ answering(async ({ count, lanes, until = Number.POSITIVE_INFINITY }: Order): Pro
     }
   }
   await Promise.all(Array.from({ length: lanes }, lane))
-  return { at, asked, lateMs: late.stop() }
+  return { at, asked }
 })

@@ -83,7 +83,7 @@ describe('ten thousand waiters for one key', () => {
     const errors: unknown[] = []
     const [state] = (await admin.keys('*{warm}*')).filter(key => !/!|:line/.test(key))
     const log = new GrantLog(redis.client(), state.replace('{warm}', '{k}'), 1000)
-    const late = new Lateness(admin)
+    const late = await Lateness.of(redis)
     const all = Array.from({ length: 1000 }, (_, i) =>
       limiter.acquire('k', { signal: control.signal }).then(
         () => order.push(i),
@@ -93,7 +93,7 @@ describe('ten thousand waiters for one key', () => {
     await eventually('forty are granted', async () => order.length >= 40)
     control.abort()
     await Promise.all(all)
-    const lateMs = late.stop()
+    const lateMs = await late.stop()
     expect(errors.filter(error => error !== control.signal.reason)).toEqual([])
     expect(order).toEqual(order.map((_, i) => i))
     // By the server's clock.
@@ -142,7 +142,7 @@ describe('a shared rate', () => {
     await limiter.setRate({ rate: 5, interval: 1000 })
     const granted: number[] = []
     const control = new AbortController()
-    const late = new Lateness(admin)
+    const late = await Lateness.of(redis)
     const all = Array.from({ length: 100 }, () =>
       limiter.acquire(1, { signal: control.signal }).then(
         () => granted.push(performance.now()),
@@ -157,7 +157,7 @@ describe('a shared rate', () => {
     expect(most(granted, 1000)).toBeLessThanOrEqual(10)
     // Grants go on within 2.5 s, and none of the intervals that follow is left unused.
     const after = granted.filter(at => at > lostAt)
-    expect(after[0] - lostAt).toBeLessThan(2500 + late.stop())
+    expect(after[0] - lostAt).toBeLessThan(2500 + (await late.stop()))
     expect(after.length).toBeGreaterThanOrEqual(2 * 5)
     control.abort()
     await Promise.all(all)

@@ -32,13 +32,14 @@ async function idleConsumer(name: string, concurrency = 1) {
     { concurrency },
   )
   await eventually('it waits', async () => (await blockedClients()) > before)
-  const machine = new Lateness(redis.client())
+  const machine = await Lateness.of(redis)
   const close = async () => {
-    machine.stop()
+    await machine.stop()
     await consumer.close()
     await queue.close()
   }
-  const tookEachWithin = (ms: number) => expect(Math.max(...lateMs)).toBeLessThanOrEqual(ms + machine.stop())
+  const tookEachWithin = async (ms: number) =>
+    expect(Math.max(...lateMs)).toBeLessThanOrEqual(ms + (await machine.stop()))
   return { lateMs, tookEachWithin, close }
 }
 
@@ -56,7 +57,7 @@ describe('beside processes that are stopped, an idle consumer', () => {
     const pusher = new DelayQueue<number>(redis.client(), name)
     await pusher.pushMany(ten(delay))
     await eventually('all are delivered', async () => idle.lateMs.length === 10, 3000)
-    idle.tookEachWithin(500)
+    await idle.tookEachWithin(500)
     await Promise.all([idle.close(), pusher.close()])
   })
 
@@ -68,7 +69,7 @@ describe('beside processes that are stopped, an idle consumer', () => {
     await new DelayQueue<number>(client, name).pushMany(ten(() => 50))
     client.disconnect()
     await eventually('all are delivered', async () => idle.lateMs.length === 10, 3000)
-    idle.tookEachWithin(500)
+    await idle.tookEachWithin(500)
     await idle.close()
   })
 
@@ -79,7 +80,7 @@ describe('beside processes that are stopped, an idle consumer', () => {
     const pusher = new DelayQueue<number>(redis.client(), name)
     await pusher.pushMany(ten(() => 0))
     await eventually('all are delivered', async () => idle.lateMs.length === 10, 3000)
-    idle.tookEachWithin(500)
+    await idle.tookEachWithin(500)
     await Promise.all([idle.close(), pusher.close()])
   })
 
@@ -97,7 +98,7 @@ describe('beside processes that are stopped, an idle consumer', () => {
     await pusher.pushMany(ten(() => 0))
     await eventually('all others are delivered', async () => idle.lateMs.length === 9, 3000)
     expect(busy.running).toBe(1)
-    idle.tookEachWithin(500)
+    await idle.tookEachWithin(500)
     end()
     await Promise.all([busy.close(), idle.close()])
     await Promise.all([busyQueue.close(), pusher.close()])
@@ -117,7 +118,7 @@ describe('beside processes that are stopped, an idle consumer', () => {
     await new Promise(resolve => setTimeout(resolve, 150))
     await Promise.all([first.close(), second.close()])
     await eventually('all are delivered', async () => idle.lateMs.length === 10, 3000)
-    idle.tookEachWithin(500)
+    await idle.tookEachWithin(500)
     await Promise.all([idle.close(), pusher.close()])
   })
 })
@@ -139,7 +140,7 @@ test('a lone consumer asks once for each wake-up, and no process asks after its 
     await new Promise(resolve => setTimeout(resolve, 400))
   }
   const before = await calls()
-  const machine = new Lateness(redis.client())
+  const machine = await Lateness.of(redis)
   await pusher.push(3)
   await eventually('it is delivered', async () => idle.lateMs.length === 4)
   // The subject is what is asked while nothing happens.
@@ -147,6 +148,6 @@ test('a lone consumer asks once for each wake-up, and no process asks after its 
   const asked = (await calls()) - before
   // Six commands: push, fetch, acknowledgement, block; the pusher removes its wake-up and checks once that a consumer
   // has fetched. For each 50 ms that the machine was late, the pusher wakes another consumer, which fetches.
-  expect(asked).toBeLessThanOrEqual(6 + 2 * Math.floor(machine.stop() / 50))
+  expect(asked).toBeLessThanOrEqual(6 + 2 * Math.floor((await machine.stop()) / 50))
   await Promise.all([idle.close(), pusher.close()])
 })
