@@ -5,6 +5,7 @@ import { semaphoreAsk } from '../../../src/redis/scripts.js'
 import type { Lease } from '../../../src/waiting/semaphore/lease.js'
 import { type AcquireOptions, Semaphore, type SemaphoreOptions } from '../../../src/waiting/semaphore/semaphore.js'
 import { eventually } from '../../support/eventually.js'
+import { HeldClient } from '../../support/held-client.js'
 import { changesText } from '../../support/line-words.js'
 import { RedisServer } from '../../support/redis-server.js'
 import { testRedis } from '../../support/test-redis.js'
@@ -86,19 +87,41 @@ describe('waiters', () => {
     expect(held.signal.aborted).toBe(true)
   })
 
-  test('of a deleted semaphore reject with NotInitializedError, or continue if the number of permits is known', async () => {
-    const name = fresh()
-    const a = open(name, { permits: 1 })
-    await a.acquire()
-    const [lost, knows] = [taking(open(name)), taking(open(name, { permits: 1 }))]
-    await inLine(a, 2)
-    await a.delete()
-    // Whichever asks again first. Before the one that knows the number, the other is rejected; after it, either of them
-    // is served first.
-    await Promise.all([lost, knows].map(({ done, state }) => done.then(() => state.lease?.release())))
-    expect(knows.state.lease).toBeDefined()
-    if (lost.state.error) expect(lost.state.error).toBeInstanceOf(NotInitializedError)
-    else expect(lost.state.lease).toBeDefined()
+  describe('of a deleted semaphore, of which one knows the number of permits', () => {
+    const deleted = async (first: 'lost' | 'knows') => {
+      const name = fresh()
+      const a = open(name, { permits: 1 })
+      await a.acquire()
+      const second = new HeldClient(redis.client())
+      const clientOf = (which: 'lost' | 'knows') => (which === first ? redis.client() : second.client)
+      const lost = taking(new Semaphore(clientOf('lost'), name))
+      const knows = taking(new Semaphore(clientOf('knows'), name, { permits: 1 }))
+      await inLine(a, 2)
+      second.hold()
+      await a.delete()
+      return { a, lost, knows, second }
+    }
+
+    test('reject with NotInitializedError when they ask before it does, and it is served', async () => {
+      const { lost, knows, second } = await deleted('lost')
+      await lost.done
+      expect(lost.state.error).toBeInstanceOf(NotInitializedError)
+      second.letGo()
+      await knows.done
+      expect(knows.state.lease?.held).toBe(true)
+    })
+
+    test('wait behind it when they ask after it did', async () => {
+      const { a, lost, knows, second } = await deleted('knows')
+      await knows.done
+      expect(knows.state.lease?.held).toBe(true)
+      second.letGo()
+      await inLine(a, 1)
+      expect(lost.state).toEqual({})
+      await knows.state.lease?.release()
+      await lost.done
+      expect(lost.state.lease?.held).toBe(true)
+    })
   })
 })
 
