@@ -82,49 +82,6 @@ describe('a waiter', () => {
     expect((await limiter.peek('k', 0)).resetAfterMs).toBeLessThanOrEqual(50)
   })
 
-  test.concurrent('outlives an outage that is shorter than the deadline', async () => {
-    const own = await RedisServer.start()
-    try {
-      const other = own.client()
-      const limiter = limiterOf('1/1s', {}, own.client())
-      await limiter.acquire('k')
-      const waiting = [limiter.acquire('k'), limiter.acquire('k')]
-      await inLine(2, 'k', other)
-      own.pause()
-      // Redis hangs for longer than a window, in real time.
-      await new Promise(resolve => setTimeout(resolve, 1500))
-      own.unpause()
-      expect(await waiting[0]).toMatchObject({ allowed: true, source: 'redis', degraded: false })
-      expect(await waiting[1]).toMatchObject({ allowed: true, source: 'redis', degraded: false })
-    } finally {
-      await own.stop()
-    }
-  }, 20_000)
-
-  // Each waits five seconds for a server of its own.
-  test.concurrent.each([
-    ['closed', undefined],
-    ['open', 'open'],
-    ['local', 'fallback'],
-  ] as const)(
-    'follows the failure policy %s in an outage that is longer',
-    async (onStoreFailure, source) => {
-      const own = await RedisServer.start()
-      try {
-        const limiter = limiterOf('1/1h', { onStoreFailure, deadline: 300 }, own.client())
-        await limiter.acquire('k')
-        const waiting = limiter.acquire('k').catch(error => error)
-        await inLine(1, 'k', own.client())
-        await own.kill()
-        if (source === undefined) expect(await waiting).toBeInstanceOf(StoreError)
-        else expect(await waiting).toMatchObject({ allowed: true, source, degraded: true })
-      } finally {
-        await own.stop()
-      }
-    },
-    20_000,
-  )
-
   test.each(KINDS)('leaves no key without a lifetime (%s)', async policy => {
     const limiter = limiterOf(policy)
     const control = new AbortController()

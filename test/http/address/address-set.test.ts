@@ -23,14 +23,15 @@ const address = (i: number) => ipv4Text(0x0a000000n + BigInt(i))
 
 /** How often `work` looks into a set or a map for one value, and how often it walks through one. */
 function lookedInto(work: () => void): { looks: number; walks: number } {
-  const lookups = [jest.spyOn(Set.prototype, 'has'), jest.spyOn(Map.prototype, 'has'), jest.spyOn(Map.prototype, 'get')]
-  const walkers = [Set.prototype, Map.prototype].flatMap(kind =>
+  const looks = [jest.spyOn(Set.prototype, 'has'), jest.spyOn(Map.prototype, 'has'), jest.spyOn(Map.prototype, 'get')]
+  const walks = [Set.prototype, Map.prototype].flatMap(kind =>
     (['keys', 'values', 'entries', 'forEach', Symbol.iterator] as const).map(name => jest.spyOn(kind, name as 'keys')),
   )
-  const callsOf = (spies: readonly jest.SpiedFunction[]) => spies.reduce((sum, { mock }) => sum + mock.calls.length, 0)
+  const callsOf = (spies: readonly { readonly mock: { readonly calls: readonly unknown[] } }[]) =>
+    spies.reduce((sum, { mock }) => sum + mock.calls.length, 0)
   try {
     work()
-    return { looks: callsOf(lookups as never), walks: callsOf(walkers as never) }
+    return { looks: callsOf(looks), walks: callsOf(walks) }
   } finally {
     jest.restoreAllMocks()
   }

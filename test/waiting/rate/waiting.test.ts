@@ -644,8 +644,7 @@ describe('a reply that is lost', () => {
 })
 
 describe('a Redis that hangs', () => {
-  // Each waits five seconds for a server of its own.
-  test.concurrent('is a StoreError within about five seconds, or the timeout; its late grants are given back', async () => {
+  test('is a StoreError within about five seconds, or the timeout; its late grants are given back', async () => {
     const server = await RedisServer.start()
     const limiter = new SharedRateLimiter(server.client(), 'hung')
     await limiter.setRate({ rate: 10, interval: '1m' })
@@ -681,7 +680,7 @@ describe('a Redis that hangs', () => {
     await server.stop()
   }, 30_000)
 
-  test.concurrent('that is dead is a StoreError with the message of the client', async () => {
+  test('that is dead is a StoreError with the message of the client', async () => {
     const server = await RedisServer.start()
     const client = server.client({ maxRetriesPerRequest: 1, retryStrategy: () => 10 })
     const limiter = new SharedRateLimiter(client, 'dead')
