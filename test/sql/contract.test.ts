@@ -1,6 +1,6 @@
 import { afterAll, describe, test } from '@jest/globals'
 import postgres from 'postgres'
-import type { SqlClient, PostgresStore as Store } from '../../src/sql/postgres-store.js'
+import type { SqlClient } from '../../src/sql/postgres-store.js'
 import { PostgresStore } from '../../src/sql/postgres-store.js'
 import type { ManualClock } from '../../src/testing.js'
 import { expectAgreement, KINDS } from '../support/agreement.js'
@@ -21,7 +21,7 @@ function over(clientOf: () => object | Promise<object>) {
       client = await clientOf()
       await new PostgresStore(client).createTable()
     },
-    make: (clock: ManualClock): Store => new PostgresStore(client, { clock, prefix: `store ${stores++}` }),
+    make: (clock: ManualClock): PostgresStore => new PostgresStore(client, { clock, prefix: `store ${stores++}` }),
   }
 }
 

@@ -1,10 +1,11 @@
 import { expect } from '@jest/globals'
 import { ALGORITHM_NAMES, type AlgorithmName, type Limit, parseLimit } from '../../src/limiter/core/limit.js'
 import { MemoryStore } from '../../src/limiter/memory/memory-store.js'
-import type { Charge, Store } from '../../src/limiter/store.js'
+import type { Charge } from '../../src/limiter/store.js'
 import { ManualClock } from '../../src/testing.js'
 import { ofCases } from './cases.js'
 import { type Random, randomFrom } from './random.js'
+import type { WholeStore } from './store-benches.js'
 import { START } from './stories.js'
 import { expectSameVerdicts } from './verdicts.js'
 
@@ -24,7 +25,7 @@ const MOST_BACK_MS = 900
  */
 export async function expectAgreement(
   /** Makes the other store, whose keys begin with the prefix. */
-  otherOf: (clock: ManualClock, prefix: string) => Store,
+  otherOf: (clock: ManualClock, prefix: string) => WholeStore,
   algorithms: readonly AlgorithmName[],
   operations: number,
 ): Promise<void> {
@@ -68,13 +69,13 @@ export async function expectAgreement(
   expect(denied).toBeGreaterThan(done / 10)
   expect(denied).toBeLessThan((done * 9) / 10)
   memory.close()
-  await shared.close?.()
+  await shared.close()
 }
 
 /** Sometimes a key gets another operation than a request. */
 async function meddle(
   memory: MemoryStore,
-  shared: Store,
+  shared: WholeStore,
   charges: readonly Charge[],
   cost: number,
   random: Random,
@@ -87,7 +88,7 @@ async function meddle(
       break
     case 2:
       memory.charge(charges, cost)
-      await shared.charge?.(charges, cost)
+      await shared.charge(charges, cost)
       break
     case 3:
       memory.reset(charges)
@@ -96,7 +97,7 @@ async function meddle(
     case 4: {
       const forMs = random.pick([0, 1, random.integer(1, 100_000)])
       memory.block(charges, forMs)
-      await shared.block?.(charges, forMs)
+      await shared.block(charges, forMs)
       break
     }
     default:

@@ -11,7 +11,7 @@ import { expectSameVerdict, freshVerdict } from './verdicts.js'
 /** What every store promises under one algorithm. */
 export function describeAlgorithm(algorithm: AlgorithmName, maker: StoreMaker): void {
   const { promises = 11_500, properties = 2000 } = maker
-  const { onBench, onAnyBench } = benchesOf(maker)
+  const onBench = benchesOf(maker)
 
   describe(algorithm, () => {
     let keys = 0
@@ -20,7 +20,7 @@ export function describeAlgorithm(algorithm: AlgorithmName, maker: StoreMaker): 
     const holds = (property: Property, count: number) =>
       maker.start
         ? forCases(count, `${algorithm} ${keys++}`, (random, id) =>
-            onAnyBench(given => property(given, id, algorithm, random)),
+            onBench(given => property(given, id, algorithm, random)),
           )
         : forRandom(count, random => onBench(given => property(given, 'key', algorithm, random)))
     if (!maker.agrees) {

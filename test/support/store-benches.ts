@@ -1,11 +1,16 @@
 import type { Store } from '../../src/limiter/store.js'
 import { ManualClock } from '../../src/testing.js'
-import type { Bench } from './scenario.js'
 import { START } from './stories.js'
+
+/** What a store may leave out, and none of ours does. */
+export const OFFERS = ['giveBack', 'charge', 'block', 'strike', 'bind', 'close', 'countsCalendars'] as const
+
+/** A store that can do all that is asked of any. */
+export type WholeStore = Store & Required<Pick<Store, (typeof OFFERS)[number]>>
 
 export interface StoreMaker {
   /** A new store without anything in it, or with nothing under the keys of the others. */
-  make(clock: ManualClock): Store
+  make(clock: ManualClock): WholeStore
   /** true: all that a store promises is tested on this one. */
   whole?: true
   /**
@@ -21,23 +26,12 @@ export interface StoreMaker {
   stop?(): Promise<unknown>
 }
 
-/** Runs work on a store of its own, or on any store whose keys nobody else uses. */
+/** Runs work on a store of its own and its clock. */
 export function benchesOf(maker: StoreMaker) {
-  const onBench = async (work: (bench: Bench) => Promise<void>, at = START) => {
+  return async (work: (bench: { store: WholeStore; clock: ManualClock }) => Promise<void>, at = START) => {
     const clock = new ManualClock(at)
     const store = maker.make(clock)
     await work({ store, clock })
-    await store.close?.()
+    await store.close()
   }
-  /** Cases use keys of their own, so that stores which cost something may serve many. */
-  const idle: Bench[] = []
-  const onAnyBench = async (work: (bench: Bench) => Promise<void>) => {
-    const clock = new ManualClock()
-    const bench = idle.pop() ?? { store: maker.make(clock), clock }
-    bench.clock.set(START)
-    await work(bench)
-    if (bench.store.close) await bench.store.close()
-    else idle.push(bench)
-  }
-  return { onBench, onAnyBench }
 }
