@@ -1,5 +1,9 @@
-import { getOrMake } from '../../src/limiter/core/maps.js'
-import { grainMs, longestAnswerMs } from '../../src/outgoing/account.js'
+// What is promised, in its own numbers: an oracle that took them from the code would find any number right.
+
+/** An answer counts as slow as a fifth of the interval at most, and as 250 ms at most. */
+const longestAnswerMs = (intervalMs: number) => (intervalMs >= 1250 ? 250 : Math.floor(intervalMs / 5))
+/** Ends of units are rounded up to whole thousandths of the interval, and to whole ms. */
+const grainMs = (intervalMs: number) => (intervalMs < 2000 ? 1 : Math.floor(intervalMs / 1000))
 
 export interface PlainBudget {
   readonly rate: number
@@ -135,7 +139,10 @@ export class PlainBudgets {
     const byPriority = [...this.waiting].sort((a, b) => b.priority - a.priority || a.id - b.id)
     if (!this.follows) return byPriority.map((call, turn) => ({ call, turn }))
     const groups = new Map<string, PlainCall[]>()
-    for (const call of byPriority) getOrMake(groups, `${call.process} ${kindOf(call)}`, () => []).push(call)
+    for (const call of byPriority) {
+      const name = `${call.process} ${kindOf(call)}`
+      groups.set(name, [...(groups.get(name) ?? []), call])
+    }
     const all = [...groups.values()].flatMap(group => {
       const turns = group.map(({ id }) => this.#turns.get(id) as number).sort((a, b) => a - b)
       return group.map((call, index) => ({ call, turn: turns[index] }))
