@@ -3,6 +3,7 @@
 import { rmSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { build } from 'esbuild'
+import states from './module-states.cjs'
 
 /**
  * Each simulated process has variables of its own in every module, as if it had loaded them itself: see ModuleState in
@@ -14,16 +15,17 @@ const moduleStates = {
   setup(build) {
     build.onLoad({ filter: /\/src\/.*\.ts$/ }, async ({ path }) => {
       const source = await readFile(path, 'utf8')
-      // A deadline has a timer: one for each process.
-      const text = source.replace(/^const (\w+ = new Deadline\()/gm, 'let $1')
-      const states = [...text.matchAll(/^let (\w+)(?:: [^=\n]+)?(?: = (.+))?$/gm)].map(([, name, value]) => {
-        return `\n;(globalThis.moduleStates ??= []).push({ first: () => (${value}), get: () => ${name}, set: value => { ${name} = value } })`
-      })
-      return { contents: text + states.join(''), loader: 'ts' }
+      const [, module] = /.*\/src\/(.*)$/.exec(path) ?? []
+      loaded.add(module)
+      // Texts of scripts, made by the build.
+      if (module === 'redis/scripts.ts') return { contents: source, loader: 'ts' }
+      return { contents: states.withOwnStates(module, source), loader: 'ts' }
     })
   },
 }
 
+/** The modules that are simulated. */
+const loaded = new Set()
 const outfile = new URL(`../../node_modules/.cache/spillway-simulation-${process.pid}.mjs`, import.meta.url)
 await build({
   entryPoints: [new URL('run.ts', import.meta.url).pathname],
@@ -39,5 +41,7 @@ await build({
   ignoreAnnotations: true,
   plugins: [moduleStates],
 })
+const gone = Object.keys(states.STATES).filter(module => !loaded.has(module))
+if (gone.length > 0) throw new Error(`module-states.cjs lists modules that are not simulated: ${gone.join(', ')}`)
 process.once('exit', () => rmSync(outfile, { force: true }))
 await import(outfile.href)

@@ -4,7 +4,23 @@ import { type Random, randomFrom } from '../../test/support/random.js'
 
 const real = { ...timers, now: performance.now.bind(performance), dateNow: Date.now, random: Math.random }
 let world: World | undefined
+/**
+ * Runs every tick and every promise that is due, as Node does behind each callback of the event loop. It is private to
+ * Node, so each run of a world looks whether it still does that.
+ */
 const settle = (process as unknown as { _tickCallback(): void })._tickCallback
+
+function expectSettles(): void {
+  let ran = ''
+  void Promise.resolve().then(() => {
+    ran += ' a promise'
+    process.nextTick(() => {
+      ran += ' and its tick'
+    })
+  })
+  settle()
+  if (ran !== ' a promise and its tick') throw new Error(`process._tickCallback of this Node runs${ran || ' nothing'}`)
+}
 
 /** A variable of a module, with its first value: the bundle tells them. */
 interface ModuleState {
@@ -123,6 +139,7 @@ export class World {
     await new Promise<void>((resolve, reject) => {
       real.setImmediate(() => {
         try {
+          expectSettles()
           while (this.#queue.length > 0 && this.#queue[0].at <= until) this.#next()
           resolve()
         } catch (error) {
