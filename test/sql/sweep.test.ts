@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { parseLimit } from '../../src/limiter/core/limit.js'
-import { KEPT_LONGER_MS, KeyRow, RowKeys } from '../../src/sql/key-row.js'
+import { KeyRow, RowKeys } from '../../src/sql/key-row.js'
 import { KnownRows } from '../../src/sql/known-rows.js'
 import { postgresPort } from '../../src/sql/postgres-client.js'
 import { PostgresStore } from '../../src/sql/postgres-store.js'
@@ -9,6 +9,9 @@ import { RowSweeper } from '../../src/sql/sweeper.js'
 import { ManualClock } from '../../src/testing.js'
 import { START } from '../support/stories.js'
 import { testPostgres } from '../support/test-postgres.js'
+
+/** Rows are kept for so long after they have expired. */
+const KEPT_LONGER_MS = 60_000
 
 describe('the sweeper', () => {
   beforeEach(() => void jest.useFakeTimers())

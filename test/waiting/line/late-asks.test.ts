@@ -5,7 +5,7 @@ import { StoreError } from '../../../src/limiter/core/errors.js'
 import { parseLimit } from '../../../src/limiter/core/limit.js'
 import { portOf } from '../../../src/redis/clients.js'
 import { RedisStore } from '../../../src/redis/store/redis-store.js'
-import { LineFlight, REMEMBERED_MS } from '../../../src/waiting/line/line-flight.js'
+import { LineFlight } from '../../../src/waiting/line/line-flight.js'
 import type { LineAsk, LineUser } from '../../../src/waiting/line/line-user.js'
 import { Mailbox } from '../../../src/waiting/line/mailbox.js'
 import { RateLine } from '../../../src/waiting/rate/line.js'
@@ -16,6 +16,9 @@ import { SemaphoreLine } from '../../../src/waiting/semaphore/line.js'
 import { Semaphore } from '../../../src/waiting/semaphore/semaphore.js'
 import { changesText } from '../../support/line-words.js'
 import { testRedis } from '../../support/test-redis.js'
+
+/** An ask may act for so long after it was sent first. */
+const REMEMBERED_MS = 50_000
 
 const redis = testRedis()
 let admin: Redis
