@@ -24,7 +24,7 @@ export function nameOfRate(rate: number, intervalMs: number): string {
 }
 
 /** A slower answer counts as if it had come after this time. */
-export function longestAnswerMs(intervalMs: number): number {
+function longestAnswerMs(intervalMs: number): number {
   return Math.min(250, Math.floor(intervalMs / 5))
 }
 
@@ -32,7 +32,7 @@ export function longestAnswerMs(intervalMs: number): number {
  * Ends of units are rounded up to a thousandth of the interval, so that a budget keeps about a thousand of them however
  * many calls it counts.
  */
-export function grainMs(intervalMs: number): number {
+function grainMs(intervalMs: number): number {
   return Math.max(1, Math.floor(intervalMs / 1000))
 }
 

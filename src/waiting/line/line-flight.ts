@@ -8,7 +8,7 @@ const UNANSWERED_MS = 1000
  * How long an ask may be sent again, and may act: the server remembers a member for 60 s, so no copy comes after its
  * record, and nobody is granted who has given up.
  */
-export const REMEMBERED_MS = 50_000
+const REMEMBERED_MS = 50_000
 
 interface FlightEnd {
   /** `sentAt` belongs to the copy of the ask that was answered. */
