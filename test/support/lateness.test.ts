@@ -21,7 +21,7 @@ test('what this process computes is no lateness', async () => {
   const startedAt = performance.now()
   compute(300)
   const tookMs = performance.now() - startedAt
-  // The rest is what the witness was late itself.
+  // The rest is what it waited for a processor around that time.
   expect(tookMs - (await late.stop())).toBeGreaterThan(200)
 })
 
@@ -34,12 +34,12 @@ test('what a script computes on the server is no lateness', async () => {
   const before = await computedMs()
   const late = await Lateness.of(redis)
   const startedAt = performance.now()
-  await client.eval('for i = 1, 5e7 do end', 0)
+  await client.eval('for i = 1, 1e8 do end', 0)
   const tookMs = performance.now() - startedAt
   const lateMs = await late.stop()
   const scriptMs = (await computedMs()) - before
   expect(scriptMs).toBeGreaterThan(50)
-  expect(tookMs - lateMs).toBeGreaterThan((2 / 3) * scriptMs)
+  expect(tookMs - lateMs).toBeGreaterThan(scriptMs / 2)
 })
 
 test('what other processes keep this one from computing is lateness', async () => {
