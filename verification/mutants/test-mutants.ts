@@ -28,7 +28,11 @@ export const TEST_MUTANTS: readonly TestMutant[] = [
     name: 'one decision removes all expired keys at once',
     file: 'src/limiter/memory/sweeper.ts',
     text: '    for (let i = 0; i < STEPS_PER_INSERTION; i++) this.#step(table, nowMs)\n    this.#addOne',
-    instead: '    for (let i = table.size; i > 0; i--) this.#step(table, nowMs)\n    this.#addOne',
+    instead:
+      '    for (let i = 0, before = 0; i < STEPS_PER_INSERTION || this.#size < before; i++) {\n' +
+      '      before = this.#size\n' +
+      '      this.#step(table, nowMs)\n' +
+      '    }\n    this.#addOne',
     test: 'test/limiter/memory/memory.test.ts',
   },
   {
