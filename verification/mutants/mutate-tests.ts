@@ -16,7 +16,7 @@ const { values, positionals } = parseArgs({
 const PARTS = 'src lua scripts test verification package.json tsconfig.json jest.config.js'.split(' ')
 
 /** The test that failed first with a mutant; undefined if none did. */
-async function found({ file, text, instead, test }: TestMutant): Promise<string | undefined> {
+async function found({ file, text, instead, test, title = '' }: TestMutant): Promise<string | undefined> {
   const folder = mkdtempSync(join(tmpdir(), 'spillway-mutant-'))
   try {
     for (const name of PARTS) cpSync(join(values.in, name), join(folder, name), { recursive: true })
@@ -24,7 +24,7 @@ async function found({ file, text, instead, test }: TestMutant): Promise<string 
     const parts = readFileSync(join(folder, file), 'utf8').split(text)
     if (parts.length !== 2) throw new Error(`${file} has the text ${parts.length - 1} times: expected once`)
     writeFileSync(join(folder, file), parts.join(instead))
-    const jest = ['node_modules/jest/bin/jest.js', '--selectProjects', 'test', '--runTestsByPath', test]
+    const jest = ['node_modules/jest/bin/jest.js', '--selectProjects', 'test', '-t', title, '--runTestsByPath', test]
     const said = await new Promise<string>(done => {
       execFile(process.execPath, jest, { cwd: folder, maxBuffer: 2 ** 26 }, (_, stdout, stderr) =>
         done(stdout + stderr),
