@@ -22,7 +22,7 @@ describe('several processes that share a rate', () => {
     const four = await RateWorkers.start(4, redis.url, 'provider')
     workers = four
     const log = new GrantLog(redis.client(), logOf('provider'), 1000)
-    const late = await Lateness.of(redis, ...four.processes)
+    const late = await Lateness.of(redis, ...four.processes.map(({ process }) => process))
     const answers = await Promise.all([0, 1, 2, 3].map(worker => four.acquire(worker, 13)))
     const granted = await log.stop(52)
     expect(mostWithin(1000, granted)).toBe(18)
