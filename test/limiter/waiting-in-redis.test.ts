@@ -9,7 +9,6 @@ import { ManualClock } from '../../src/testing.js'
 import { childProgram } from '../support/child-program.js'
 import { eventually } from '../support/eventually.js'
 import { Lateness } from '../support/lateness.js'
-import { RedisServer } from '../support/redis-server.js'
 import { stateKeys } from '../support/state-keys.js'
 import { testRedis } from '../support/test-redis.js'
 
