@@ -9,7 +9,10 @@ function isOfJest({ stack = '' }) {
 /**
  * Jest runs no `beforeEach` or `afterEach` for a concurrent test, and does not say so: what the hook prepares, checks or
  * takes away would be missing. Throws if one stands beside such a test, in its file or its describe blocks.
- * @param {import('@jest/types').Circus.DescribeBlock} block
+ * @typedef {{ type: string, asyncError: Error }} Hook
+ * @typedef {{ type: 'describeBlock', hooks: readonly Hook[], children: readonly Child[] }} Block
+ * @typedef {Block | { type: 'test', name: string, concurrent: boolean }} Child
+ * @param {Block} block
  * @param {readonly string[]} hooksAround
  */
 function refuseHooksBesideConcurrent({ hooks, children }, hooksAround = []) {

@@ -58,8 +58,8 @@ module.exports = class extends TestEnvironment {
   }
 
   /**
-   * @param {import('@jest/types').Circus.Event} event
-   * @param {import('@jest/types').Circus.State} state
+   * @param {{ name: string }} event
+   * @param {{ rootDescribeBlock: Parameters<typeof refuseHooksBesideConcurrent>[0] }} state
    */
   handleTestEvent({ name }, { rootDescribeBlock }) {
     if (name === 'run_start') refuseHooksBesideConcurrent(rootDescribeBlock)

@@ -155,4 +155,7 @@ function withOwnStates(path, source, listed = STATES[path] ?? {}) {
   return text + ways.join('')
 }
 
-module.exports = { STATES, statesOf, withOwnStates }
+/** The modules whose states are listed. */
+const listedModules = () => Object.keys(STATES)
+
+module.exports = { listedModules, statesOf, withOwnStates }

@@ -3,7 +3,7 @@
 import { rmSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { build } from 'esbuild'
-import states from './module-states.cjs'
+import { listedModules, withOwnStates } from './module-states.cjs'
 
 /**
  * Each simulated process has variables of its own in every module, as if it had loaded them itself: see ModuleState in
@@ -19,7 +19,7 @@ const moduleStates = {
       loaded.add(module)
       // Texts of scripts, made by the build.
       if (module === 'redis/scripts.ts') return { contents: source, loader: 'ts' }
-      return { contents: states.withOwnStates(module, source), loader: 'ts' }
+      return { contents: withOwnStates(module, source), loader: 'ts' }
     })
   },
 }
@@ -41,7 +41,7 @@ await build({
   ignoreAnnotations: true,
   plugins: [moduleStates],
 })
-const gone = Object.keys(states.STATES).filter(module => !loaded.has(module))
+const gone = listedModules().filter(module => !loaded.has(module))
 if (gone.length > 0) throw new Error(`module-states.cjs lists modules that are not simulated: ${gone.join(', ')}`)
 process.once('exit', () => rmSync(outfile, { force: true }))
 await import(outfile.href)
