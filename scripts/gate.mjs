@@ -55,15 +55,15 @@ const NIGHTLY = [
 ]
 
 /**
- * Which files each step of the nightly watches, and what is run instead of it where it would take too long.
+ * Which files each step of the nightly watches, and what is run instead of it where it would take too long. Faults and
+ * soak go by the clock on the wall and want a machine that does nothing else: at night only.
  *
- * @type {Record<string, { files: RegExp, run?: string }>}
+ * @type {Record<string, { files: RegExp, run?: string, env?: Record<string, string> }>}
  */
 const WATCHED = {
   versions: { files: /^(src\/(http|redis|outgoing|replacing)|test\/versions)\// },
   random: { files: /^(src\/(limiter|sql|leases|redis)|lua\/(limiter|leases))\// },
-  storms: { files: /^(src\/http|verification\/storms)\// },
-  faults: { files: /^verification\/faults\// },
+  storms: { files: /^(src\/http|verification\/storms)\//, env: {} },
   simulation: {
     files: /^(src\/(waiting|leases|redis)|lua|verification\/(simulation|histories))\//,
     run: 'npm run simulate -- --seed 1 --schedules 10000',
@@ -75,7 +75,6 @@ const WATCHED = {
   },
   runtimes: { files: /^(package(-lock)?\.json|scripts\/(build|entries).*|(src\/http\/adapters|test\/runtimes)\/.*)$/ },
   proofs: { files: /^(src\/(waiting|leases|sql)|lua|verification)\// },
-  soak: { files: /^verification\/soak\//, run: 'npm run verify -- soak --minutes 2' },
 }
 
 const git = (/** @type {string[]} */ ...args) =>
@@ -104,8 +103,8 @@ function changedFiles() {
 /** The steps of the nightly that watch one of these files. @param {string[]} files @returns {Step[]} */
 function watching(files) {
   return NIGHTLY.flatMap(step => {
-    const { files: watched, run = step.run } = WATCHED[step.name] ?? {}
-    return watched && files.some(file => watched.test(file)) ? [{ ...step, run }] : []
+    const { files: watched, run = step.run, env = step.env } = WATCHED[step.name] ?? {}
+    return watched && files.some(file => watched.test(file)) ? [{ ...step, run, env }] : []
   })
 }
 
