@@ -104,22 +104,24 @@ const mounts: Record<string, Mount> = {
 const load = { level: 0, reason: 'custom', close() {} } as const
 const priority = () => 0
 const policy = '9/1m'
+type Misplaced = [entry: string, user: string, make: () => unknown, framework: string]
 /** The middleware of each adapter, mounted where another one belongs: each of them once, each framework twice. */
-const misplaced: Array<[entry: string, user: string, make: () => unknown, framework: string]> = [
+const misplaced: Misplaced[] = [
   ['express', 'rateLimit', () => ofExpress.rateLimit({ policy }), 'Koa'],
   ['express', 'concurrencyLimit', () => ofExpress.concurrencyLimit({ permits: 9 }), 'Hono'],
   ['express', 'shed', () => ofExpress.shed({ load, priority }), 'node:http'],
   ['koa', 'rateLimit', () => ofKoa.rateLimit({ policy }), 'Express 5'],
   ['koa', 'concurrencyLimit', () => ofKoa.concurrencyLimit({ permits: 9 }), 'Fastify'],
   ['koa', 'shed', () => ofKoa.shed({ load, priority }), 'fetch'],
-  ['hono', 'rateLimit', () => ofHono.rateLimit({ policy }), 'Express 4'],
+  ['hono', 'rateLimit', () => ofHono.rateLimit({ policy }), 'Express 5'],
+  ...older('express4', (): Misplaced => ['hono', 'rateLimit', () => ofHono.rateLimit({ policy }), 'Express 4']),
   ['hono', 'concurrencyLimit', () => ofHono.concurrencyLimit({ permits: 9 }), 'Koa'],
   ['hono', 'shed', () => ofHono.shed({ load, priority }), 'Express 5'],
   ['node', 'rateLimit', () => ofNode.rateLimit({ policy }), 'Fastify'],
   ['node', 'concurrencyLimit', () => ofNode.concurrencyLimit({ permits: 9 }), 'fetch'],
   ['node', 'shed', () => ofNode.shed({ load, priority }), 'Hono'],
   ['fetch', 'rateLimit', () => ofFetch.rateLimit({ policy }), 'node:http'],
-  ['fastify', 'rateLimit', () => ofFastify.rateLimit, 'Express 4'],
+  ['fastify', 'rateLimit', () => ofFastify.rateLimit, 'Koa'],
 ]
 
 const EXPECTED: Record<string, RegExp> = {
