@@ -6,14 +6,6 @@ import type { Asker, Charge, Store } from './store.js'
 import type { LineGuard, StoreLines } from './store-lines.js'
 
 /**
- * A request that takes as much as fits, at most `cost`; after the decision `cost` is what it has spent, or 1 if it was
- * refused.
- */
-export interface PartialCost {
-  cost: number
-}
-
-/**
  * What a store that processes share offers beside the methods of `Store`. The limiter asks for these offers, never for
  * the class of a store. They stand under a symbol, so that no method of a user's own store is taken for one.
  */
@@ -34,11 +26,6 @@ export interface StoreOffers {
   isAskable(verb: 'consume' | 'peek'): boolean
   /** `consume` or `peek` without a promise, which under load would cost more than all other work of the client. */
   ask(verb: 'consume' | 'peek', charges: readonly Charge[], cost: number, asker: Asker): void
-  /**
-   * Spends as much as fits, at most `partial.cost`, in one call. Where that is impossible it asks for the whole cost
-   * and tells `whole`. Absent: always so.
-   */
-  askUpTo?(charges: readonly Charge[], partial: PartialCost, asker: Asker, whole: Asker): void
   /**
    * The leases of this process under a policy; undefined if each decision asks the store. Throws `PolicyError`: see the
    * option `leases`.

@@ -6,8 +6,8 @@ import type { Asker, Charge } from './store.js'
 type Answer = Promise<readonly Verdict[]> | readonly Verdict[]
 
 /**
- * A request for as many of `most` units as fit. Of a store that grants all units or none it asks for all of them, then
- * as many as the refusal leaves, and finally one.
+ * A request for as many of `most` units as fit. A store grants all units or none: it is asked for all of them, then for
+ * as many as the refusal leaves, and finally for one.
  */
 export class PartialGrant {
   /** Units of the last attempt: the units spent, or 1 if not even one fits. */
@@ -32,7 +32,7 @@ export class PartialGrant {
 
   /** The same without promises; all attempts share the deadline of `asker`. */
   ask(store: StoreOffers, charges: readonly Charge[], asker: Asker): void {
-    const whole: Asker = {
+    store.ask('consume', charges, this.cost, {
       endsAt: asker.endsAt,
       asks: server => asker.asks?.(server),
       resolve: (verdicts, ...rest) => {
@@ -40,9 +40,7 @@ export class PartialGrant {
         else asker.resolve(verdicts, ...rest)
       },
       reject: error => asker.reject(error),
-    }
-    if (store.askUpTo === undefined) store.ask('consume', charges, this.cost, whole)
-    else store.askUpTo(charges, this, asker, whole)
+    })
   }
 
   /** The same for the failure policy. */

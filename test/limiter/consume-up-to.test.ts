@@ -98,29 +98,6 @@ describe.each(stores)('consumeUpTo over %s', (_, storeOf) => {
   })
 })
 
-test.each(['10/1s', '10/1s leaky-bucket', '10/1s; 5/1m token-bucket name=slow'])(
-  'over Redis one call of the server decides how much fits under %s',
-  async policy => {
-    const clock = new ManualClock(START)
-    const store = new RedisStore(client, { clock, prefix: `up-to-${++prefixes}` })
-    const limiter = new RateLimiter({ policy, store, deadline: '5s' })
-    await limiter.consume('a', 3)
-    await limiter.consumeUpTo('other', 1)
-    const calls = async () => {
-      const text = await client.info('commandstats')
-      return [...text.matchAll(/cmdstat_evalsha:calls=(\d+)/g)].reduce((sum, [, count]) => sum + Number(count), 0)
-    }
-    const before = await calls()
-    const costs: number[] = []
-    for (let i = 0; i < 3; i++) {
-      const { allowed, cost } = await limiter.consumeUpTo('a', 100)
-      costs.push(allowed ? cost : 0)
-    }
-    expect(costs).toEqual([policy.includes('slow') ? 2 : 7, 0, 0])
-    expect((await calls()) - before).toBeLessThanOrEqual(3)
-  },
-)
-
 test.each(['sliding-window', 'fixed-window', 'sliding-counter', 'token-bucket', 'leaky-bucket'])(
   'under %s memory and Redis grant and deny alike, whatever came before',
   async algorithm => {

@@ -16,7 +16,7 @@ import {
   type OptionNames,
 } from '../../limiter/core/options.js'
 import type { OutageWarnings } from '../../limiter/core/warnings.js'
-import { OFFERS, offersOf, type PartialCost, type StoreOffers } from '../../limiter/offers.js'
+import { OFFERS, offersOf, type StoreOffers } from '../../limiter/offers.js'
 import {
   type Asker,
   type BoundPolicy,
@@ -35,7 +35,7 @@ import { Changes } from './changes.js'
 import { ChargeKeys } from './charge-keys.js'
 import { ResetChannel, type ResetListener, sharesResets } from './reset-channel.js'
 import { consumeApart, groupByTag } from './slots.js'
-import { askUpTo, StoreScripts } from './store-scripts.js'
+import { StoreScripts } from './store-scripts.js'
 
 /** Options of a `RedisStore`. */
 export interface RedisStoreOptions {
@@ -153,7 +153,6 @@ export class RedisStore implements Store {
   readonly #peeks: Batcher
   readonly #scripts: StoreScripts
   readonly #changes: Changes
-  readonly #decided: (tag: number, nowMs: number) => void
   /** By tag: in a cluster each tag may be on another server. */
   readonly #steps: ClockSteps[] = []
   readonly #kinds: BatchKinds
@@ -184,7 +183,7 @@ export class RedisStore implements Store {
     // reading the clock.
     const { performance: processTime } = globalThis
     // A given clock is checked for steps where it is read.
-    this.#decided = (tag, nowMs) => {
+    const decided = (tag: number, nowMs: number) => {
       if (clock === undefined) this.#stepsOf(tag).note(nowMs)
     }
     const sendEarlier = () => {
@@ -194,8 +193,8 @@ export class RedisStore implements Store {
     this.#scripts = new StoreScripts(this.#port, this.#keys, clock && (() => this.#nowOf(clock)), sendEarlier)
     this.#kinds = new BatchKinds(this.#keys)
     const scheduler = new SendScheduler(this.#port)
-    this.#consumes = new Batcher(this.#scripts, this.#kinds, maxBatch, scheduler, true, this.#decided)
-    this.#peeks = new Batcher(this.#scripts, this.#kinds, maxBatch, scheduler, false, this.#decided)
+    this.#consumes = new Batcher(this.#scripts, this.#kinds, maxBatch, scheduler, true, decided)
+    this.#peeks = new Batcher(this.#scripts, this.#kinds, maxBatch, scheduler, false, decided)
     this.#resets = ResetChannel.of(client, this.#port, this.#keys.prefix)
     this.#changes = new Changes(this.#scripts, this.#resets, this.#sharesResets)
     if (leases === undefined) return
@@ -267,23 +266,6 @@ export class RedisStore implements Store {
    */
   ask(verb: 'consume' | 'peek', charges: readonly Charge[], cost: number, asker: Asker): void {
     if (!this.#leases?.ask(verb, charges, cost, asker)) this.#askRedis(verb, charges, cost, asker)
-  }
-
-  /**
-   * Spends as much as fits, at most `partial.cost`, in one call of Redis. A lease, and limits in several slots of a
-   * cluster, are asked for the whole cost instead: `whole` is told.
-   *
-   * @internal Ask `isAskable` first.
-   */
-  askUpTo(charges: readonly Charge[], partial: PartialCost, asker: Asker, whole: Asker): void {
-    if (this.#leases?.ask('consume', charges, partial.cost, whole)) return
-    const tag = this.#keys.tagOf(charges[0])
-    if (this.#port.cluster && charges.some(charge => this.#keys.tagOf(charge) !== tag)) {
-      this.#askRedis('consume', charges, partial.cost, whole)
-    } else {
-      const beside = this.#leases?.beside('consume', charges, asker) ?? asker
-      askUpTo(this.#scripts, charges, tag, partial, beside, this.#decided)
-    }
   }
 
   /**

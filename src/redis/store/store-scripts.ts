@@ -1,12 +1,9 @@
 import { StoreError, shown } from '../../limiter/core/errors.js'
-import type { PartialCost } from '../../limiter/offers.js'
-import { type Asker, type Charge, DEFAULT_DEADLINE_MS } from '../../limiter/store.js'
+import { DEFAULT_DEADLINE_MS } from '../../limiter/store.js'
 import type { ClientPort } from '../client.js'
 import type { Script } from '../script.js'
-import { consumeUpTo } from '../scripts.js'
 import { type TimelyCall, TimelyScripts } from '../timely-scripts.js'
 import type { ChargeKeys } from './charge-keys.js'
-import { limitArguments, VerdictReader } from './wire-format.js'
 
 /** A script call about keys of one tag. Its ARGV are the time, `args`, and the last moment at which it may act. */
 interface StoreCall extends Pick<TimelyCall, 'script' | 'does' | 'keys' | 'isNumbered' | 'mayRepeat'> {
@@ -107,49 +104,4 @@ export class StoreScripts {
       ),
     )
   }
-}
-
-/**
- * Asks for as much as fits, under limits of one slot: one script call for each request. `decided` is called with the
- * moment of the decision.
- */
-export function askUpTo(
-  scripts: StoreScripts,
-  charges: readonly Charge[],
-  tag: number,
-  partial: PartialCost,
-  asker: Asker,
-  decided: (tag: number, nowMs: number) => void,
-): void {
-  const { keys } = scripts
-  const limits = charges.map(({ limit }) => limit)
-  const blocks = charges.map(charge => keys.blockListOf(charge, tag))
-  const states = charges.map(charge => keys.keyOf(charge, tag))
-  scripts.send(
-    {
-      script: consumeUpTo,
-      does: 'decide',
-      tag,
-      keys: [...blocks, keys.waitingUnitsOf(charges, tag), ...states],
-      args: nowMs => [String(partial.cost), ...limitArguments(limits, () => nowMs)],
-      mayRepeat: true,
-      endsAt: asker.endsAt,
-    },
-    reply => {
-      const [decidedAt, units] = Array.isArray(reply) ? reply.slice(0, 2).map(Number) : []
-      if (!Array.isArray(reply) || !(units >= 1)) {
-        asker.reject(new StoreError(`Redis answered ${shown(reply)}, expected a list of numbers`))
-        return
-      }
-      const verdicts = new VerdictReader(reply, 2, limits).next()
-      if (verdicts instanceof StoreError) {
-        asker.reject(verdicts)
-        return
-      }
-      partial.cost = units
-      decided(tag, decidedAt)
-      asker.resolve(verdicts, performance.now(), decidedAt)
-    },
-    error => asker.reject(error),
-  )
 }
