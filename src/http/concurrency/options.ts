@@ -24,8 +24,8 @@ import { SharedPlaces } from './shared-places.js'
 export interface ConcurrencyOptions<Request, Response> extends ClientOptions {
   /**
    * How many requests of a key may be inside at once. Integer ≥ 0; 0 refuses all. Or `adaptivePermits()` of
-   * spillway/adaptive, which finds the number from the duration of requests; over Redis each process finds its own
-   * limit, and the sum applies.
+   * spillway/adaptive, which finds the number for this process from the duration of its requests: not beside `client`
+   * or a store in Redis.
    */
   permits: number | AdaptivePermits
   /**
@@ -192,6 +192,12 @@ function placesOf(options: ConcurrencyOptions<never, never>, name: string, obser
   const leaseMs = leaseMsOf(lease, 'concurrencyLimit: lease')
   const deadlineMs = deadline === undefined ? 50 : parseOption(deadline, 'concurrencyLimit: deadline')
   const overRedis = (from: RedisClient, keysBegin: string) => {
+    if (typeof permits !== 'number') {
+      throw wrong(
+        'adaptivePermits() adapts in each process, and a shared count has one number of permits: expected ' +
+          '{ permits: adaptivePermits() } without client and store, or a number beside them, like { permits: 50, client }',
+      )
+    }
     const guarded = guardRedis(from, deadlineMs, observer, OVER_REDIS)
     return new SharedPlaces({ client: from, prefix: keysBegin, name, permits, leaseMs, guarded })
   }

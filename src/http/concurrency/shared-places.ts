@@ -7,8 +7,6 @@ import type { RedisClient } from '../../redis/client.js'
 import { OUTAGE, OutageAborter } from '../../redis/guarded-redis.js'
 import type { Lease } from '../../waiting/semaphore/lease.js'
 import { Semaphore } from '../../waiting/semaphore/semaphore.js'
-import { FleetPermits } from './fleet-permits.js'
-import type { AdaptivePermits } from './permits.js'
 import { type Place, type Places, ProcessPlaces } from './process-places.js'
 
 /** Semaphores of keys without requests inside, kept because requests of the same key are likely. */
@@ -19,8 +17,8 @@ interface SharedPlacesOptions {
   readonly client: RedisClient
   readonly prefix: string
   readonly name: string
-  /** The permits of each key; or the adaptive limit of each process, whose sum a key has. */
-  readonly permits: number | AdaptivePermits
+  /** The permits of each key. */
+  readonly permits: number
   readonly leaseMs: number
   readonly guarded: Guarded
 }
@@ -28,8 +26,6 @@ interface SharedPlacesOptions {
 interface Room {
   readonly semaphore: Semaphore
   users: number
-  /** The permits that this process has set in Redis; undefined: none yet. */
-  permits: number | undefined
 }
 
 /**
@@ -44,7 +40,6 @@ export class SharedPlaces implements Places {
   readonly #options: SharedPlacesOptions
   readonly #alone: ProcessPlaces
   readonly #guarded: Guarded
-  readonly #fleet: FleetPermits | undefined
   /** Rooms in use. */
   readonly #rooms = new Map<string, Room>()
   /**
@@ -58,13 +53,6 @@ export class SharedPlaces implements Places {
     this.#options = options
     this.#alone = new ProcessPlaces(options.permits)
     this.#guarded = options.guarded
-    const { permits } = options
-    if (typeof permits !== 'number') {
-      const changed = () => {
-        for (const room of this.#rooms.values()) this.#setPermits(room)
-      }
-      this.#fleet = new FleetPermits({ ...options, own: permits, changed })
-    }
     // Checks the options of the semaphore.
     this.#semaphoreOf('')
   }
@@ -114,7 +102,7 @@ export class SharedPlaces implements Places {
 
   async close(): Promise<void> {
     const rooms = [...this.#rooms.values(), ...this.#idle.values()]
-    const left = Promise.all([this.#fleet?.leave(), ...rooms.map(({ semaphore }) => semaphore.close())])
+    const left = Promise.all(rooms.map(({ semaphore }) => semaphore.close()))
     await this.#alone.close()
     // Requests that are still in their lines in Redis do not block others for long: the record of this process expires.
     await new Deadline(this.#guarded.deadline.ms).hold(left).catch(() => {})
@@ -138,22 +126,11 @@ export class SharedPlaces implements Places {
     room.users++
     this.#idle.delete(key)
     this.#rooms.set(key, room)
-    this.#fleet?.tell()
-    this.#setPermits(room)
     return room
   }
 
   #openRoom(key: string): Room {
-    return { semaphore: this.#semaphoreOf(key), users: 0, permits: undefined }
-  }
-
-  /** Adaptive permits are sent to Redis when they change. */
-  #setPermits(room: Room): void {
-    if (this.#fleet === undefined || room.permits === this.#fleet.total) return
-    room.permits = this.#fleet.total
-    room.semaphore.setPermits(room.permits).catch(() => {
-      room.permits = undefined
-    })
+    return { semaphore: this.#semaphoreOf(key), users: 0 }
   }
 
   #leave(key: string, room: Room): void {
@@ -181,8 +158,6 @@ export class SharedPlaces implements Places {
   #semaphoreOf(key: string): Semaphore {
     const { client, prefix, name, permits } = this.#options
     // A segment has no colon, so that different pairs of name and key stay different.
-    const total = typeof permits === 'number' ? permits : permits.limit
-    const fixed = this.#fleet === undefined
-    return new Semaphore(client, `${keySegment(name)}:${key}`, { permits: total, prefix, idleTtl: IDLE_TTL, fixed })
+    return new Semaphore(client, `${keySegment(name)}:${key}`, { permits, prefix, idleTtl: IDLE_TTL, fixed: true })
   }
 }

@@ -5,8 +5,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, test } from '@jest/globals'
 import express, { type Response } from 'express'
 import { type ConcurrencyLimit, concurrencyLimit } from '../../../src/http/adapters/express.js'
+import { PolicyError } from '../../../src/limiter/core/errors.js'
 import { adaptivePermits } from '../../../src/operating/adaptive/index.js'
-import { Semaphore } from '../../../src/waiting/semaphore/semaphore.js'
+import { RedisStore } from '../../../src/redis/store/redis-store.js'
 import { eventually } from '../../support/eventually.js'
 import { testRedis } from '../../support/test-redis.js'
 
@@ -82,34 +83,11 @@ describe('concurrencyLimit with adaptive permits', () => {
 describe('over Redis', () => {
   const redis = testRedis()
 
-  test('the permits are the sum over live processes; a closed process leaves the sum at once, a dead one within its lease', async () => {
-    const shared = new Semaphore(redis.client(), 'api:*')
-    const total = (expected: number) =>
-      eventually(`${expected} permits`, async () => (await shared.permits().catch(() => 0)) === expected)
-    const process = async (initial: number) => {
-      const permits = adaptivePermits({ min: 1, initial })
-      const limit = concurrencyLimit({ permits, client: redis.client(), name: 'api', lease: 1500, deadline: '5s' })
-      const url = await serve(limit, res => void res.send('done'))
-      return { limit, ask: async () => expect((await fetch(url)).status).toBe(200) }
-    }
-    const [one, two, three] = [await process(3), await process(4), await process(5)]
-    await one.ask()
-    await total(3)
-    await two.ask()
-    await three.ask()
-    await total(12)
-    /** A process reports its limit to Redis only with a request. */
-    const totalWhileAsked = (expected: number) =>
-      eventually(`${expected} permits`, async () => {
-        await one.ask()
-        return (await shared.permits()) === expected
-      })
-    const closedAt = performance.now()
-    await three.limit.close()
-    // The second process sends no more requests, so its part ends with its lease.
-    await totalWhileAsked(7)
-    expect(performance.now() - closedAt).toBeLessThan(1500)
-    await totalWhileAsked(3)
-    await one.limit.close()
-  }, 20_000)
+  test('they are an error: permits adapt in each process', () => {
+    const permits = adaptivePermits()
+    const client = redis.client()
+    expect(() => concurrencyLimit({ permits, client })).toThrow(PolicyError)
+    expect(() => concurrencyLimit({ permits, client })).toThrow('adapts in each process')
+    expect(() => concurrencyLimit({ permits, store: new RedisStore(client) })).toThrow('adapts in each process')
+  })
 })
