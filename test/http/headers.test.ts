@@ -89,10 +89,7 @@ describe('draft-8', () => {
   })
 
   test('numbers beyond the fifteen digits of RFC 9651 are cut to them', () => {
-    const { RateLimit, ...rest } = fields('draft-8', `${Number.MAX_SAFE_INTEGER}/1m name=huge`, [
-      Number.MAX_SAFE_INTEGER - 1,
-      1,
-    ])
+    const { RateLimit, ...rest } = fields('draft-8', `${2 ** 53 - 1024}/1m name=huge`, [Number.MAX_SAFE_INTEGER - 1, 1])
     expect(rest['RateLimit-Policy']).toBe('"huge";q=999999999999999;w=60')
     expect(RateLimit).toBe('"huge";r=999999999999999;t=1')
   })

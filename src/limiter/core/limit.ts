@@ -179,6 +179,9 @@ export function parseLimit(
   if (!Number.isSafeInteger(quota) || quota < 0) {
     throw new PolicyError(`limit: quota ${shown(quota)}: expected an integer ≥ 0 (0 refuses everything), like 100`)
   }
+  if (quota > LARGEST_QUOTA) {
+    throw new PolicyError(`limit: quota ${shown(quota)}: expected at most ${LARGEST_QUOTA} (2^53 - 1024), like 100`)
+  }
   const calendar = parseCalendar(options)
   const { algorithm = calendar === undefined ? byDefault : CALENDAR_ALGORITHM } = others
   if (calendar !== undefined && algorithm !== CALENDAR_ALGORITHM) {
@@ -230,7 +233,11 @@ function parseWindow(window: Duration): number {
         `window, or window: "${DAYS_OF[word]}"`,
     )
   }
-  return parseOption(NAMED_WINDOWS.get(word as string) ?? window, 'limit: window')
+  const windowMs = parseOption(NAMED_WINDOWS.get(word as string) ?? window, 'limit: window')
+  if (windowMs > LONGEST_WINDOW_MS) {
+    throw new PolicyError(`limit: window ${shown(window)}: expected at most 3650000d (10 000 years), like "1d"`)
+  }
+  return windowMs
 }
 
 const DAYS_OF: Readonly<Record<string, string>> = { month: '30d', year: '365d' }
@@ -240,6 +247,10 @@ function singular(window: unknown): unknown {
   const word = typeof window === 'string' ? window.replace(/s$/, '') : window
   return NAMED_WINDOWS.has(word as string) || isCalendarWindow(word) ? word : window
 }
+
+/** Up to here, sums of a count and a few units are exact. */
+const LARGEST_QUOTA = 2 ** 53 - 1024
+const LONGEST_WINDOW_MS = 3_650_000 * 86_400_000
 
 /** A checked limit as the options that make it again. */
 export function optionsOf({

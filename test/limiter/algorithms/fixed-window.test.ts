@@ -53,10 +53,10 @@ describe('fixed-window', () => {
     expect(run.mostWithin(1001)).toBe(10)
   })
 
-  test('counts a window of 285 000 years', () => {
-    const limit = limitOf(2, Number.MAX_SAFE_INTEGER)
+  test('counts a window of 10 000 years', () => {
+    const limit = limitOf(2, 315_360_000_000_000)
     const run = new Run(limit)
     run.consume(START, 2)
-    expect(run.consume(START + 1, 1)).toMatchObject({ allowed: false, retryAfterMs: Number.MAX_SAFE_INTEGER - 1 })
+    expect(run.consume(START + 1, 1)).toMatchObject({ allowed: false, retryAfterMs: 315_360_000_000_000 - 1 })
   })
 })
