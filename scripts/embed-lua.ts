@@ -1,16 +1,33 @@
 // Writes src/redis/scripts.ts: the scripts of lua/ as Redis receives them, each under its name in camel case, with its
-// hash; those that are built for each algorithm in `consumeOne`. `npm run build` runs this first; the result is not
-// committed. A folder given as an argument stands for the project's own (used by the tests).
+// hash; one that names ALGORITHM as a record, by algorithm. `npm run build` runs this first; the result is not
+// committed. A folder given as an argument stands for the project's own.
+//   npm run lua -- consume_row token_bucket   prints a script whole, with its comments
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { type Assembled, LuaAssembler } from './assemble-lua.js'
+import { LuaBundler } from './bundle-lua.js'
+
+/** The algorithms whose state is a row. */
+const ROWS = ['fixed_window', 'leaky_bucket', 'sliding_counter', 'token_bucket']
+
+interface Embedded {
+  readonly name: string
+  /** Its folder in lua/. */
+  readonly room: string
+  readonly source: string
+}
+
+function filesOf(folder: string): string[] {
+  const entries = readdirSync(folder, { withFileTypes: true }).sort((a, b) => (a.name < b.name ? -1 : 1))
+  return entries.flatMap(entry => {
+    const path = join(folder, entry.name)
+    return entry.isDirectory() ? filesOf(path) : path.endsWith('.lua') ? [path] : []
+  })
+}
 
 function identifierOf(name: string): string {
-  const identifier = name.replace(/[-_/]+(.)/g, (_, letter: string) => letter.toUpperCase())
-  if (/^[a-z][A-Za-z0-9]*$/.test(identifier)) return identifier
-  throw new Error(`the script ${name}: expected a name of lower-case words, like consume_all`)
+  return name.replace(/[-_/]+(.)/g, (_, letter: string) => letter.toUpperCase())
 }
 
 function templateLiteral(text: string): string {
@@ -21,60 +38,69 @@ function templateLiteral(text: string): string {
  * A program that uses no script of a room is bundled without its texts: nothing here may look as if it did something
  * when it is loaded.
  */
-function constructed({ name, room, source }: Assembled): string {
+function constructed({ name, room, source }: Embedded): string {
   const sha1 = createHash('sha1').update(source).digest('hex')
-  return `/* @__PURE__ */ new LuaScript('${name}', '${sha1}', ${textsOf(room)})`
+  return `/* @__PURE__ */ new LuaScript('${name}', '${sha1}', ${identifierOf(room)}Texts)`
 }
 
-function textsOf(room: string): string {
-  return `${identifierOf(room)}Texts`
-}
+const root = process.argv[2]?.includes('/') ? process.argv[2] : join(dirname(fileURLToPath(import.meta.url)), '..')
+const folder = join(root, 'lua')
+const read = (module: string) => readFileSync(join(folder, `${module.replaceAll('.', '/')}.lua`), 'utf8')
+const modules = filesOf(folder).map(path =>
+  relative(folder, path)
+    .replace(/\.lua$/, '')
+    .replaceAll('/', '.'),
+)
+const nameOf = (module: string) => module.slice(module.lastIndexOf('.') + 1)
+/** Files that return a table of functions are no scripts. */
+const scripts = modules.filter(module => !read(module).includes(`\nlocal ${nameOf(module)} = {}\n`))
 
-/** The module for a folder of Lua files. */
-function render(folder: string): string {
-  const names = existsSync(folder) ? readdirSync(folder, { recursive: true, encoding: 'utf8' }) : []
-  const files = names
-    .map(name => name.replaceAll('\\', '/'))
-    .filter(name => name.endsWith('.lua'))
-    .sort()
-  const texts = files.map(file => [file.slice(0, -'.lua'.length), readFileSync(join(folder, file), 'utf8')])
-  const scripts = new LuaAssembler(Object.fromEntries(texts)).scripts()
-  const built = scripts.filter(({ algorithm }) => algorithm !== undefined)
-  for (const { name, algorithm } of built) {
-    const twin = built.find(other => other.algorithm === algorithm)?.name
-    if (twin !== name) throw new Error(`the scripts ${twin} and ${name} are both built for ${algorithm}`)
+/** The module that the package is built with. */
+function render(): string {
+  const bundler = new LuaBundler(read)
+  const embedded: Embedded[] = []
+  const exported: string[] = []
+  for (const module of scripts) {
+    const [name, room] = [nameOf(module), module.slice(0, module.lastIndexOf('.')).replaceAll('.', '/')]
+    const built = (algorithm?: string): string => {
+      const full = algorithm === undefined ? name : `${name}.${algorithm}`
+      const script = { name: full, room, source: bundler.bundle(module, algorithm) }
+      embedded.push(script)
+      return constructed(script)
+    }
+    if (!/\bALGORITHM\b/.test(read(module))) exported.push(`export const ${identifierOf(name)} = ${built()}`)
+    else exported.push(`export const ${identifierOf(name)} = {`, ...ROWS.map(row => `  ${row}: ${built(row)},`), '}')
   }
+  const rooms = [...new Set(embedded.map(({ room }) => room))]
   return [
     '// Generated from lua/ by `npm run embed`: change the .lua files, not this one.',
     "import { LuaScript } from './script.js'",
     '',
-    ...[...new Set(scripts.map(({ room }) => room))].flatMap(room => [
-      `const ${textsOf(room)} = {`,
-      ...scripts
-        .filter(script => script.room === room)
+    ...rooms.flatMap(room => [
+      `const ${identifierOf(room)}Texts = {`,
+      ...embedded
+        .filter(one => one.room === room)
         .map(({ name, source }) => `  '${name}': ${templateLiteral(source)},`),
       '}',
       '',
     ]),
-    ...scripts
-      .filter(({ algorithm }) => algorithm === undefined)
-      .map(script => `export const ${identifierOf(script.name)} = ${constructed(script)}`),
-    '',
-    '/** Decides a batch under one limit, by the name of its algorithm. */',
-    'export const consumeOne = {',
-    ...built.map(script => `  '${script.algorithm}': ${constructed(script)},`),
-    '}',
+    ...exported,
     '',
   ].join('\n')
 }
 
-const root = process.argv[2] ?? join(dirname(fileURLToPath(import.meta.url)), '..')
 const target = join(root, 'src/redis/scripts.ts')
+const asked = scripts.find(module => nameOf(module) === process.argv[2])
 try {
-  const text = render(join(root, 'lua'))
-  if (!existsSync(target) || readFileSync(target, 'utf8') !== text) {
-    mkdirSync(dirname(target), { recursive: true })
-    writeFileSync(target, text)
+  if (asked !== undefined) console.log(new LuaBundler(read, true).bundle(asked, process.argv[3]))
+  else if (process.argv[2] !== undefined && root !== process.argv[2])
+    throw new Error(`given ${process.argv[2]}, expected a script, like consume_row token_bucket`)
+  else {
+    const text = render()
+    if (!existsSync(target) || readFileSync(target, 'utf8') !== text) {
+      mkdirSync(dirname(target), { recursive: true })
+      writeFileSync(target, text)
+    }
   }
 } catch (error) {
   console.error(`embed-lua: ${error instanceof Error ? error.message : error}`)

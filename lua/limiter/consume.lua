@@ -1,186 +1,212 @@
 --[[
   Decides a batch of requests under a policy of several limits, in order, each at the same instant: spends from all
-  limits of a request or from none. What the batch shares is sent once. (One limit alone is decided by the script of its
-  algorithm.)
+  limits of a request or from none. What the batch shares is sent once. (One limit alone is decided by consume_row or
+  consume_log.)
 
   KEYS       the block list of each limit (ZSET member → blocked until, ms); the units that wait in the lines of the
-             policy (see line_note_units); then of request 1 the key of each limit, of request 2 …
-  ARGV[1]    until when this may be carried out, and the clock: see moment
-  ARGV[2]    number of limits, then for each: algorithm, quota, window in ms, burst
+             policy (see lines.note_units); then of request 1 the key of each limit, of request 2 …
+  ARGV[1]    until when this may be carried out, and the clock: see consume_row
+  ARGV[2]    number of limits, then for each: algorithm, quota, window in ms, third number: see consume_row
   ARGV[…]    the cost of each request, or one for all
 
-  Returns now, and nothing else if it came too late; then, for each request and each of its limits, numbers in a row.
-  Allowed: remaining >= 0, reset in ms, and for a leaky bucket delay in ms. Denied: -1 - remaining, reset in ms, retry
-  in ms; -1 ms means never, -2 - retry that the key is blocked. A request that could not be decided gives one text
-  instead, the error.
+  Returns now, and nothing else if it came too late; then, for each request and each of its limits, what consume_row
+  returns. A request that could not be decided gives one text instead, the error.
 ]]
--- @inline decision.moment
--- @inline decision.answer
-local expires_at = expiry(clock, now)
-local width, count = tonumber(ARGV[2]), #KEYS
--- Each limit, and its result for the present request: one table for all, created at once, costs less than arrays that
--- grow.
-local limits, rows = {}, 0
-for j = 1, width do
-  local algorithm = ARGV[4 * j - 1]
-  local has_log, has_burst, shaped = false, false, false
-  -- @choose traits
-  if algorithm == 'calendar-window' then
-    local window, burst = tonumber(ARGV[4 * j + 1]), tonumber(ARGV[4 * j + 2])
-    check_calendar_window(now, burst, window)
+local call, try, pack, read, keys, args = redis.call, redis.pcall, struct.pack, struct.unpack, KEYS, ARGV
+
+local until_ms, now = tonumber(args[1]), nil
+if not until_ms and args[1] ~= '' then
+  local ends, given = string.match(args[1], '^(%d*)@(.*)$')
+  until_ms, now = tonumber(ends), tonumber(given)
+end
+if not now then
+  local time = call('TIME')
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
+end
+if until_ms and now > until_ms then return { now } end
+
+-- Functions are made for the algorithms of this policy only.
+local function measure_of(algorithm)
+  if algorithm == 'fixed_window' then
+    local fixed_window = require 'limiter.algorithms.fixed_window'
+    return fixed_window.measure
+  elseif algorithm == 'sliding_counter' then
+    local sliding_counter = require 'limiter.algorithms.sliding_counter'
+    return sliding_counter.measure
+  elseif algorithm == 'token_bucket' then
+    local token_bucket = require 'limiter.algorithms.token_bucket'
+    return token_bucket.measure
+  elseif algorithm == 'leaky_bucket' then
+    local leaky_bucket = require 'limiter.algorithms.leaky_bucket'
+    return leaky_bucket.measure
   end
-  if not has_log then rows = rows + 1 end
-  limits[j] = {
+  return nil
+end
+
+-- Each limit, its state under the present key, and its result for the present request. A table that is made at once
+-- costs less than one that grows.
+local width, logs, sliding_window = tonumber(args[2]), nil, nil
+local limits = {}
+for j = 1, width do
+  local algorithm, window, third = args[4 * j - 1], tonumber(args[4 * j + 1]), tonumber(args[4 * j + 2])
+  local limit = {
     algorithm = algorithm,
-    shaped = shaped,
-    quota = tonumber(ARGV[4 * j]),
-    window = tonumber(ARGV[4 * j + 1]),
-    burst = tonumber(ARGV[4 * j + 2]),
-    row = not has_log and rows,
-    slot = 0,
-    at = 0,
-    x = 0,
-    y = 0,
-    expires = 0,
-    asked_in = 0,
-    next_at = 0,
-    next_x = 0,
-    next_y = 0,
+    quota = tonumber(args[4 * j]),
+    window = window,
+    third = third,
+    measure = measure_of(algorithm),
+    delays = algorithm == 'leaky_bucket',
+    -- A key that comes several times in a row is read once and written once: before the next key, or after the last.
+    key = false,
+    is_changed = false,
+    log = false,
+    found = false,
+    at = false,
+    count = 0,
+    other = 0,
+    next_at = false,
+    next_count = 0,
+    next_other = 0,
     retry = 0,
     remaining = 0,
     reset = 0,
     delay = 0,
-    blocked_until = 0,
+    wait = 0,
+    blocked_for = 0,
   }
+  if not limit.measure and not logs then
+    logs = require 'limiter.logs'
+    sliding_window = require 'limiter.algorithms.sliding_window'
+  end
+  if algorithm == 'fixed_window' and third then
+    local calendars = require 'limiter.limits'
+    calendars.check_calendar(now, third, window)
+  end
+  limits[j] = limit
 end
+
+-- Reads the state of a key under a limit. A value of somebody else counts as an unused row.
+local function open(limit, key)
+  limit.key, limit.is_changed = key, false
+  if limit.measure then
+    local row = try('GET', key)
+    if row and #row == 24 then
+      limit.at, limit.count, limit.other = read('<ddd', row)
+    else
+      limit.at, limit.count, limit.other = nil, 0, 0
+    end
+    limit.found = limit.at
+  else
+    limit.log = logs.open(key, limit.window, now, until_ms ~= nil)
+  end
+end
+
+-- Writes it, if it has changed.
+local function save(limit)
+  if not limit.is_changed then return end
+  local key, reset = limit.key, limit.reset
+  if limit.log then
+    logs.save(key, limit.log, limit.window)
+    return
+  end
+  local row, left = pack('<ddd', limit.at, limit.count, limit.other), limit.found and call('PTTL', key) or 0
+  if left < reset + 3000 then
+    local lifetimes = require 'redis.lifetimes'
+    call('SET', key, row, 'PX', lifetimes.of(reset, left))
+  else
+    call('SETRANGE', key, '0', row)
+  end
+end
+
+-- Decides a request under one limit.
+local function measure(limit, cost)
+  local quota, window = limit.quota, limit.window
+  if limit.log then
+    limit.retry, limit.remaining, limit.reset = sliding_window.measure(quota, window, now, cost, limit.key, limit.log)
+  else
+    limit.retry, limit.remaining, limit.reset, limit.delay, limit.next_at, limit.next_count, limit.next_other =
+      limit.measure(quota, window, limit.third, now, cost, limit.at, limit.count, limit.other)
+  end
+end
+
+-- Puts off the request that is decided now, if its key is blocked under a limit, or others wait before it.
+local function obstruct(limit, blocks, units, cost)
+  local queued = require 'limiter.limits'
+  limit.blocked_for, limit.wait = math.max(0, queued.block_end(blocks, limit.key) - now), 0
+  if units == 0 then return end
+  if limit.log then
+    limit.wait = sliding_window.ahead(limit.quota, limit.window, now, units, cost, limit.key, limit.log)
+  else
+    local ahead = require 'limiter.ahead'
+    limit.wait = ahead.of_row(limit, now, units, cost, limit.at, limit.count, limit.other)
+  end
+end
+
+-- Takes over what the limit says of a request that spends `cost`, or nothing.
+local function commit(limit, cost)
+  if limit.log then
+    if cost > 0 and logs.spend(limit.key, limit.log, now, limit.window, cost) then limit.is_changed = true end
+    return
+  end
+  local at, count, other = limit.next_at, limit.next_count, limit.next_other
+  if at and (count ~= limit.count or at ~= limit.at or other ~= limit.other) then
+    limit.at, limit.count, limit.other, limit.is_changed = at, count, other, true
+  elseif limit.found and limit.retry ~= 0 and not limit.is_changed then
+    -- Under a slower limit the state matters for longer than the key was to live.
+    local left = call('PTTL', limit.key)
+    if left < limit.reset then
+      local lifetimes = require 'redis.lifetimes'
+      call('PEXPIRE', limit.key, lifetimes.of(limit.reset, left))
+    end
+  end
+end
+
 local costs_at = 4 * width + 3
-local one_cost = #ARGV == costs_at and tonumber(ARGV[costs_at])
-local waiting = KEYS[width + 1]
-local blocks_or_waiters = call('EXISTS', unpack(KEYS, 1, width + 1)) > 0
+local one_cost = not args[costs_at + 1] and tonumber(args[costs_at])
+local is_obstructed = call('EXISTS', unpack(keys, 1, width + 1)) > 0
 
--- MGET answers nil for a key of another type as for none at all.
-local values, may_be_foreign = {}, false
-local keys, shared = KEYS, width + 1
-if rows > 0 then
-  if rows < width then
-    keys = { unpack(KEYS, 1, shared) }
-    for i = width + 2, count do
-      if limits[(i - 2) % width + 1].row then keys[#keys + 1] = KEYS[i] end
-    end
+local out, size = { now }, 1
+for first = width + 1, #keys - 1, width do
+  local cost = one_cost or tonumber(args[costs_at + (first - width - 1) / width])
+  local units, is_allowed, failure = 0, true, nil
+  if is_obstructed and cost > 0 then
+    local queued = require 'limiter.limits'
+    units = queued.units_ahead(keys[width + 1], table.concat(keys, ' ', first + 1, first + width))
   end
-  values = call('MGET', unpack(keys, shared + 1))
-  local missing
-  for i = 1, #values do
-    if not values[i] then
-      missing = missing or {}
-      missing[#missing + 1] = keys[shared + i]
-    end
-  end
-  may_be_foreign = missing and call('EXISTS', unpack(missing)) > 0
-end
 
--- The pending writes stand in `values`; spend_row notes their places, because some keys are in the batch twice. The
--- logs, and the keys of those that have changed.
-local expire_ats, place, together = {}, {}, count > 2 * width + 1
-local logs, changed = {}, {}
-for first = width + 1, count - 1, width do
-  local request = (first - width - 1) / width
-  local asked = one_cost or tonumber(ARGV[costs_at + request])
-  local cost, allowed, failure, again = asked, true, nil, false
-  local line_name = blocks_or_waiters and table.concat(KEYS, ' ', first + 1, first + width)
-  -- @inline decision.read_ahead
-  repeat
+  for j = 1, width do
+    local limit, key = limits[j], keys[first + j]
+    if limit.key ~= key then
+      save(limit)
+      open(limit, key)
+    end
+    failure = limit.log and limit.log.err
+    if failure then break end
+    measure(limit, cost)
+    if is_obstructed then obstruct(limit, keys[j], units, cost) end
+    if limit.retry ~= 0 or limit.wait > 0 or limit.blocked_for > 0 then is_allowed = false end
+  end
+
+  if failure then
+    out[size + 1], size = failure, size + 1
+  else
+    local spent = is_allowed and cost or 0
     for j = 1, width do
       local limit = limits[j]
       -- If nothing is spent, a limit that would have allowed the request reports its present state.
-      if not again or limit.retry == 0 then
-        local key = KEYS[first + j]
-        local algorithm, quota, window, burst = limit.algorithm, limit.quota, limit.window, limit.burst
-        local retry, remaining, reset, delay
-        if not limit.row then
-          local log = logs[key]
-          if not log then
-            -- @inline sliding_window.open_log
-          end
-          failure = log.err
-          if failure then break end
-          retry, remaining, reset, delay = 0, quota - (log.total - log.expired_total) - cost, window, 0
-          if log.newest and log.newest > now then reset = log.newest - now + window end
-          if remaining < 0 or cost == 0 then
-            retry, remaining, reset = functions_of(algorithm).measure(limit, now, cost, key, log)
-          end
-        else
-          local at, x, y, expires, asked_in = limit.at, limit.x, limit.y, 0, 0
-          if not again then
-            local slot = place[key] or request * rows + limit.row
-            local value = values[slot]
-            limit.slot = slot
-            at, x, y = nil, 0, 0
-            -- @inline decision.read_row
-            if failure then break end
-            limit.at, limit.x, limit.y, limit.expires, limit.asked_in = at, x, y, expires, asked_in
-          end
-          local next_at, next_x, next_y
-          -- @choose measure
-          limit.next_at, limit.next_x, limit.next_y = next_at, next_x, next_y
-        end
-        limit.retry, limit.remaining, limit.reset, limit.delay = retry, remaining, reset, delay
-        if not again then
-          local blocked_until = blocks_or_waiters and tonumber(call('ZSCORE', KEYS[j], key) or 0) or 0
-          limit.blocked_until = blocked_until
-          if retry ~= 0 or blocked_until > now then allowed = false end
-          if ahead > 0 and asked > 0 then
-            local wait
-            if limit.row then
-              wait = functions_of(algorithm).ahead(limit, now, ahead, asked, limit.at, limit.x, limit.y)
-            else
-              wait = functions_of(algorithm).ahead(limit, now, ahead, asked, key, logs[key])
-            end
-            limit.wait = wait
-            if wait > 0 then allowed = false end
-          end
-        end
+      if not is_allowed and limit.retry == 0 then measure(limit, 0) end
+      if until_ms then commit(limit, spent) end
+      local retry, blocked_for = limit.retry, limit.blocked_for
+      if limit.wait > retry and retry >= 0 then retry = limit.wait end
+      if retry == 0 and blocked_for == 0 then
+        out[size + 1], out[size + 2], size = limit.remaining, limit.reset, size + 2
+        if limit.delays then out[size + 1], size = limit.delay, size + 1 end
+      else
+        if blocked_for > 0 and retry >= 0 then retry = -2 - math.max(retry, blocked_for) end
+        out[size + 1], out[size + 2], out[size + 3], size = -1 - limit.remaining, limit.reset, retry, size + 3
       end
-    end
-    again = not again and not allowed and not failure and cost > 0
-    cost = 0
-  until not again
-  if failure then
-    size = size + 1
-    out[size] = failure
-  else
-    cost = allowed and asked or 0
-    for j = 1, width do
-      local limit, key = limits[j], KEYS[first + j]
-      local retry, remaining, reset, delay = limit.retry, limit.remaining, limit.reset, limit.delay
-      if ahead > 0 and asked > 0 and retry >= 0 then retry = math.max(retry, limit.wait) end
-      if spending then
-        if limit.row then
-          local slot, at, x, y = place[key] or limit.slot, limit.at, limit.x, limit.y
-          local expires, asked_in = limit.expires, limit.asked_in
-          local next_at, next_x, next_y = limit.next_at, limit.next_x, limit.next_y
-          -- @inline decision.spend_row
-        elseif cost > 0 then
-          local log, algorithm, window = logs[key], limit.algorithm, limit.window
-          -- @inline sliding_window.spend_log
-        end
-      end
-      local blocked_until = limit.blocked_until
-      local blocked, shaped = blocked_until > now, limit.shaped
-      -- @inline decision.add_verdict
     end
   end
 end
-
--- @inline decision.write_rows
-for i = 1, #changed do
-  local key = changed[i]
-  log_save(key, logs[key], logs[key].window, expires_at, together and clock == '' and second)
-end
-for j = 1, width do
-  if limits[j].quota > 9007199254740928 or limits[j].window > 9007199254740928 then
-    large_numbers_as_text(out)
-    break
-  end
-end
+for j = 1, width do save(limits[j]) end
 return out

@@ -1,97 +1,116 @@
 --[[
-  Decides a batch under one limit whose state is a log, that is a sliding window: as consume_row does for rows. It has
-  fast paths for the most common cases: a log without newly expired entries, and a request that fits.
+  Decides a batch under one limit whose state is a log, that is a sliding window, in order, all at the same instant.
 
   KEYS, ARGV   as of consume_row
 
-  Returns what consume returns; or one number for one request that is admitted: see answer_lone.
+  Returns what consume_row returns; for a key that holds something else, one text, the error.
 ]]
-local algorithm, shaped, has_burst = 'ALGORITHM', false, false
--- @inline decision.arguments
+local call, try, pack, read, keys, args = redis.call, redis.pcall, struct.pack, struct.unpack, KEYS, ARGV
 
--- One request of cost 1, as in consume_row: if no entry of its log has expired and none is of a lease, and all have
--- totals of one length (see log_pack).
-if lone then
-  local key = KEYS[3]
-  local head = redis.pcall('LRANGE', key, '0', '1')
-  local first, second = head[1], head[2]
-  if second then
-    local last = call('LINDEX', key, '-1')
-    local length = #last
-    local entry, largest
-    if length == 8 then
-      entry, largest = '>I6I2', 65535
-    elseif length == 9 then
-      entry, largest = '>I6I3', 16777215
-    elseif length == 10 then
-      entry, largest = '>I6I4', 4294967295
-    end
-    if entry and #first == length and #second == length then
-      local read, left = struct.unpack, call('PTTL', key)
-      local _, expired_total = read(entry, first)
-      local oldest = read(entry, second)
-      local newest, total = read(entry, last)
-      total = total + 1
-      local most, remaining, reset = quota, quota - (total - expired_total), window
-      if newest <= now and now - oldest < window and remaining >= 0 and total <= largest then
-        local spent = struct.pack(entry, now, total)
-        if newest == now then
-          call('LSET', key, '-1', spent)
-        else
-          call('RPUSH', key, spent)
-        end
-        local server_now, padding = now, 3000
-        -- @inline decision.lifetime
-        if expire_at then call('PEXPIREAT', key, expire_at) end
-        -- @inline decision.answer_lone
+local until_ms, now = tonumber(args[1]), nil
+if not until_ms and args[1] ~= '' then
+  local ends, given = string.match(args[1], '^(%d*)@(.*)$')
+  until_ms, now = tonumber(ends), tonumber(given)
+end
+if not now then
+  local time = call('TIME')
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
+end
+if until_ms and now > until_ms then return { now } end
+
+local quota, window = tonumber(args[2]), tonumber(args[3])
+local one_cost = not args[6] and tonumber(args[5] or 1)
+local is_obstructed = call('EXISTS', keys[1], keys[2]) > 0
+
+-- A table that need not grow for one request.
+local out, size = { now, false, false }, 1
+local logs, log_requests
+-- The log of `key`. `format`: of all entries that matter; nil: it is no log that the quick way below can decide.
+local key, is_changed, format, largest, expired_total, newest, total
+for i = 3, #keys + 1 do
+  -- A key that comes several times in a row is read once and written once: before the next key, or after the last.
+  if keys[i] ~= key or not key then
+    if is_changed then
+      local entry, left = pack(format, now, total), newest and call('PTTL', key) or 0
+      if newest == now then
+        call('LSET', key, '-1', entry)
+      elseif newest then
+        call('RPUSH', key, entry)
+      else
+        call('RPUSH', key, pack(format, 0, 0), entry)
+      end
+      if left < window + 3000 then
+        local lifetimes = require 'redis.lifetimes'
+        call('PEXPIRE', key, lifetimes.of(window, left))
       end
     end
-  end
-end
-
--- @inline decision.answer
-local expires_at = expiry(clock, now)
-local waiting, limit = KEYS[2], { quota = quota, window = window }
-local one_cost = #ARGV <= costs_at and tonumber(ARGV[costs_at] or 1)
-
--- A key that is in the batch twice is read once and written once.
-local logs, changed = {}, {}
-for i = 3, #KEYS do
-  local key = KEYS[i]
-  local log = logs[key]
-  if not log then
-    -- @inline ALGORITHM.open_log
-  end
-  if log.err then
-    size = size + 1
-    out[size] = log.err
-  else
-    local cost = one_cost or tonumber(ARGV[costs_at - 3 + i])
-    local blocked_until = blocks_or_waiters and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
-    local blocked = blocked_until > now
-    local line_name = key
-    -- @inline decision.read_ahead
-    local wait = ahead > 0 and cost > 0 and functions_of(algorithm).ahead(limit, now, ahead, cost, key, log) or 0
-    local retry, remaining, reset, delay = 0, quota - (log.total - log.expired_total) - cost, window, 0
-    if log.newest and log.newest > now then reset = log.newest - now + window end
-    if remaining < 0 or cost == 0 or blocked or wait > 0 then
-      local measure = functions_of(algorithm).measure
-      retry, remaining, reset = measure(limit, now, cost, key, log)
-      -- A blocked or waiting key spends nothing: a limit that would allow the request reports its present state.
-      if (blocked or wait > 0) and retry == 0 then retry, remaining, reset = measure(limit, now, 0, key, log) end
-      if wait > retry and retry >= 0 then retry = wait end
-    elseif spending then
-      -- @inline ALGORITHM.spend_log
+    key = keys[i]
+    if not key then break end
+    -- What most requests find: no log, or one without expired entries, and without entries of a lease: see logs.lua.
+    is_changed, format, largest, expired_total, newest, total = false, nil, 65535, 0, nil, 0
+    local head = try('LRANGE', key, '0', '1')
+    local first, second = head[1], head[2]
+    if second then
+      local last = call('LINDEX', key, '-1')
+      local length = #last
+      if length == 8 then
+        format = '>I6I2'
+      elseif length == 9 then
+        format, largest = '>I6I3', 16777215
+      elseif length == 10 then
+        format, largest = '>I6I4', 4294967295
+      end
+      if format and #first == length and #second == length then
+        local oldest, _ = read(format, second)
+        _, expired_total = read(format, first)
+        newest, total = read(format, last)
+        if newest > now or now - oldest >= window then format = nil end
+      else
+        format = nil
+      end
+    elseif not first and not head.err then
+      format = '>I6I2'
     end
-    -- @inline decision.add_verdict
+  end
+
+  local cost = one_cost or tonumber(args[2 + i])
+  local blocked_for, units = 0, 0
+  if is_obstructed then
+    local limits = require 'limiter.limits'
+    blocked_for = math.max(0, limits.block_end(keys[1], key) - now)
+    units = limits.units_ahead(keys[2], key)
+  end
+
+  local retry, remaining, reset = 0, quota - (total - expired_total) - cost, window
+  if format and cost > 0 and remaining >= 0 and total + cost <= largest and blocked_for == 0 and units == 0 then
+    if until_ms then total, is_changed = total + cost, true end
+  else
+    if not logs then
+      logs = require 'limiter.logs'
+      log_requests = require 'limiter.log_requests'
+    end
+    if is_changed then
+      local log = { expired_total = expired_total, stored_newest = newest, newest = now, total = total }
+      logs.save(key, log, window)
+    end
+    local spends = until_ms ~= nil
+    retry, remaining, reset = log_requests.decide(key, quota, window, now, cost, spends, blocked_for, units)
+    key, is_changed = nil, false
+  end
+  if not retry then
+    out[size + 1], size = remaining, size + 1
+  elseif retry == 0 and blocked_for == 0 then
+    out[size + 1], out[size + 2], size = remaining, reset, size + 2
+  else
+    if blocked_for > 0 and retry >= 0 then retry = -2 - math.max(retry, blocked_for) end
+    out[size + 1], out[size + 2], out[size + 3], size = -1 - remaining, reset, retry, size + 3
   end
 end
 
-for i = 1, #changed do
-  local key = changed[i]
-  log_save(key, logs[key], window, expires_at, KEYS[4] and clock == '' and second)
-end
-if quota > 9007199254740928 or window > 9007199254740928 then
-  large_numbers_as_text(out)
+if size == 3 and until_ms and out[2] >= 0 and not keys[4] then
+  local spent, early = quota - out[2], until_ms - now
+  if spent > 0 and spent < 32768 and out[3] < 8388608 and early < 16384 then
+    return (spent * 8388608 + out[3]) * 16384 + early
+  end
 end
 return out

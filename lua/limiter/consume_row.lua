@@ -1,108 +1,110 @@
 --[[
   Decides a batch under one limit whose state is a row, in order, all at the same instant. It is built once for each
-  algorithm that has such a state, which ALGORITHM stands for. It does the same as consume, without the additional work
-  for several limits and logs. Most requests are decided by this script, and every one pays for each instruction: so it
-  avoids functions and tables.
+  algorithm, which ALGORITHM names.
 
-  KEYS        the block list of the limit (ZSET member → blocked until, ms), the units that wait in its lines (see
-              line_note_units); then the key of each request
-  ARGV[1]     until when this may be carried out, and the clock: see moment
-  ARGV[2…]    the limit: quota, window in ms, for a bucket its burst, for a calendar window its beginning; then the cost
-              of each request, one for all, or none where all cost 1
+  KEYS      the block list of the limit (ZSET member → blocked until, ms), the units that wait in its lines (see
+            lines.note_units); then the key of each request
+  ARGV[1]   until when this may be carried out, ms; '' only to look, whenever it comes. A clock that is given (by tests)
+            follows behind it: `until@now`
+  ARGV[2…]  the limit: quota, window in ms, and a third number: the burst of a bucket, the start of a calendar window in
+            ms, else ''; then the cost of each request, one for all, or none where all cost 1
 
-  Returns what consume returns; or one number for one request that is admitted: see answer_lone.
+  Returns now, and nothing else if it came too late; then numbers in a row for each request. Allowed: remaining >= 0,
+  reset in ms, and for a leaky bucket delay in ms. Denied: -1 - remaining, reset in ms, retry in ms; -1 ms means never,
+  -2 - retry that the key is blocked. One request that is admitted is answered by one number, which makes the round trip
+  a tenth shorter: (spent x 2^23 + reset) x 2^14 + how many ms before its last moment it was decided.
 ]]
-local algorithm, shaped, has_burst = 'ALGORITHM', false, false
--- @choose traits
--- @inline decision.arguments
-if algorithm == 'calendar-window' then
-  check_calendar_window(now, burst, window)
-end
+local algorithm = require('limiter.algorithms.' .. ALGORITHM)
+local call, try, pack, read, keys, args = redis.call, redis.pcall, struct.pack, struct.unpack, KEYS, ARGV
 
--- The fast path for most requests: one of cost 1, by the server's clock, that is admitted while no key is blocked and
--- none waits. It takes a quarter less of the server's time than what follows. In any other case it writes nothing, and
--- the rest of the script decides from the start.
-if lone then
-  local key, read = KEYS[3], struct.unpack
-  -- An error is a table, which has no length: a key of another type is no row.
-  local value, failure, at = redis.pcall('GET', key), nil, nil
-  local x, y, expires, asked_in, may_be_foreign, cost = 0, 0, 0, 0, false, 1
-  -- @inline decision.read_row
-  if not failure then
-    local retry, remaining, reset, delay, next_at, next_x, next_y
-    -- @inline ALGORITHM.measure
-    if retry == 0 then
-      -- As in spend_row, but the lifetime is asked for in any case.
-      local server_now, padding, left = now, 3000, at and at <= now and call('PTTL', key)
-      -- @inline decision.lifetime
-      local row = struct.pack('<ddddd', next_at, next_x, next_y, expire_at or now + left, now - now % 1000)
-      if expire_at then
-        call('SET', key, row, 'PXAT', expire_at)
+local until_ms, now = tonumber(args[1]), nil
+if not until_ms and args[1] ~= '' then
+  local ends, given = string.match(args[1], '^(%d*)@(.*)$')
+  until_ms, now = tonumber(ends), tonumber(given)
+end
+local time = call('TIME')
+local server_now = time[1] * 1000 + math.floor(time[2] / 1000)
+now = now or server_now
+if until_ms and now > until_ms then return { now } end
+
+local quota, window, third = tonumber(args[2]), tonumber(args[3]), tonumber(args[4])
+if ALGORITHM == 'fixed_window' and third then
+  local limits = require 'limiter.limits'
+  limits.check_calendar(now, third, window)
+end
+local one_cost = not args[6] and tonumber(args[5] or 1)
+local is_obstructed = call('EXISTS', keys[1], keys[2]) > 0
+
+-- A table that need not grow for one request.
+local out, size = { now, false, false }, 1
+-- The row of `key`: a moment (nil: never used), and two numbers whose meaning is the algorithm's.
+local key, found, at, count, other, reset, is_changed
+for i = 3, #keys + 1 do
+  -- A key that comes several times in a row is read once and written once: before the next key, or after the last.
+  if keys[i] ~= key then
+    if is_changed then
+      local row, left = pack('<ddd', at, count, other), found and call('PTTL', key) or 0
+      if left < reset + 3000 then
+        local lifetimes = require 'redis.lifetimes'
+        call('SET', key, row, 'PX', lifetimes.of(reset, left))
       else
         call('SETRANGE', key, '0', row)
       end
-      if shaped then return { now, remaining, reset, delay } end
-      local most = algorithm == 'calendar-window' and quota or burst
-      -- @inline decision.answer_lone
+    end
+    key = keys[i]
+    if not key then break end
+    -- A value of somebody else counts as unused.
+    local row = try('GET', key)
+    at, count, other, is_changed = nil, 0, 0, false
+    if row and #row == 24 then at, count, other = read('<ddd', row) end
+    found = at
+  end
+
+  local cost = one_cost or tonumber(args[2 + i])
+  local blocked_for, wait, asked = 0, 0, cost
+  if is_obstructed then
+    local limits = require 'limiter.limits'
+    blocked_for = math.max(0, limits.block_end(keys[1], key) - now)
+    local units = limits.units_ahead(keys[2], key)
+    if units > 0 and cost > 0 then
+      local ahead = require 'limiter.ahead'
+      local limit = { algorithm = ALGORITHM, quota = quota, window = window, third = third }
+      wait = ahead.of_row(limit, now, units, cost, at, count, other)
+    end
+    -- It spends nothing, and if the limit would have admitted it, it reports its present state.
+    local is_held = blocked_for > 0 or wait > 0
+    if is_held and algorithm.measure(quota, window, third, now, cost, at, count, other) == 0 then asked = 0 end
+  end
+
+  local retry, remaining, delay, next_at, next_count, next_other
+  retry, remaining, reset, delay, next_at, next_count, next_other =
+    algorithm.measure(quota, window, third, now, asked, at, count, other)
+  if until_ms and next_at and (next_count ~= count or next_at ~= at or next_other ~= other) then
+    at, count, other, is_changed = next_at, next_count, next_other, true
+  elseif until_ms and found and retry ~= 0 and not is_changed then
+    -- Under a slower limit the state matters for longer than the key was to live.
+    local left = call('PTTL', key)
+    if left < reset then
+      local lifetimes = require 'redis.lifetimes'
+      call('PEXPIRE', key, lifetimes.of(reset, left))
     end
   end
-end
 
--- @inline decision.answer
-local keys, shared = KEYS, 2
-local count, waiting = #keys, keys[2]
-local one_cost = #ARGV <= costs_at and tonumber(ARGV[costs_at] or 1)
-
--- MGET answers nil for a key of another type as for none at all.
-local values = call('MGET', unpack(keys, 3))
-local missing
-for i = 3, count do
-  if not values[i - 2] then
-    missing = missing or {}
-    missing[#missing + 1] = keys[i]
-  end
-end
-local may_be_foreign = missing and call('EXISTS', unpack(missing)) > 0
-
--- The pending writes stand in `values`; spend_row notes their places, because some keys are in the batch twice.
-local expire_ats, place, together = {}, {}, count > 3
-for i = 3, count do
-  local key = keys[i]
-  local slot = place[key] or i - 2
-  local value = values[slot]
-  local failure, at
-  local x, y, expires, asked_in = 0, 0, 0, 0
-  -- @inline decision.read_row
-  if failure then
-    size = size + 1
-    out[size] = failure
+  if wait > retry and retry >= 0 then retry = wait end
+  if retry == 0 and blocked_for == 0 then
+    out[size + 1], out[size + 2], size = remaining, reset, size + 2
+    if algorithm.delays then out[size + 1], size = delay, size + 1 end
   else
-    local cost = one_cost or tonumber(ARGV[costs_at - 3 + i])
-    local blocked_until = blocks_or_waiters and tonumber(call('ZSCORE', keys[1], key) or 0) or 0
-    local blocked = blocked_until > now
-    local line_name = key
-    -- @inline decision.read_ahead
-    local wait = 0
-    if ahead > 0 and cost > 0 then
-      wait = functions_of(algorithm).ahead({ quota = quota, window = window, burst = burst }, now, ahead, cost, at, x, y)
-    end
-    local retry, remaining, reset, delay, next_at, next_x, next_y
-    repeat
-      -- @inline ALGORITHM.measure
-      -- A blocked or waiting key spends nothing: a limit that would allow the request reports its present state.
-      local again = (blocked or wait > 0) and retry == 0 and cost > 0
-      if again then cost = 0 end
-    until not again
-    if wait > retry and retry >= 0 then retry = wait end
-    if spending then
-      -- @inline decision.spend_row
-    end
-    -- @inline decision.add_verdict
+    if blocked_for > 0 and retry >= 0 then retry = -2 - math.max(retry, blocked_for) end
+    out[size + 1], out[size + 2], out[size + 3], size = -1 - remaining, reset, retry, size + 3
   end
 end
 
--- @inline decision.write_rows
-if quota > 9007199254740928 or window > 9007199254740928 then
-  large_numbers_as_text(out)
+if size == 3 and until_ms and out[2] >= 0 and not keys[4] and not algorithm.delays then
+  local most = ALGORITHM == 'token_bucket' and third or quota
+  local spent, early = most - out[2], until_ms - now
+  if spent > 0 and spent < 32768 and reset < 8388608 and early < 16384 then
+    return (spent * 8388608 + reset) * 16384 + early
+  end
 end
 return out

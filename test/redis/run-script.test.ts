@@ -81,8 +81,8 @@ describe('to run a script', () => {
 
   test('every embedded script is known by its own hash, and the server can compile it', async () => {
     const client = redis.client()
-    const { consumeOne, ...others } = embedded
-    for (const { name, source, sha1 } of [...Object.values(others), ...Object.values(consumeOne)]) {
+    const { consumeRow, ...others } = embedded
+    for (const { name, source, sha1 } of [...Object.values(others), ...Object.values(consumeRow)]) {
       expect([name, createHash('sha1').update(source).digest('hex')]).toEqual([name, sha1])
       expect([name, await client.script('LOAD', source)]).toEqual([name, sha1])
     }

@@ -17,49 +17,49 @@ export interface Mutant {
 const LINES = 'semaphore,rate,turns'
 const BACK = 'not all is back'
 
-const TOKENS = 'lua/limiter/lib/bucket.lua'
+const TOKENS = 'lua/limiter/algorithms/token_bucket.lua'
 const FIXED = 'lua/limiter/algorithms/fixed_window.lua'
 const COUNTER = 'lua/limiter/algorithms/sliding_counter.lua'
-const LOG = 'lua/limiter/lib/log.lua'
-const SEMAPHORE = 'lua/waiting/semaphore/lib/semaphore.lua'
+const LOG = 'lua/limiter/algorithms/sliding_window.lua'
+const SEMAPHORE = 'lua/waiting/semaphore/semaphores.lua'
 const FETCH = 'lua/waiting/queue/queue_settle_and_fetch.lua'
 
 export const MUTANTS: readonly Mutant[] = [
   {
     name: 'a bucket lends one unit',
     file: TOKENS,
-    text: 'elseif over > 0 then',
-    instead: 'elseif over > window then',
+    text: 'elseif cost > 0 and over > 0 then',
+    instead: 'elseif cost > 0 and over > window then',
   },
   {
     name: 'retryAfterMs of a bucket is rounded down',
     file: TOKENS,
-    text: 'if drain_ms * quota < units then drain_ms = drain_ms + 1 end',
+    text: 'if retry * quota < over then retry = retry + 1 end',
     instead: '',
   },
   {
     name: 'a fixed window grants one more',
     file: FIXED,
-    text: 'next_x + cost > quota then',
-    instead: 'next_x + cost > quota + 1 then',
+    text: 'spent + cost > quota then',
+    instead: 'spent + cost > quota + 1 then',
   },
   {
     name: 'a fixed window ends a tenth early',
     file: FIXED,
-    text: 'elseif at - now + window <= 0 then',
-    instead: 'elseif at - now + window <= window / 10 then',
+    text: 'at < (starts_at or now - window + 1)',
+    instead: 'at < (starts_at or now - window * 0.9 + 1)',
   },
   {
     name: 'a fixed window says half of the wait',
     file: FIXED,
-    text: 'retry = next_at - now + window\n',
-    instead: 'retry = math.ceil((next_at - now + window) / 2)\n',
+    text: 'retry = (starts_at or at) - now + window\n',
+    instead: 'retry = math.ceil(((starts_at or at) - now + window) / 2)\n',
   },
   {
     name: 'a sliding counter forgets the cell before when a new one begins',
     file: COUNTER,
-    text: 'if at == cell - window then return cell, 0, current end',
-    instead: '',
+    text: 'before = spent\n',
+    instead: '\n',
   },
   {
     name: 'a sliding counter weighs the cell before one unit too low',
@@ -69,7 +69,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'entries of a log expire a tenth early',
-    file: LOG,
+    file: 'lua/limiter/logs.lua',
     text: 'local passes = function(at) return now - at < window end',
     instead: 'local passes = function(at) return now - at < window * 0.9 end',
   },
@@ -82,24 +82,24 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'of several limits, the last one decides',
     file: 'lua/limiter/consume.lua',
-    text: 'if retry ~= 0 or blocked_until > now then allowed = false end',
-    instead: 'allowed = retry == 0 and blocked_until <= now',
+    text: 'if limit.retry ~= 0 or limit.wait > 0 or limit.blocked_for > 0 then is_allowed = false end',
+    instead: 'is_allowed = limit.retry == 0 and limit.wait == 0 and limit.blocked_for == 0',
   },
   {
     name: 'a decision is carried out however late it comes',
-    file: 'lua/limiter/lib/decision.lua',
-    text: 'if spending and now > valid_until then return { now } end',
+    file: 'lua/limiter/consume_log.lua',
+    text: 'if until_ms and now > until_ms then return { now } end',
     instead: '',
   },
   {
     name: 'a block lasts half as long',
     file: 'lua/limiter/change.lua',
-    text: "redis.call('ZADD', list, now + block_for, keys[i])",
-    instead: "redis.call('ZADD', list, now + block_for / 2, keys[i])",
+    text: "redis.call('ZADD', blocked, now + block_for, keys[i])",
+    instead: "redis.call('ZADD', blocked, now + block_for / 2, keys[i])",
   },
   {
     name: 'a line is served from its end',
-    file: 'lua/waiting/line/lib/line_ask.lua',
+    file: 'lua/waiting/line/asks.lua',
     text: "joins[#joins + 1] = string.format('%.0f', ticket)",
     instead: "joins[#joins + 1] = string.format('%.0f', -ticket)",
   },
@@ -124,8 +124,8 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'messages are taken back while they are handled',
     file: FETCH,
-    text: 'buried, gone = queue_expire(keys, now, 100)',
-    instead: 'buried, gone = queue_expire(keys, now + 1000000, 100)',
+    text: 'buried, gone = queues.expire(keys, now, 100)',
+    instead: 'buried, gone = queues.expire(keys, now + 1000000, 100)',
   },
   {
     name: 'a message that is taken is written down nowhere',
@@ -141,13 +141,13 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'messages wait longer when the clock is set back',
-    file: 'lua/waiting/queue/lib/queue.lua',
+    file: 'lua/waiting/queue/queues.lua',
     text: 'ahead = math.max(ahead, last - server)',
     instead: '',
   },
   {
     name: 'a shared rate does not count what it grants',
-    file: 'lua/waiting/rate/rate.lua',
+    file: 'lua/waiting/rate/rates.lua',
     text: 'state.charge(cost)',
     instead: '',
   },
@@ -199,9 +199,9 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'waiters of a dead process are never removed',
-    file: 'lua/waiting/line/lib/line.lua',
-    text: 'local LINE_GRACE_MS = 900',
-    instead: 'local LINE_GRACE_MS = 9e12',
+    file: 'lua/waiting/line/lines.lua',
+    text: 'lines.GRACE_MS = 900',
+    instead: 'lines.GRACE_MS = 9e12',
     uses: LINES,
     rule: 'a waiter is stuck',
   },
@@ -216,8 +216,8 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'messages of a dead process stay with it',
     file: FETCH,
-    text: 'buried, gone = queue_expire(keys, now, 100)',
-    instead: 'buried, gone = queue_expire(keys, now - 1e12, 100)',
+    text: 'buried, gone = queues.expire(keys, now, 100)',
+    instead: 'buried, gone = queues.expire(keys, now - 1e12, 100)',
     uses: 'queue',
     rule: BACK,
   },

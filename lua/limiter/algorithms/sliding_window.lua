@@ -1,83 +1,35 @@
---[[
-  sliding-window: an exact log of spent units and their times. Its state is not a row but a list: see log_open.
-  lua/limiter/lib/limits.lua (functions_of) describes the pieces.
-]]
+-- sliding-window: exact, over a log of spent units and their times: see logs.lua.
+local logs = require 'limiter.logs'
+local sliding_window = {}
 
-function traits()
-  has_log = true
-end
-
---[[
-  Sets `log` to the log of `key`, as log_open describes it. It takes a fast path if no entry has expired. Reads now,
-  window and spending; uses call, log_formats, algorithm and functions_of.
-]]
-function open_log()
-  local head = redis.pcall('LRANGE', key, '0', '2')
-  local second = head[2]
-  if second then
-    local last = head[3] and call('LINDEX', key, '-1') or second
-    local head_format, second_format, last_format = log_formats[#head[1]], log_formats[#second], log_formats[#last]
-    if head_format and second_format and last_format then
-      local _, expired_total = read(head_format, head[1])
-      local oldest, oldest_total = read(second_format, second)
-      local newest, total = read(last_format, last)
-      if newest <= now and now - oldest < window then
-        log = {
-          expired_total = expired_total,
-          oldest = oldest,
-          oldest_total = oldest_total,
-          newest = newest,
-          total = total,
-          stored_newest = newest,
-          window = false,
-        }
-      end
-    end
-  elseif not head[1] and not head.err then
-    -- A table that need not grow.
-    log = {
-      expired_total = 0,
-      oldest = false,
-      oldest_total = 0,
-      newest = false,
-      total = 0,
-      stored_newest = false,
-      window = false,
-    }
+--- What a request of `cost` units meets in `log`, the opened log of `key`: retry (0: allowed; -1: never; else in how
+--- many ms), remaining, reset in ms. It spends nothing.
+function sliding_window.measure(quota, window, now, cost, key, log)
+  local spent = log.total - log.expired_total
+  local left = math.max(0, quota - spent)
+  local reset = log.newest and log.newest - now + window or 0
+  if cost == 0 then return 0, left, reset end
+  if spent + cost <= quota then return 0, left - cost, math.max(reset, window) end
+  if cost > quota then return -1, left, reset end
+  -- The cost fits when the units above the quota have expired: when the entry with the last of them expires.
+  local enough = log.total - (quota - cost)
+  local at = log.oldest
+  if log.oldest_total < enough then
+    local length = redis.call('LLEN', key)
+    local _, found = logs.search(key, (log.first or 1) + 1, length, function(_, total) return total >= enough end)
+    at = found or log.newest
   end
-  if not log then log = functions_of(algorithm).open_log(key, window, now, spending) end
-  logs[key] = log
+  -- An entry later than the newest possible one means that the clock was set back.
+  return math.min(at, log.newest) - now + window, left, reset
 end
 
---[[
-  Spends `cost` now in `log`, that of `key`: at once before the entries of leases that still last; else log_save writes
-  at the end what the whole batch has spent. Reads now, window and reset; uses changed, expires_at, algorithm and
-  functions_of.
-]]
-function spend_log()
-  if log.newest and log.newest > now then
-    -- A lease lives, whose units count from its end.
-    functions_of(algorithm).insert(key, log, now, cost, nil, expires_at(reset))
-  else
-    if log.total + cost > 9007199254740991 then functions_of(algorithm).rebase(key, log) end
-    log.total = log.total + cost
-    log.newest = now
-    -- The oldest entry is also the newest: it grows.
-    if not log.oldest or log.oldest == now then log.oldest, log.oldest_total = now, log.total end
-    if not log.window then
-      changed[#changed + 1] = key
-      log.window = window
-    end
-  end
+--- In how many ms `cost` units fit behind `units` others. 0: now; -1: never.
+function sliding_window.ahead(quota, window, now, units, cost, key, log)
+  local ahead = require 'limiter.ahead'
+  local rest, wait = ahead.in_windows(quota, window, units, cost)
+  if not rest then return -1 end
+  local retry = sliding_window.measure(quota, window, now, rest, key, log)
+  return wait + retry
 end
 
-function functions()
-  functions = {
-    open_state = log_state,
-    open_log = log_open,
-    insert = log_insert,
-    rebase = log_rebase,
-    measure = sliding_window,
-    ahead = log_ahead,
-  }
-end
+return sliding_window

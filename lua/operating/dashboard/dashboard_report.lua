@@ -6,7 +6,7 @@
   KEYS[1]  processes: ZSET process → its last report, ms
   KEYS[2]  records: HASH process → number and time of its last report, its record as JSON, with spaces between
   KEYS[3]  details: HASH process → its top keys, queues and levels as JSON
-  KEYS[4…6]  sums of the step, of the minute, of the ten minutes: see add_outcome_counts
+  KEYS[4…6]  sums of the step, of the minute, of the ten minutes: see outcome_sums.add
   KEYS[7…9]  the index: see index_note
   ARGV[1]  number of this report: one that comes twice counts once
   ARGV[2]  number of the step: ms since the epoch / 10 000
@@ -20,6 +20,10 @@
   Returns the server's time in ms; 1 if it was carried out, 0 if the step is not one of the last fifteen minutes, or in
   the future; the version of the index, 0 where there is none.
 ]]
+local timely = require 'redis.timely'
+local outcome_sums = require 'operating.dashboard.outcome_sums'
+local object_index = require 'operating.dashboard.object_index'
+
 local number = tonumber(ARGV[1])
 local step = tonumber(ARGV[2])
 local process = ARGV[3]
@@ -35,7 +39,7 @@ local most = tonumber(ARGV[first_of_index + 1])
 local STEP, KEPT, FORGOTTEN = 10000, 960000, 3600000
 local MINUTE, TEN_MINUTES, MINUTE_KEPT, TEN_MINUTES_KEPT = 60000, 600000, 3900000, 87600000
 
-local now = now_ms('')
+local now = timely.now_ms('')
 local starts = step * STEP
 local version = tonumber(redis.call('HGET', KEYS[9], 'version') or 0)
 if starts > now + STEP or starts < now - KEPT then return { now, 0, version } end
@@ -47,15 +51,16 @@ redis.call('ZADD', KEYS[1], now, process)
 if details ~= '' then redis.call('HSET', KEYS[3], process, details) end
 
 if count > 0 then
-  add_outcome_counts(KEYS[4], 7, count)
+  outcome_sums.add(KEYS[4], 7, count)
   redis.call('PEXPIREAT', KEYS[4], string.format('%.0f', starts + KEPT + STEP))
 end
 local minute_starts = minute * MINUTE
 if minute_count > 0 and minute_starts <= now + STEP then
-  add_outcome_counts(KEYS[5], first_of_minute, minute_count)
+  outcome_sums.add(KEYS[5], first_of_minute, minute_count)
   redis.call('PEXPIREAT', KEYS[5], string.format('%.0f', minute_starts + MINUTE_KEPT))
-  add_outcome_counts(KEYS[6], first_of_minute, minute_count)
-  redis.call('PEXPIREAT', KEYS[6], string.format('%.0f', minute_starts - minute_starts % TEN_MINUTES + TEN_MINUTES_KEPT))
+  outcome_sums.add(KEYS[6], first_of_minute, minute_count)
+  local ten_minutes_start = minute_starts - minute_starts % TEN_MINUTES
+  redis.call('PEXPIREAT', KEYS[6], string.format('%.0f', ten_minutes_start + TEN_MINUTES_KEPT))
 end
 
 local silent = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - FORGOTTEN, 'LIMIT', 0, 32)
@@ -68,7 +73,7 @@ for i = 1, 3 do
   redis.call('PEXPIRE', KEYS[i], FORGOTTEN)
 end
 if #ARGV > first_of_index + 1 then
-  index_put({ KEYS[7], KEYS[8], KEYS[9] }, first_of_index + 2, now, life, most, true)
+  object_index.put({ KEYS[7], KEYS[8], KEYS[9] }, first_of_index + 2, now, life, most, true)
   version = tonumber(redis.call('HGET', KEYS[9], 'version') or 0)
 end
 return { now, 1, version }

@@ -1,8 +1,8 @@
 --[[
   Puts messages into a delay queue, and wakes idle processes if one of the messages is due before all that wait.
 
-  KEYS[1..11]  the queue: see queue_keys
-  KEYS[12], ARGV[1..2]  see run_once
+  KEYS[1..11]  the queue: see queues.keys
+  KEYS[12], ARGV[1..2]  see timely.run_once
   ARGV[3]      now, ms; '' for the server's clock
   ARGV[4]      most messages that the queue holds; -1 without limit
   ARGV[5…]     for each message: id, delay in ms (-1: due at a moment), moment in ms, priority, ttl in ms (-1: none),
@@ -11,7 +11,10 @@
   Returns for each message 1, or 0 if its id is in the queue already or the queue is full; then 1 if processes were
   woken, else 0
 ]]
-local keys = queue_keys()
+local queues = require 'waiting.queue.queues'
+local timely = require 'redis.timely'
+
+local keys = queues.keys()
 local given = ARGV[3]
 local max_size = tonumber(ARGV[4])
 
@@ -19,11 +22,11 @@ local FIELDS = 7
 local count = (#ARGV - 4) / FIELDS
 
 local function push()
-  local clock = queue_clock(keys, given)
+  local clock = queues.clock(keys, given)
   local now = clock.now
   -- A queue that is not consumed loses messages whose ttl has ended.
-  if clock.mortal == 1 then queue_purge(keys, now, 16) end
-  local stamp = queue_stamp(clock)
+  if clock.mortal == 1 then queues.purge(keys, now, 16) end
+  local stamp = queues.stamp(clock)
   local ids = {}
   for i = 1, count do
     ids[i] = ARGV[(i - 1) * FIELDS + 5]
@@ -34,7 +37,7 @@ local function push()
   if max_size >= 0 then
     room = max_size - redis.call('HLEN', keys.messages)
     if room < count then
-      queue_purge(keys, now, 200)
+      queues.purge(keys, now, 200)
       room = max_size - redis.call('HLEN', keys.messages)
     end
   end
@@ -44,11 +47,11 @@ local function push()
   for i, id in ipairs(ids) do
     local at = (i - 1) * FIELDS + 5
     local text = known[i]
-    if text and not seen[id] and queue_outlived(text, now) then
+    if text and not seen[id] and queues.outlived(text, now) then
       -- A message whose ttl has passed is no longer in the queue, even if no purge has removed it yet.
       if redis.call('HEXISTS', keys.messages, id) == 0 then
         text = false
-      elseif queue_drop(keys, id, text) then
+      elseif queues.drop(keys, id, text) then
         text = false
         room = room + 1
       end
@@ -67,10 +70,10 @@ local function push()
       local gone = ttl >= 0 and math.min(now + ttl, 999999999999999) or 0
       local seq = string.format('%s%04d', stamp, i)
       records[#records + 1] = id
-      records[#records + 1] = string.format('%s%s%d%015.0f%s', QUEUE_VERSION, seq, priority, gone, ARGV[at + 5])
+      records[#records + 1] = string.format('%s%s%d%015.0f%s', queues.VERSION, seq, priority, gone, ARGV[at + 5])
         .. ARGV[at + 6]
-      places[#places + 1] = queue_score(priority, due)
-      places[#places + 1] = seq .. QUEUE_UNTRIED .. id
+      places[#places + 1] = queues.score(priority, due)
+      places[#places + 1] = seq .. queues.UNTRIED .. id
       if gone > 0 then
         ttls[#ttls + 1] = string.format('%.0f', gone)
         ttls[#ttls + 1] = id
@@ -80,15 +83,15 @@ local function push()
   end
   reply[count + 1] = 0
   if #records == 0 then
-    queue_save(keys, clock, true)
+    queues.save(keys, clock, true)
     return reply, false
   end
 
   -- Idle processes know the first waiting message, and learn of later ones when they fetch it.
   local news = false
   for priority, due in pairs(first) do
-    local score = queue_score(priority, due)
-    local before = redis.call('ZRANGE', keys.delayed, queue_score(priority, 0), score, 'BYSCORE', 'LIMIT', '0', '1')
+    local score = queues.score(priority, due)
+    local before = redis.call('ZRANGE', keys.delayed, queues.score(priority, 0), score, 'BYSCORE', 'LIMIT', '0', '1')
     if #before == 0 then news = true end
   end
   redis.call('HSET', keys.messages, unpack(records))
@@ -97,12 +100,12 @@ local function push()
     redis.call('ZADD', keys.ttls, unpack(ttls))
     clock.mortal = 1
   end
-  queue_save(keys, clock, false, true)
+  queues.save(keys, clock, false, true)
   if news then
-    queue_wake(keys)
+    queues.wake(keys)
     reply[count + 1] = 1
   end
   return reply, true
 end
 
-return run_once(push)
+return timely.run_once(push)

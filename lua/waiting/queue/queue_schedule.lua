@@ -3,7 +3,7 @@
   begins with a token of 12 characters; a schedule that was only opened consists of its token. The process that replaces
   it does the arithmetic.
 
-  KEYS[1]   the clock of the queue: see queue_clock
+  KEYS[1]   the clock of the queue: see queues.clock
   KEYS[2]   the clock of the schedules
   KEYS[3..] one schedule for each limit
   ARGV[1]  now, ms; '' for the server's clock
@@ -18,10 +18,12 @@
   Returns now, 1 if it has replaced them, else 0, the ms by which now is ahead of the server's clock, and the texts as
   they then stand ('': none)
 ]]
+local queues = require 'waiting.queue.queues'
+
 local what = ARGV[2]
 local schedules = { unpack(KEYS, 3) }
-local own = queue_clock({ clock = KEYS[2] }, ARGV[1])
-local ahead = math.max(own.ahead, queue_clock({ clock = KEYS[1] }, ARGV[1]).ahead)
+local own = queues.clock({ clock = KEYS[2] }, ARGV[1])
+local ahead = math.max(own.ahead, queues.clock({ clock = KEYS[1] }, ARGV[1]).ahead)
 local now = own.now - own.ahead + ahead
 -- An opened schedule is replaced within the timeout of the request that opened it, or never.
 local OPEN_MS = 10000

@@ -1,7 +1,7 @@
 --[[
   Settles deliveries of a process from a delay queue, then takes due messages for it.
 
-  KEYS[1..11]  the queue: see queue_keys
+  KEYS[1..11]  the queue: see queues.keys
   KEYS[12]     the last fetch of this process: see queue_fetch
   ARGV[1]      now, ms; '' for the server's clock
   ARGV[2]      'look' for messages whose visibility has ended; 'watch' to look, if the process then asks again when the
@@ -25,7 +25,9 @@
            letters because their last visibility has ended how far the queue's clock, which gave these moments, is ahead
            of the server's, ms
 ]]
-local keys = queue_keys()
+local queues = require 'waiting.queue.queues'
+
+local keys = queues.keys()
 local last_fetch = KEYS[12]
 local given = ARGV[1]
 local watch = ARGV[2] == 'watch'
@@ -41,11 +43,11 @@ local AHEAD = 8
 -- Idle processes search for ended visibilities at this interval anyway.
 local SAFETY = 20000
 
-local clock = queue_clock(keys, given)
+local clock = queues.clock(keys, given)
 local now = clock.now
 local woken = 0
 local function wake()
-  queue_wake(keys)
+  queues.wake(keys)
   woken = 1
 end
 
@@ -74,8 +76,8 @@ for i = 1, settlements do
     end
   elseif what == 'begin' then
     settled[i] = 0
-    local seq, takings, attempts, id = queue_parts(member)
-    local begun = queue_member(seq, takings, attempts + 1, id)
+    local seq, takings, attempts, id = queues.parts(member)
+    local begun = queues.member(seq, takings, attempts + 1, id)
     -- It began by an earlier copy of this request.
     local repeated = redis.call('ZSCORE', keys.unacked, begun)
     if repeated or redis.call('ZSCORE', keys.unacked, member) then
@@ -91,22 +93,22 @@ for i = 1, settlements do
     settled[i] = settled_before()
   else
     settled[i] = 1
-    local seq, takings, attempts, id = queue_parts(member)
+    local seq, takings, attempts, id = queues.parts(member)
     local text = redis.call('HGET', keys.messages, id)
     if what == 'reject' then
-      queue_bury(keys, now, id, text, attempts, detail)
+      queues.bury(keys, now, id, text, attempts, detail)
       removed = true
-    elseif text and queue_outlived(text, now) then
-      queue_forget(keys, id)
+    elseif text and queues.outlived(text, now) then
+      queues.forget(keys, id)
       removed = true
     elseif text then
       local due = tonumber(detail)
       if what == 'nack' then due = now + due end
-      if what == 'return' then member = queue_member(seq, takings, attempts - 1, id) end
-      local priority = queue_record(text).priority
-      redis.call('ZADD', keys.delayed, queue_score(priority, due), member)
+      if what == 'return' then member = queues.member(seq, takings, attempts - 1, id) end
+      local priority = queues.record(text).priority
+      redis.call('ZADD', keys.delayed, queues.score(priority, due), member)
       -- Idle processes know the first waiting message. This process may have no room for it, or end.
-      local first = redis.call('ZRANGE', keys.delayed, queue_score(priority, 0), '+inf', 'BYSCORE', 'LIMIT', '0', '1')
+      local first = redis.call('ZRANGE', keys.delayed, queues.score(priority, 0), '+inf', 'BYSCORE', 'LIMIT', '0', '1')
       if first[1] == member then wake() end
       redis.call('HSET', keys.tries, id, string.sub(member, 21, 34))
     end
@@ -124,7 +126,7 @@ if #acks > 0 then
     local id = string.sub(ack.member, 35)
     local text = not all and redis.call('HGET', keys.messages, id)
     -- The id may belong to another message by now.
-    if all or (text and queue_record(text).seq == string.sub(ack.member, 1, 20)) then
+    if all or (text and queues.record(text).seq == string.sub(ack.member, 1, 20)) then
       settled[ack.i] = 1
       ids[#ids + 1] = id
       if ack.has_ttl then mortal[#mortal + 1] = id end
@@ -148,7 +150,7 @@ if look then
   -- This process now learns what all of them were woken for.
   if watch then redis.call('DEL', keys.wake, keys.called) end
   local gone
-  buried, gone = queue_expire(keys, now, 100)
+  buried, gone = queues.expire(keys, now, 100)
   removed = removed or gone
   local row = redis.call('ZRANGE', keys.unacked, '0', '0', 'WITHSCORES')
   if row[2] then next_end = tonumber(row[2]) end
@@ -156,17 +158,18 @@ end
 
 -- Carried out by an earlier copy of this request, or nothing was asked for.
 local kept = number > 0 and redis.call('GET', last_fetch)
-if number == 0 or queue_fetch_number(kept) > number then
-  queue_save(keys, clock, removed)
+if number == 0 or queues.fetch_number(kept) > number then
+  queues.save(keys, clock, removed)
   return { settled, now, -1, next_end, {}, woken, buried, clock.ahead }
 end
-if queue_fetch_number(kept) == number then
-  local before, taken = queue_fetch_taken(kept), {}
+if queues.fetch_number(kept) == number then
+  local before, taken = queues.fetch_taken(kept), {}
   for i = 1, #before, 3 do
     local receipt, visibility = before[i], before[i + 2]
     local visible = now + math.abs(visibility)
     -- Its visibility may have ended, or it was settled.
-    local text = redis.call('ZSCORE', keys.unacked, receipt) and redis.call('HGET', keys.messages, string.sub(receipt, 35))
+    local text = redis.call('ZSCORE', keys.unacked, receipt)
+      and redis.call('HGET', keys.messages, string.sub(receipt, 35))
     if text then
       redis.call('ZADD', keys.unacked, visible, receipt)
       taken[#taken + 1] = receipt
@@ -175,7 +178,7 @@ if queue_fetch_number(kept) == number then
       taken[#taken + 1] = text
     end
   end
-  queue_save(keys, clock, removed)
+  queues.save(keys, clock, removed)
   return { settled, now, now, next_end, taken, woken, buried, clock.ahead }
 end
 
@@ -193,14 +196,14 @@ while from do
     local score = tonumber(rows[i + 1])
     -- The queue is paused.
     if score < 0 then break end
-    local band = math.floor(score / QUEUE_BAND)
-    local due = score - band * QUEUE_BAND
+    local band = math.floor(score / queues.BAND)
+    local due = score - band * queues.BAND
     if other and band ~= other then break end
     if due > now then
       -- The other messages of this priority are not due either.
       if not other then
         other = band
-        if band < 9 then from = string.format('%.0f', (band + 1) * QUEUE_BAND) end
+        if band < 9 then from = string.format('%.0f', (band + 1) * queues.BAND) end
         if first and first <= due then break end
         first, last = due, due
       elseif due <= first + TOGETHER then
@@ -223,17 +226,17 @@ end
 local keep, taken, places, lost = {}, {}, {}, {}
 local shortest = math.huge
 if #members > 0 then
-  local texts, count = queue_texts(keys.messages, ids)
+  local texts, count = queues.texts(keys.messages, ids)
   -- The rest is taken by the next call.
   if count < #members then last = now end
   redis.call('ZREM', keys.delayed, unpack(members, 1, count))
   for i = 1, count do
     local text = texts[i]
-    local seq, takings, attempts = queue_parts(members[i])
-    if text and not queue_readable(text) then
+    local seq, takings, attempts = queues.parts(members[i])
+    if text and not queues.readable(text) then
       local found = string.format('%q', string.sub(text, 1, 1))
-      local reason = string.format('record of version %s cannot be read: expected version "%s"', found, QUEUE_VERSION)
-      queue_bury(keys, now, ids[i], text, attempts + 1, reason)
+      local reason = string.format('record of version %s cannot be read: expected version "%s"', found, queues.VERSION)
+      queues.bury(keys, now, ids[i], text, attempts + 1, reason)
       removed = true
       -- Other messages may take its place.
       last = now
@@ -242,7 +245,7 @@ if #members > 0 then
       if text and (ttl == 0 or ttl > now) then
         local visibility = tonumber(ARGV[wants + #taken / 4 + 1])
         local counts = visibility >= 0 and 1 or 0
-        local receipt = queue_member(seq, takings + 1, attempts + counts, ids[i])
+        local receipt = queues.member(seq, takings + 1, attempts + counts, ids[i])
         local length = math.abs(visibility)
         if length < shortest then shortest = length end
         places[#places + 1] = now + length
@@ -277,6 +280,6 @@ if #places > 0 then
   redis.call('ZADD', keys.unacked, unpack(places))
 end
 -- Recorded even if it took nothing: this request may arrive again when its answer is no longer read.
-queue_fetch_keep(last_fetch, number, keep)
-queue_save(keys, clock, removed)
+queues.fetch_keep(last_fetch, number, keep)
+queues.save(keys, clock, removed)
 return { settled, now, last or -1, next_end, taken, woken, buried, clock.ahead }

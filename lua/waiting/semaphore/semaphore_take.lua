@@ -1,6 +1,6 @@
 --[[
   Takes one permit for each of some leases, all or none, of a semaphore that is open for direct takes: see
-  semaphore_sweep. A call that arrives again gets the same answer, and takes nothing.
+  semaphores.sweep. A call that arrives again gets the same answer, and takes nothing.
 
   KEYS[1]   the table of the leases, as it is called while permits are taken directly
   KEYS[2]   the facts of leases
@@ -15,10 +15,17 @@
   only the token, if the token is the moment in µs from which the deadline counts. -1: there are not enough permits for
   all; 0: the sender must go through the line.
 ]]
+local semaphores = require 'waiting.semaphore.semaphores'
+
 local direct, sender, stamp, ms, fixed = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local call = redis.call
 local count = #ARGV - 4
-local state = fixed == '-1' and call('ZMSCORE', direct, '!room', '!last') or call('ZMSCORE', direct, '!room', '!last', '!extra')
+local state
+if fixed == '-1' then
+  state = call('ZMSCORE', direct, '!room', '!last')
+else
+  state = call('ZMSCORE', direct, '!room', '!last', '!extra')
+end
 local room, last = state[1], state[2]
 if not room then return 0 end
 -- !extra is -1 - the permits beyond one for each lease.
@@ -34,7 +41,9 @@ if last ~= stamp then
     return { sent - count + 1, tonumber(deadlines[1]) }
   end
   -- A call cannot be repeated that late.
-  if not sent then call('ZREMRANGEBYSCORE', direct, '100000000000000', '(' .. string.format('%.0f', last - 80000000)) end
+  if not sent then
+    call('ZREMRANGEBYSCORE', direct, '100000000000000', '(' .. string.format('%.0f', last - 80000000))
+  end
 end
 local time = call('TIME')
 local seconds, rest = time[1], time[2]
@@ -42,14 +51,14 @@ local micros = seconds * 1000000 + rest
 local now = micros / 1000
 now = now - now % 1
 if count > 1 or micros % 16 == 0 or (last - last % 16777216) ~= (micros - micros % 16777216) then
-  -- More ended leases than this call adds on average; and the lifetimes, as often as semaphore_sweep says.
-  local freed = semaphore_sweep(direct, KEYS[2], now, SEMAPHORE_SWEEP + count)
+  -- More ended leases than this call adds on average; and the lifetimes, as often as semaphores.sweep says.
+  local freed = semaphores.sweep(direct, KEYS[2], now, semaphores.SWEEP + count)
   if freed > 0 then
     room = string.format('%.0f', room + freed)
     call('ZADD', direct, room, '!room')
   end
-  if not semaphore_is_kept(last + 0, micros) then
-    local left = semaphore_keep(direct, KEYS[2], last + 0, micros, 0)
+  if not semaphores.is_kept(last + 0, micros) then
+    local left = semaphores.keep(direct, KEYS[2], last + 0, micros, 0)
     local idle = call('HGET', KEYS[3], 'idle')
     if idle then call('PEXPIRE', KEYS[3], left + idle) end
   end

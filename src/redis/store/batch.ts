@@ -3,17 +3,12 @@ import type { Limit } from '../../limiter/core/limit.js'
 import { getOrMake } from '../../limiter/core/maps.js'
 import type { Asker, Charge } from '../../limiter/store.js'
 import type { Script } from '../script.js'
-import { consume, consumeOne } from '../scripts.js'
+import { consume, consumeLog, consumeRow } from '../scripts.js'
 import type { ChargeKeys } from './charge-keys.js'
-import { limitArguments, loneLimitNumbers, scriptAlgorithmOf } from './wire-format.js'
+import { limitArguments, limitNumbers, scriptAlgorithmOf } from './wire-format.js'
 
 /** Work that the server does in about 1 ms on an old core, in units of about 4 µs. */
 const BATCH_WORK = 256
-/**
- * Above this the script writes numbers out in digits, without a fast path: see large_numbers_as_text in
- * lua/limiter/lib/decision.lua.
- */
-const LARGEST_PLAIN = Number.MAX_SAFE_INTEGER - 63
 /**
  * The common part of decisions that may share a script call: the limits, the limiter, and the hash tag of their keys.
  */
@@ -30,8 +25,6 @@ export class BatchKind {
   readonly #limitArguments: readonly string[] | undefined
   readonly #isLone: boolean
   readonly #changes: boolean
-  /** Whether a cost of 1 is sent explicitly. */
-  readonly #namesCost: boolean
 
   constructor(
     charged: readonly ChargedLimit[],
@@ -41,7 +34,7 @@ export class BatchKind {
     const charges = charged.map(({ limit, limiter }): Charge => ({ key: '', limit, limiter }))
     this.limits = charges.map(({ limit }) => limit)
     this.#isLone = this.limits.length === 1
-    this.script = this.#isLone ? consumeOne[scriptAlgorithmOf(this.limits[0])] : consume
+    this.script = this.#isLone ? scriptOf(this.limits[0]) : consume
     const work = this.limits.reduce((sum, { algorithm }) => sum + algorithmOf(algorithm).redisWork, 0)
     this.most = Math.max(1, Math.floor(BATCH_WORK / work))
     const blockLists = charges.map(charge => keys.blockListOf(charge, tag))
@@ -49,20 +42,25 @@ export class BatchKind {
     this.toKeys = charges.map(charge => keys.toKey(charge, tag))
     this.#changes = this.limits.some(({ calendar }) => calendar !== undefined)
     this.#limitArguments = this.#changes ? undefined : this.#limitsAt(() => 0)
-    this.#namesCost = !this.#isLone || Math.max(this.limits[0].quota, this.limits[0].windowMs) > LARGEST_PLAIN
   }
 
   /** The script arguments, from the limits on. `nowMs`: the server's clock, as far as it is known. */
   arguments(costs: readonly number[], areEqual: boolean, nowMs: () => number): string[] {
     const args = [...(this.#limitArguments ?? this.#limitsAt(nowMs))]
     if (!areEqual) for (const cost of costs) args.push(String(cost))
-    else if (costs[0] !== 1 || this.#namesCost) args.push(String(costs[0]))
+    else if (costs[0] !== 1 || !this.#isLone) args.push(String(costs[0]))
     return args
   }
 
   #limitsAt(nowMs: () => number): string[] {
-    return this.#isLone ? loneLimitNumbers(this.limits[0], nowMs).map(String) : limitArguments(this.limits, nowMs)
+    return this.#isLone ? limitNumbers(this.limits[0], nowMs) : limitArguments(this.limits, nowMs)
   }
+}
+
+/** The script that decides under one limit. */
+function scriptOf(limit: Limit): Script {
+  const algorithm = scriptAlgorithmOf(limit)
+  return algorithm === 'sliding_window' ? consumeLog : consumeRow[algorithm as keyof typeof consumeRow]
 }
 
 /** A limit and its limiter: a charge without its key. */

@@ -3,15 +3,8 @@ import type { BlockRule, Strikes } from '../../limiter/block-rule.js'
 import { Calendar } from '../../limiter/core/calendar.js'
 import type { Verdict } from '../../limiter/core/decision.js'
 import { StoreError } from '../../limiter/core/errors.js'
-import { type AlgorithmName, hasBurst, type Limit, maxCostOf } from '../../limiter/core/limit.js'
+import { hasBurst, type Limit, maxCostOf } from '../../limiter/core/limit.js'
 import type { ChargeReceipt } from '../../limiter/store.js'
-
-/** The name of an algorithm in lua/limiter/algorithms. */
-type ScriptAlgorithm = AlgorithmName | 'calendar-window'
-
-export function scriptAlgorithmOf({ algorithm, calendar }: Limit): ScriptAlgorithm {
-  return calendar === undefined ? algorithm : 'calendar-window'
-}
 
 /**
  * Limits as script arguments: their number, then four arguments each. `nowMs`: the server's clock, as far as it is
@@ -19,21 +12,23 @@ export function scriptAlgorithmOf({ algorithm, calendar }: Limit): ScriptAlgorit
  */
 export function limitArguments(limits: readonly Limit[], nowMs: () => number): string[] {
   const args = [String(limits.length)]
-  for (const limit of limits) args.push(scriptAlgorithmOf(limit), ...numbersOf(limit, nowMs).map(String))
+  for (const limit of limits) args.push(scriptAlgorithmOf(limit), ...limitNumbers(limit, nowMs))
   return args
 }
 
-/** Numbers for a script that handles only one limit with a fixed algorithm. */
-export function loneLimitNumbers(limit: Limit, nowMs: () => number): number[] {
-  const numbers = numbersOf(limit, nowMs)
-  return limit.calendar !== undefined || hasBurst(limit.algorithm) ? numbers : numbers.slice(0, 2)
+/** The name of an algorithm in lua/. */
+export function scriptAlgorithmOf({ algorithm }: Limit): string {
+  return algorithm.replace('-', '_')
 }
 
-/** Quota, window and burst; for a calendar window its length and its start. */
-function numbersOf({ quota, windowMs, burst, calendar }: Limit, nowMs: () => number): number[] {
-  if (calendar === undefined) return [quota, windowMs, burst]
+/**
+ * A limit for a script that knows its algorithm: quota, window, and the burst of a bucket, the start of a calendar
+ * window, or nothing.
+ */
+export function limitNumbers({ algorithm, quota, windowMs, burst, calendar }: Limit, nowMs: () => number): string[] {
+  if (calendar === undefined) return [String(quota), String(windowMs), hasBurst(algorithm) ? String(burst) : '']
   const { startAt, endAt } = Calendar.ofRule(calendar).spanAt(nowMs())
-  return [quota, endAt - startAt, startAt]
+  return [quota, endAt - startAt, startAt].map(String)
 }
 
 /** What a decision spent under each limit, as script arguments: four each. */
@@ -65,8 +60,8 @@ export function strikesOf(answer: unknown): Strikes {
 }
 
 /**
- * The list that an answer stands for: one request that is admitted is answered with one number, see answer_lone in
- * lua/limiter/lib/decision.lua.
+ * The list that an answer stands for: one request that is admitted is answered with one number, see
+ * lua/limiter/consume_row.lua.
  */
 export function listOf(reply: unknown, untilMs: number, limit: Limit): unknown {
   if (typeof reply === 'object') return reply

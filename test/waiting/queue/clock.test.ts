@@ -78,7 +78,7 @@ describe('when the server’s clock is set back', () => {
     expect(timed.map(({ name }) => name)).toContain('queue_schedule')
     for (const { name, source } of timed) {
       expect([name, source.split("'TIME'").length - 1]).toEqual([name, 1])
-      expect([name, source.includes('local function queue_clock(')]).toEqual([name, true])
+      expect([name, source.includes('local function queues_clock(')]).toEqual([name, true])
     }
   })
 

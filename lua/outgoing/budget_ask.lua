@@ -1,0 +1,198 @@
+--[[
+  An ask of a process whose calls wait for budgets and places of a partner: carries out its changes, then lets calls
+  leave that fit, in the order in which they began to wait over all processes. A call takes from all of its budgets at
+  once, or from none. Calls pass those that wait for something else; nobody passes a call of the same kind.
+
+  KEYS[1]      the calls that wait: HASH member → the moment of its last ask, the keys of its budgets, how many units
+               wait there, what it gave as ARGV[5], and its calls, each in lines of their own
+  KEYS[2]      ZSET member → the moment by which it asks again, ms
+  KEYS[3]      the number of the last ask of this member
+  KEYS[4..]    two keys of each budget or partner with places: see partners.open_budget
+  ARGV[1]      now, ms; '' for the server's clock
+  ARGV[2]      member, "process/number"
+  ARGV[3]      number of the ask: one that came before is not carried out again
+  ARGV[4]      what the channel of every process begins with
+  ARGV[5]      "rate interval," of each budget, or "places 0,"
+  ARGV[6]      changes, "letter budget moment units;" or "letter budget holder lease;":
+                 a  so many units, which count until that moment, were answered now: they end an interval from now,
+                    unless they end before
+                 b  they are given back
+                 c  so many units count from now on, although nobody has asked for them
+                 p  the holder keeps its place for so many ms; 0: it has left
+  ARGV[7]      the calls of this member that wait: see partners.read_lists
+  ARGV[8]      how many units wait in this process for each budget
+  ARGV[9]      calls that must know how long they would wait: "budget units ahead," of each budget, and a semicolon.
+               `ahead`: the units of this process that go first
+  ARGV[10]     the lease of a place, ms
+  ARGV[11]     how many budgets and places an ask may name: as long as those that it has not named fit, nobody leaves,
+               so that no call of others is passed
+  ARGV[12]     the last moment at which this may be carried out, ms
+
+  Returns a list of now alone if it came too late; '0' if the ask is not new; else as text: 1, now and the ms until the
+  next ask, with spaces between them, then the numbers of the calls that may leave, the wait and the budget that causes
+  it for each question, and the used units of each budget, each list after a comma; and in a line for each budget or
+  places that others wait for and that this ask has not named: "rate interval key".
+]]
+local timely = require 'redis.timely'
+local partners = require 'outgoing.partners'
+local lines = require 'waiting.line.lines'
+
+local clock, member, number, channel = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local given, changes, calls, totals, questions = ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+local lease, most_named = tonumber(ARGV[10]), tonumber(ARGV[11])
+local waiting_key, asks_key, record = KEYS[1], KEYS[2], KEYS[3]
+local now = timely.now_ms(clock)
+if timely.is_late(now) then return { now } end
+local last = tonumber(redis.call('GET', record) or nil)
+if last and number <= last then return '0' end
+redis.call('SET', record, number, 'PX', '60000')
+
+local budgets, by_key, names = {}, {}, {}
+for rate, interval in string.gmatch(given, '(%d+) (%d+),') do
+  local i = #budgets + 1
+  names[i] = KEYS[2 + 2 * i]
+  budgets[i] = partners.open_budget(names[i], KEYS[3 + 2 * i], tonumber(rate), tonumber(interval), now)
+  budgets[i].others = 0
+  by_key[names[i]] = budgets[i]
+end
+
+for letter, budget, what, count in string.gmatch(changes, '(%a) (%d+) (%S+) (%d+);') do
+  local b, units = budgets[tonumber(budget)], tonumber(count)
+  if letter == 'a' then
+    if b.after_answer < tonumber(what) then b.add(b.after_answer, b.give_back(tonumber(what), units)) end
+  elseif letter == 'b' then
+    b.give_back(tonumber(what), units)
+  elseif letter == 'c' then
+    b.add(b.after_answer, units)
+  elseif units == 0 then
+    b.used = b.used - redis.call('ZREM', b.key, what)
+  elseif redis.call('ZADD', b.key, 'XX', 'CH', string.format('%.0f', now + units), what) == 1 then
+    redis.call('PEXPIRE', b.key, units + partners.KEEP_MS)
+  end
+end
+
+local lists, asks_by, unnamed = {}, {}, {}
+partners.read_lists(lists, member, now, budgets, calls)
+local asks = redis.call('ZRANGE', asks_key, '0', '-1', 'WITHSCORES')
+for i = 1, #asks, 2 do asks_by[asks[i]] = tonumber(asks[i + 1]) end
+local stored = redis.call('HGETALL', waiting_key)
+for i = 1, #stored, 2 do
+  local other = stored[i]
+  if other ~= member then
+    if not asks_by[other] or now > asks_by[other] + partners.GRACE_MS then
+      -- Its process seems to be dead; if it lives, it asks again.
+      redis.call('HDEL', waiting_key, other)
+      redis.call('ZREM', asks_key, other)
+      lines.tell(channel, other, ' 0')
+    else
+      local at, keys, units, limits, text = string.match(stored[i + 1], '^(%d+)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n(.*)$')
+      local named, facts, index = {}, {}, 0
+      local limit = string.gmatch(limits, '[^,]+')
+      local waits = string.gmatch(units, '%d+')
+      for key in string.gmatch(keys, '[^\t]+') do
+        index = index + 1
+        named[index], facts[index] = by_key[key], limit() .. ' ' .. key
+        local count = tonumber(waits())
+        if named[index] then named[index].others = named[index].others + count end
+      end
+      partners.read_lists(lists, other, tonumber(at), named, text, function(fact) unnamed[facts[fact]] = true end)
+    end
+  end
+end
+
+local more = {}
+for fact in pairs(unnamed) do more[#more + 1] = '\n' .. fact end
+table.sort(more)
+local asks_again = #more > 0 and #budgets + #more <= most_named
+
+local granted, next = {}, partners.CHECK_MS
+local blocked, awaited = {}, {}
+for _ = 1, asks_again and 0 or partners.MOST_VISITED do
+  local first
+  for _, list in ipairs(lists) do
+    if list.ticket and not blocked[list.kind] and (not first or list.ticket < first.ticket) then first = list end
+  end
+  if not first then break end
+  local lacking, passes, wait = {}, true, math.huge
+  for i, b in ipairs(first.wanted) do
+    local units = first.units[i]
+    if units > 0 and awaited[b] then passes = false end
+    if units > 0 and b.used + b.reserved + units > b.rate then
+      lacking[#lacking + 1] = b
+      wait = math.min(wait, b.wait(0, units))
+    end
+  end
+  local mine = first.member == member
+  if passes and #lacking == 0 then
+    wait = 0
+    for i, b in ipairs(first.wanted) do
+      local units = first.units[i]
+      if not mine then
+        b.reserved = b.reserved + units
+      elseif b.is_places then
+        redis.call('ZADD', b.key, string.format('%.0f', now + lease), member .. '.' .. first.number)
+        redis.call('PEXPIRE', b.key, lease + partners.KEEP_MS)
+        b.used = b.used + 1
+      else
+        b.used, b.granted = b.used + units, b.granted + units
+      end
+    end
+    if mine then granted[#granted + 1] = first.number end
+    partners.advance(first)
+  else
+    blocked[first.kind] = true
+    for _, b in ipairs(lacking) do awaited[b] = true end
+  end
+  if mine then
+    next = math.min(next, wait)
+  elseif wait < math.huge and asks_by[first.member] > now + wait then
+    asks_by[first.member] = now + wait
+    redis.call('ZADD', asks_key, string.format('%.0f', now + wait), first.member)
+    lines.tell(channel, first.member, string.format(' %.0f', wait))
+  end
+  -- Somebody looks again when a process that must come now would have come if it lived.
+  if not mine and asks_by[first.member] <= now then
+    next = math.min(next, asks_by[first.member] + partners.GRACE_MS + 1 - now)
+  end
+end
+for _, b in ipairs(budgets) do
+  if b.granted > 0 then
+    local used, base = b.used, b.base
+    b.add(b.last_end, b.granted)
+    b.used, b.base = used, base
+  end
+end
+
+local waits = {}
+for question in string.gmatch(asks_again and '' or questions, '([^;]*);') do
+  local longest, cause = 0, 1
+  for budget, units, ahead in string.gmatch(question, '(%d+) (%d+) (%d+),') do
+    local b = budgets[tonumber(budget)]
+    -- What the walk has reserved for others is of those that wait, and what it has granted here was ahead.
+    local wait = b.wait(b.others - b.reserved + math.max(0, tonumber(ahead) - b.granted), tonumber(units))
+    if wait < math.huge and wait > longest then longest, cause = wait, budget end
+  end
+  waits[#waits + 1] = string.format('%.0f %d', longest, cause)
+end
+
+local left = {}
+for _, list in ipairs(lists) do
+  local rest = list.member == member and list.ticket
+    and string.gsub(string.sub(list.calls, list.from), '%d+ %d+ %- [%d ]*;', '')
+  if rest and rest ~= '' then left[#left + 1] = list.numbers .. '\t' .. rest .. '\n' end
+end
+if #left > 0 then
+  local head = string.format('%.0f', now) .. '\n' .. table.concat(names, '\t')
+  local text = head .. '\n' .. totals .. '\n' .. given .. '\n' .. table.concat(left)
+  redis.call('HSET', waiting_key, member, text)
+  redis.call('ZADD', asks_key, string.format('%.0f', now + next), member)
+  redis.call('PEXPIRE', waiting_key, partners.KEEP_MS)
+  redis.call('PEXPIRE', asks_key, partners.KEEP_MS)
+elseif asks_by[member] then
+  redis.call('HDEL', waiting_key, member)
+  redis.call('ZREM', asks_key, member)
+end
+local used = {}
+for i, b in ipairs(budgets) do used[i] = string.format('%.0f', b.used) end
+local reply = string.format('1 %.0f %.0f', now, next) .. ',' .. table.concat(granted, ' ')
+return reply .. ',' .. table.concat(waits, ' ') .. ',' .. table.concat(used, ' ') .. table.concat(more)

@@ -1,0 +1,54 @@
+--[[
+  Puts dead letters back: ready at once, their attempts counted from 1, without their ttl. A letter whose id is in the
+  queue again, or whose record has another version, stays where it is.
+
+  KEYS[1..11]  the queue: see queues.keys
+  KEYS[12], ARGV[1..2]  see timely.run_once
+  ARGV[3]      now, ms; '' for the server's clock
+  ARGV[4]      how many of the oldest to pass over, when no ids are given
+  ARGV[5]      how many to bring back, when no ids are given
+  ARGV[6…]     ids
+
+  Returns how many came back, how many were looked at (fewer than given if they are large), and 1 if processes were
+  woken, else 0
+]]
+local queues = require 'waiting.queue.queues'
+local timely = require 'redis.timely'
+
+local keys = queues.keys()
+local given = ARGV[3]
+local from = tonumber(ARGV[4])
+local count = tonumber(ARGV[5])
+local named = {}
+for i = 6, #ARGV do
+  named[#named + 1] = ARGV[i]
+end
+
+return timely.run_once(function()
+  local ids = #named > 0 and named or redis.call('ZRANGE', keys.dead, from, from + count - 1)
+  if #ids == 0 then return { 0, 0, 0 }, false end
+  local clock = queues.clock(keys, given)
+  local stamp = queues.stamp(clock)
+  local graves, looked = queues.texts(keys.graves, ids)
+  local back = 0
+  for i = 1, looked do
+    local id, grave = ids[i], graves[i]
+    local text = grave and cmsgpack.unpack(grave)[3]
+    if grave and queues.readable(text) and redis.call('HEXISTS', keys.messages, id) == 0 then
+      local seq = string.format('%s%04d', stamp, i)
+      local rest = string.sub(text, 38)
+      local record = queues.record(text)
+      local head = string.format('%s%s%d%015d', queues.VERSION, seq, record.priority, 0)
+      redis.call('HSET', keys.messages, id, head .. rest)
+      redis.call('ZADD', keys.delayed, queues.score(record.priority, clock.now), seq .. queues.UNTRIED .. id)
+      redis.call('HDEL', keys.graves, id)
+      redis.call('ZREM', keys.dead, id)
+      back = back + 1
+    end
+  end
+  if back > 0 then
+    queues.save(keys, clock, false, true)
+    queues.wake(keys)
+  end
+  return { back, looked, back > 0 and 1 or 0 }, back > 0
+end)
