@@ -31,6 +31,7 @@ const NEEDS = {
     apk: ['postgresql', 'pgbouncer'],
     brew: ['postgresql@17', 'pgbouncer'],
   },
+  luacheck: { programs: [['luacheck']], apt: ['lua-check'], apk: ['luacheck'], brew: ['luacheck'] },
   // Steps a server's clock: test/support/stepped-clock.c.
   compiler: { programs: [['cc']], apt: ['build-essential'], apk: ['build-base'], brew: ['gcc'] },
   prometheus: {

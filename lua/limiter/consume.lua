@@ -85,25 +85,8 @@ for j = 1, width do
   limits[j] = limit
 end
 
--- Reads the state of a key under a limit. A value of somebody else counts as an unused row.
-local function open(limit, key)
-  limit.key, limit.is_changed = key, false
-  if limit.measure then
-    local row = try('GET', key)
-    if row and #row == 24 then
-      limit.at, limit.count, limit.other = read('<ddd', row)
-    else
-      limit.at, limit.count, limit.other = nil, 0, 0
-    end
-    limit.found = limit.at
-  else
-    limit.log = logs.open(key, limit.window, now, until_ms ~= nil)
-  end
-end
-
--- Writes it, if it has changed.
+-- Writes the state of a key under a limit.
 local function save(limit)
-  if not limit.is_changed then return end
   local key, reset = limit.key, limit.reset
   if limit.log then
     logs.save(key, limit.log, limit.window)
@@ -118,49 +101,6 @@ local function save(limit)
   end
 end
 
--- Decides a request under one limit.
-local function measure(limit, cost)
-  local quota, window = limit.quota, limit.window
-  if limit.log then
-    limit.retry, limit.remaining, limit.reset = sliding_window.measure(quota, window, now, cost, limit.key, limit.log)
-  else
-    limit.retry, limit.remaining, limit.reset, limit.delay, limit.next_at, limit.next_count, limit.next_other =
-      limit.measure(quota, window, limit.third, now, cost, limit.at, limit.count, limit.other)
-  end
-end
-
--- Puts off the request that is decided now, if its key is blocked under a limit, or others wait before it.
-local function obstruct(limit, blocks, units, cost)
-  local queued = require 'limiter.limits'
-  limit.blocked_for, limit.wait = math.max(0, queued.block_end(blocks, limit.key) - now), 0
-  if units == 0 then return end
-  if limit.log then
-    limit.wait = sliding_window.ahead(limit.quota, limit.window, now, units, cost, limit.key, limit.log)
-  else
-    local ahead = require 'limiter.ahead'
-    limit.wait = ahead.of_row(limit, now, units, cost, limit.at, limit.count, limit.other)
-  end
-end
-
--- Takes over what the limit says of a request that spends `cost`, or nothing.
-local function commit(limit, cost)
-  if limit.log then
-    if cost > 0 and logs.spend(limit.key, limit.log, now, limit.window, cost) then limit.is_changed = true end
-    return
-  end
-  local at, count, other = limit.next_at, limit.next_count, limit.next_other
-  if at and (count ~= limit.count or at ~= limit.at or other ~= limit.other) then
-    limit.at, limit.count, limit.other, limit.is_changed = at, count, other, true
-  elseif limit.found and limit.retry ~= 0 and not limit.is_changed then
-    -- Under a slower limit the state matters for longer than the key was to live.
-    local left = call('PTTL', limit.key)
-    if left < limit.reset then
-      local lifetimes = require 'redis.lifetimes'
-      call('PEXPIRE', limit.key, lifetimes.of(limit.reset, left))
-    end
-  end
-end
-
 local costs_at = 4 * width + 3
 local one_cost = not args[costs_at + 1] and tonumber(args[costs_at])
 local is_obstructed = call('EXISTS', unpack(keys, 1, width + 1)) > 0
@@ -170,43 +110,94 @@ for first = width + 1, #keys - 1, width do
   local cost = one_cost or tonumber(args[costs_at + (first - width - 1) / width])
   local units, is_allowed, failure = 0, true, nil
   if is_obstructed and cost > 0 then
-    local queued = require 'limiter.limits'
-    units = queued.units_ahead(keys[width + 1], table.concat(keys, ' ', first + 1, first + width))
+    local lines = require 'limiter.limits'
+    units = lines.units_ahead(keys[width + 1], table.concat(keys, ' ', first + 1, first + width))
   end
 
   for j = 1, width do
     local limit, key = limits[j], keys[first + j]
+    local measure, quota, window, third = limit.measure, limit.quota, limit.window, limit.third
     if limit.key ~= key then
-      save(limit)
-      open(limit, key)
+      if limit.is_changed then save(limit) end
+      limit.key, limit.is_changed = key, false
+      if measure then
+        -- A value of somebody else counts as an unused row.
+        local row = try('GET', key)
+        local at, count, other = nil, 0, 0
+        if row and #row == 24 then at, count, other = read('<ddd', row) end
+        limit.at, limit.count, limit.other, limit.found = at, count, other, at
+      else
+        limit.log = logs.open(key, window, now, until_ms ~= nil)
+        failure = limit.log.err
+      end
+    elseif limit.log then
+      failure = limit.log.err
     end
-    failure = limit.log and limit.log.err
     if failure then break end
-    measure(limit, cost)
-    if is_obstructed then obstruct(limit, keys[j], units, cost) end
+
+    if measure then
+      limit.retry, limit.remaining, limit.reset, limit.delay, limit.next_at, limit.next_count, limit.next_other =
+        measure(quota, window, third, now, cost, limit.at, limit.count, limit.other)
+    else
+      limit.retry, limit.remaining, limit.reset = sliding_window.measure(quota, window, now, cost, key, limit.log)
+    end
+    if is_obstructed then
+      local blocks = require 'limiter.limits'
+      limit.blocked_for, limit.wait = math.max(0, blocks.block_end(keys[j], key) - now), 0
+      if units > 0 and measure then
+        local ahead = require 'limiter.ahead'
+        limit.wait = ahead.of_row(limit, now, units, cost, limit.at, limit.count, limit.other)
+      elseif units > 0 then
+        limit.wait = sliding_window.ahead(quota, window, now, units, cost, key, limit.log)
+      end
+    end
     if limit.retry ~= 0 or limit.wait > 0 or limit.blocked_for > 0 then is_allowed = false end
   end
 
   if failure then
     out[size + 1], size = failure, size + 1
   else
-    local spent = is_allowed and cost or 0
     for j = 1, width do
       local limit = limits[j]
+      local measure, quota, window, key = limit.measure, limit.quota, limit.window, limit.key
       -- If nothing is spent, a limit that would have allowed the request reports its present state.
-      if not is_allowed and limit.retry == 0 then measure(limit, 0) end
-      if until_ms then commit(limit, spent) end
-      local retry, blocked_for = limit.retry, limit.blocked_for
+      if not is_allowed and limit.retry == 0 and measure then
+        limit.retry, limit.remaining, limit.reset, limit.delay, limit.next_at, limit.next_count, limit.next_other =
+          measure(quota, window, limit.third, now, 0, limit.at, limit.count, limit.other)
+      elseif not is_allowed and limit.retry == 0 then
+        limit.retry, limit.remaining, limit.reset = sliding_window.measure(quota, window, now, 0, key, limit.log)
+      end
+      local retry, remaining, reset = limit.retry, limit.remaining, limit.reset
+
+      if until_ms and measure then
+        local at, count, other = limit.next_at, limit.next_count, limit.next_other
+        if at and (count ~= limit.count or at ~= limit.at or other ~= limit.other) then
+          limit.at, limit.count, limit.other, limit.is_changed = at, count, other, true
+        elseif limit.found and retry ~= 0 and not limit.is_changed then
+          -- Under a slower limit the state matters for longer than the key was to live.
+          local left = call('PTTL', key)
+          if left < reset then
+            local lifetimes = require 'redis.lifetimes'
+            call('PEXPIRE', key, lifetimes.of(reset, left))
+          end
+        end
+      elseif until_ms and is_allowed and cost > 0 then
+        if logs.spend(key, limit.log, now, window, cost) then limit.is_changed = true end
+      end
+
+      local blocked_for = limit.blocked_for
       if limit.wait > retry and retry >= 0 then retry = limit.wait end
       if retry == 0 and blocked_for == 0 then
-        out[size + 1], out[size + 2], size = limit.remaining, limit.reset, size + 2
+        out[size + 1], out[size + 2], size = remaining, reset, size + 2
         if limit.delays then out[size + 1], size = limit.delay, size + 1 end
       else
         if blocked_for > 0 and retry >= 0 then retry = -2 - math.max(retry, blocked_for) end
-        out[size + 1], out[size + 2], out[size + 3], size = -1 - limit.remaining, limit.reset, retry, size + 3
+        out[size + 1], out[size + 2], out[size + 3], size = -1 - remaining, reset, retry, size + 3
       end
     end
   end
 end
-for j = 1, width do save(limits[j]) end
+for j = 1, width do
+  if limits[j].is_changed then save(limits[j]) end
+end
 return out

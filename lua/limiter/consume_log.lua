@@ -49,7 +49,7 @@ for i = 3, #keys + 1 do
     -- What most requests find: no log, or one without expired entries, and without entries of a lease: see logs.lua.
     is_changed, format, largest, expired_total, newest, total = false, nil, 65535, 0, nil, 0
     local head = try('LRANGE', key, '0', '1')
-    local first, second = head[1], head[2]
+    local first, second, _ = head[1], head[2], nil
     if second then
       local last = call('LINDEX', key, '-1')
       local length = #last
@@ -60,14 +60,20 @@ for i = 3, #keys + 1 do
       elseif length == 10 then
         format, largest = '>I6I4', 4294967295
       end
+      local oldest
       if format and #first == length and #second == length then
-        local oldest, _ = read(format, second)
+        oldest = read(format, second)
         _, expired_total = read(format, first)
-        newest, total = read(format, last)
-        if newest > now or now - oldest >= window then format = nil end
-      else
-        format = nil
+      elseif format then
+        -- Totals of another length, from before they grew.
+        local entries = require 'limiter.logs'
+        if entries.formats[#first] and entries.formats[#second] then
+          oldest = entries.unpack(second)
+          _, expired_total = entries.unpack(first)
+        end
       end
+      if oldest then newest, total = read(format, last) end
+      if not oldest or newest > now or now - oldest >= window then format = nil end
     elseif not first and not head.err then
       format = '>I6I2'
     end

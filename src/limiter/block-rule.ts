@@ -40,7 +40,7 @@ interface Memory {
 const MAX_BLOCKS = 1_000_000_000
 
 /**
- * When denials of a key block it, and for how long. All durations in ms. strike in lua/limiter/lib/limits.lua is the
+ * When denials of a key block it, and for how long. All durations in ms. lua/limiter/strikes.lua is the
  * same in Redis.
  */
 export class BlockRule {

@@ -273,7 +273,7 @@ function failure({ does, script }: TimelyCall, cause: unknown): StoreError {
 
 /**
  * The server's time, if a script has refused to act because the server is in another calendar window than the script
- * was told: see check_calendar_window in lua/limiter/lib/decision.lua.
+ * was told: see check_calendar in lua/limiter/limits.lua.
  */
 function calendarNow(error: unknown): number | undefined {
   const [, now] = (error instanceof Error && /\bCALENDAR (\d+)/.exec(error.message)) || []

@@ -18,11 +18,6 @@ const scripts: Script[] = Object.values(embedded).flatMap((value): Script[] =>
 )
 
 describe('Lua', () => {
-  test('luacheck has nothing to say', () => {
-    const { status, stdout, stderr } = spawnSync('luacheck', ['--no-color', 'lua'], { cwd: root, encoding: 'utf8' })
-    expect([status, status === 0 ? '' : `${stdout}${stderr}`]).toEqual([0, ''])
-  })
-
   test('every script begins with a header that describes KEYS, ARGV and the result', () => {
     const lacking = written.flatMap(file => {
       const header = /^--\[\[([\s\S]*?)\]\]/.exec(textOf(file))?.[1] ?? ''

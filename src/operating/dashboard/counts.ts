@@ -107,10 +107,7 @@ function readCounts(text: string, from = 0, to = text.length): Counts | undefine
   return place === counts.length ? counts : undefined
 }
 
-/**
- * Each row of one text of a HASH of sums, which `add_outcome_counts` of lua/operating/dashboard/sums.lua writes. A row
- * that cannot be read is left out.
- */
+/** The rows of one text of a HASH of sums: see lua/operating/dashboard/outcome_sums.lua. What is none is left out. */
 export function eachRow(text: string, take: (id: string, counts: Counts) => void): void {
   for (let from = 0; from < text.length; ) {
     const colon = text.indexOf(':', from)

@@ -52,7 +52,7 @@ export class ChargeKeys {
     return client => before + clientSegment(client) + end
   }
 
-  /** The key of the charge's refund note: see `refund_note_open` in lua/limiter/lib/rows.lua. */
+  /** The key of the charge's refund note: see lua/limiter/notes.lua. */
   noteOf(charge: Charge, tag: number): string {
     return `${this.keyOf(charge, tag)}:settled`
   }
@@ -62,7 +62,7 @@ export class ChargeKeys {
     return `${this.keyOf(charge, tag)}:leases`
   }
 
-  /** The keys that count the charge's denials, and its blocks: see `strike` in lua/limiter/lib/limits.lua. */
+  /** The keys that count the charge's denials, and its blocks: see lua/limiter/strikes.lua. */
   strikesOf(charge: Charge, tag: number): [denials: string, blocks: string] {
     const key = this.keyOf(charge, tag)
     return [`${key}:denials`, `${key}:blocks`]
