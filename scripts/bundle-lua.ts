@@ -53,12 +53,17 @@ export class LuaBundler {
   bundle(script: string, algorithm = ''): string {
     const source = this.read(script).replace(/require\('([\w.]+)' \.\. ALGORITHM\)/, `require '$1${algorithm}'`)
     const text = this.#expanded('', this.#parse('', source), [0, source.length], new Set(), algorithm)
-    return this.comments ? text.replace(/\n{3,}/g, '\n\n') : text.replace(/[ \t]*$|^\s+/gm, '').trimEnd()
+    return this.comments
+      ? text.replace(/\n{3,}/g, '\n\n')
+      : text
+          .replace(/[ \t]+$/gm, '')
+          .replace(/^\s+/gm, '')
+          .trimEnd()
   }
 
   /** Part of a file as it is sent. `inSight`: the parts of modules that stand before it. */
   #expanded(module: string, file: File, range: Range, inSight: Set<string>, algorithm = ''): string {
-    const scopes: { block: Range; inSight: Set<string> }[] = []
+    const scopes = new Map([[0, inSight]])
     const edits: [Range, () => string][] = []
     if (!this.comments) for (const comment of file.comments) edits.push([comment, () => ''])
     for (const place of file.algorithms) edits.push([place, () => `'${algorithm}'`])
@@ -67,16 +72,9 @@ export class LuaBundler {
       if (known !== undefined) edits.push([place, () => `${baseOf(known)}_${field}`])
     }
     for (const needed of file.requires) {
-      edits.push([
-        needed.statement,
-        () => {
-          while (scopes.length > 0 && !isIn(needed.block, scopes.at(-1)!.block)) scopes.pop()
-          const around = scopes.at(-1)?.inSight ?? inSight
-          const here = needed.block[0] === 0 ? around : new Set(around)
-          if (here !== around) scopes.push({ block: needed.block, inSight: here })
-          return this.#required(file, needed, here)
-        },
-      ])
+      const [block] = needed.block
+      const known = () => scopes.get(block) ?? scopes.set(block, new Set(inSight)).get(block)!
+      edits.push([needed.statement, () => this.#required(file, needed, known())])
     }
     let [at, end] = range
     let text = ''

@@ -1,14 +1,12 @@
 -- The state of a key under one limit, whatever its algorithm.
+local rows = require 'limiter.rows'
 local states = {}
 
---- Opens it: returns what rows.open describes. `err` instead, the text of an error: the key holds something else.
+--- Opens it: returns what rows.open describes. Of a log that is none, `err` is the text of an error.
 function states.open(limit, key, now, read_only)
-  if limit.algorithm == 'sliding_window' then
-    local log_states = require 'limiter.log_states'
-    return log_states.open(limit, key, now, read_only)
-  end
-  local rows = require 'limiter.rows'
-  return rows.open(limit, key, now, read_only)
+  if limit.algorithm ~= 'sliding_window' then return rows.open(limit, key, now, read_only) end
+  local log_states = require 'limiter.log_states'
+  return log_states.open(limit, key, now, read_only)
 end
 
 return states

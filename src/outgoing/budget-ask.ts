@@ -26,7 +26,7 @@ interface Told {
 }
 
 /**
- * One ask of a process, as lua/outgoing/budgets.lua reads it. Budgets and places get their numbers when they are first
+ * One ask of a process, as lua/outgoing/budget_ask.lua reads it. Budgets and places get their numbers when they are first
  * spoken of.
  */
 export class BudgetAsk {

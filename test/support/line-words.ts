@@ -1,4 +1,4 @@
-/** The changes of an ask, four words each, as `line_ask.lua` reads them. */
+/** The changes of an ask, four words each, as `asks.lua` reads them. */
 export function changesText(words: readonly string[]): string {
   return words.map(word => `${word}\n`).join('')
 }
@@ -8,7 +8,7 @@ export function changesOf(text: string): string[] {
   return text.split('\n').slice(0, -1)
 }
 
-/** The answer of `line_ask.lua` in parts: ten numbers, then three lists of numbers. */
+/** The answer of `asks.lua` in parts: ten numbers, then three lists of numbers. */
 export function answerParts(reply: unknown): unknown[] {
   const [head, ...lists] = String(reply).split(',')
   return [...head.split(' ').map(Number), ...lists.map(list => (list === '' ? [] : list.split(' ').map(Number)))]

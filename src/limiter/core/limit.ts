@@ -39,11 +39,11 @@ export function hasBurst(algorithm: AlgorithmName): boolean {
 
 /** One rule: `quota` units per `window`, counted separately for each key. */
 export interface LimitOptions {
-  /** Units per window; integer ≥ 0. 0 refuses everything. */
+  /** Units per window; integer ≥ 0, at most 2^53 - 1024. 0 refuses everything. */
   quota: number
   /**
-   * Length of the window, more than 0: whole ms, text like '1m' or '1h30m', or a word: 'second', 'minute', 'hour',
-   * 'day', 'week'. 'day' is any span of 24 h; a day of the calendar is `calendar: 'day'`.
+   * Length of the window, more than 0, at most 10 000 years: whole ms, text like '1m' or '1h30m', or a word: 'second',
+   * 'minute', 'hour', 'day', 'week'. 'day' is any span of 24 h; a day of the calendar is `calendar: 'day'`.
    */
   window: Duration
   /** Default 'sliding-window'. */

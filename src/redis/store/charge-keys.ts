@@ -74,8 +74,8 @@ export class ChargeKeys {
   }
 
   /**
-   * The key of the units that wait in all lines in which requests wait for these limits together: see `line_note_units`
-   * in lua/waiting/line/lib/line.lua.
+   * The key of the units that wait in all lines in which requests wait for these limits together: see `note_units`
+   * in lua/waiting/line/lines.lua.
    */
   waitingUnitsOf(charges: readonly Charge[], tag: number): string {
     const suffixes = keySegment(charges.map(charge => this.#suffix(charge)).join(' '))
@@ -83,8 +83,8 @@ export class ChargeKeys {
   }
 
   /**
-   * The keys of the line in which requests wait for these limits together: see `line_open` in
-   * lua/waiting/line/lib/line.lua. The first names the line: each combination of limits has its own.
+   * The keys of the line in which requests wait for these limits together: see `open` in
+   * lua/waiting/line/lines.lua. The first names the line: each combination of limits has its own.
    */
   lineOf(charges: readonly Charge[], tag: number): [line: string, asks: string, meta: string] {
     const [first, ...others] = charges.map(charge => this.keyOf(charge, tag))

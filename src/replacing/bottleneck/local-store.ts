@@ -13,7 +13,7 @@ import {
   WAITS,
 } from './store.js'
 
-/** The state of a limiter in this process. Its arithmetic is that of lua/replacing/bottleneck/bottleneck.lua. */
+/** The state of a limiter in this process. Its arithmetic is that of lua/replacing/bottleneck/bottleneck_tick.lua. */
 export class LocalStore implements LimiterStore {
   readonly ready: Promise<object> = Promise.resolve({})
   readonly clients = {}

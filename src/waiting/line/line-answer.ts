@@ -1,6 +1,6 @@
 import { shown } from '../../limiter/core/errors.js'
 
-/** The server's answer to an ask: see lua/waiting/line/lib/line_ask.lua. */
+/** The server's answer to an ask: see lua/waiting/line/asks.lua. */
 export interface LineAnswer {
   /**
    * 1: the ask was carried out; 0: the member is unknown and must be opened anew. Below 0: a code of the user's script,
@@ -42,7 +42,7 @@ interface Refused {
 }
 
 /**
- * Reads a reply in which each grant has `width` facts: see `line_answer` in lua/waiting/line/lib/line_ask.lua. Throws
+ * Reads a reply in which each grant has `width` facts: see `answer` in lua/waiting/line/asks.lua. Throws
  * `TypeError` for anything else. Every hand-over waits for this, often with cold processor caches, where plain loops
  * take half as long as `map`.
  */

@@ -153,7 +153,7 @@ class LineChanges<Grant> {
 }
 
 /**
- * The changes as line_ask.lua reads them: four words for each, and a newline after each word. `maxWaitMs` returns the
+ * The changes as asks.lua reads them: four words for each, and a newline after each word. `maxWaitMs` returns the
  * longest time that a waiter waits.
  */
 function changeText<Grant>(

@@ -56,7 +56,7 @@ export interface Taken {
   /** True if its attempt does not count before `begin`. */
   readonly unbegun: boolean
   /**
-   * By the queue's clock, which is `aheadMs` ahead of the server's: see queue_clock in lua/waiting/queue/lib/queue.lua.
+   * By the queue's clock, which is `aheadMs` ahead of the server's: see `clock` in lua/waiting/queue/queues.lua.
    */
   readonly dueAt: number
   readonly aheadMs: number

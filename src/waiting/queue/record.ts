@@ -1,4 +1,4 @@
-/** A message as Redis stores it: see queue_record in lua/waiting/queue/lib/queue.lua for its head. */
+/** A message as Redis stores it: see `record` in lua/waiting/queue/queues.lua for its head. */
 export interface QueueRecord {
   readonly hasTtl: boolean
   readonly maxAttempts: number
@@ -36,7 +36,7 @@ export function parseRecord(text: string): QueueRecord {
 /** Replaces a record that cannot be read, so that its delivery can be rejected. */
 export const NO_RECORD: QueueRecord = { hasTtl: true, maxAttempts: 1, headers: NO_HEADERS, payload: '' }
 
-/** The id in a receipt, and the attempts that count: see queue_keys in lua/waiting/queue/lib/queue.lua. */
+/** The id in a receipt, and the attempts that count: see `keys` in lua/waiting/queue/queues.lua. */
 export function parseReceipt(receipt: string): { id: string; attempts: number } {
   return { id: receipt.slice(34), attempts: Number(receipt.slice(27, 34)) }
 }
@@ -47,7 +47,7 @@ export function begunReceipt(receipt: string): string {
   return `${receipt.slice(0, 27)}${maxAttemptsText(attempts + 1)}${receipt.slice(34)}`
 }
 
-/** The keys of a queue, in the order that all its scripts expect: see queue_keys in lua/waiting/queue/lib/queue.lua. */
+/** The keys of a queue, in the order that all its scripts expect: see `keys` in lua/waiting/queue/queues.lua. */
 export function queueKeys(base: string): readonly string[] {
   return [
     'delayed',

@@ -3,7 +3,7 @@ import { PolicyError, shown } from '../../limiter/core/errors.js'
 import { keySegment } from '../../limiter/core/key-segment.js'
 import { checkInteger, checkOptions, type OptionNames } from '../../limiter/core/options.js'
 
-/** The keys of a shared rate, for one of its clients: see `rate_open` in lua/waiting/rate/rate.lua. */
+/** The keys of a shared rate, for one of its clients: see `open` in lua/waiting/rate/rates.lua. */
 export class RateKeys {
   readonly own: readonly string[]
 

@@ -124,8 +124,8 @@ export class SemaphoreCommands {
   }
 
   /**
-   * The keys of a direct take. The first is that of the leases while permits are taken directly: see semaphore_sweep in
-   * lua/waiting/semaphore/lib/semaphore.lua.
+   * The keys of a direct take. The first is that of the leases while permits are taken directly: see `sweep` in
+   * lua/waiting/semaphore/semaphores.lua.
    */
   get directKeys(): readonly string[] {
     const [config, , facts, , , , direct] = this.keys

@@ -1,7 +1,7 @@
 /* Direct takes of a semaphore (semaphore_take.lua, direct-takes.ts): a take and a release without the line while nobody waits. Two clients, of which
  * each makes its requests one after the other. Asks of the line are one step here: that they count once is shown by the other models.
  *
- * The table of leases (semaphore_sweep in lua/waiting/semaphore/lib/semaphore.lua) holds one entry for each lease, and the permits beyond one for each, in `extra`. An ended lease stays until a script sweeps it: one of them
+ * The table of leases (sweep in lua/waiting/semaphore/semaphores.lua) holds one entry for each lease, and the permits beyond one for each, in `extra`. An ended lease stays until a script sweeps it: one of them
  * for each script here. */
 #ifndef QUOTA
 #define QUOTA 1
