@@ -55,7 +55,7 @@ export default {
     '@jest/reporters',
   ],
   // Programs of the machine, which scripts/ensure.mjs installs.
-  ignoreBinaries: ['redis-server', 'prometheus', 'promtool', 'ipcrm'],
+  ignoreBinaries: ['redis-server', 'prometheus', 'promtool', 'ipcrm', 'luacheck'],
   ignoreIssues: {
     // Fastify's plugins are the default export of their module; the name is that of the other entry points.
     'src/http/adapters/fastify.ts': ['duplicates'],

@@ -82,8 +82,8 @@ describe(`after ${CONNECTIONS} connections in ${DURATION_MS / 1000} s to each of
   test('nothing is held or renewed in Redis', async () => {
     const client = redis.client()
     const held = await Promise.all((await client.keys('*:semaphore*')).map(async key => [key, await client.type(key)]))
-    // The table of leases holds other members too, with scores below 0 or above every deadline: see semaphore_sweep
-    // in lua/waiting/semaphore/lib/semaphore.lua.
+    // The table of leases holds other members too, with scores below 0 or above every deadline: see `sweep`
+    // in lua/waiting/semaphore/semaphores.lua.
     for (const [key, type] of held) {
       if (type === 'zset') expect([key, await client.zcount(key, 0, 1e14)]).toEqual([key, 0])
     }
