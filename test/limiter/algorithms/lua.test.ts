@@ -34,10 +34,9 @@ function measured(limit: Limit, now: number, cost: number, row: readonly number[
   const name = limit.algorithm.replace('-', '_')
   const source = `
     local n = {}
-    for i = 1, 7 do n[i] = tonumber(ARGV[i]) end
-    local retry, remaining, reset, delay, at, first, second =
-      require('limiter.algorithms.${name}').measure(n[1], n[2], n[3], n[4], n[5], ARGV[6] ~= '' and n[6] or nil, n[7], tonumber(ARGV[8]))
-    return { retry, remaining, reset, delay, at, first, second }`
+    for i = 1, 8 do n[i] = tonumber(ARGV[i]) end
+    local measure = require('limiter.algorithms.${name}').measure
+    return { measure(n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]) }`
   const [at = '', first = 0, second = 0] = row
   const args = [limit.quota, limit.windowMs, thirdOf(limit), now, cost, at, first, second].map(String)
   return lua.run(`measure ${name}`, source, [], args, () => null) as number[]
