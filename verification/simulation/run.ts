@@ -52,13 +52,13 @@ function add(sum: Tally, more: Tally): void {
   }
 }
 
-/** Of each script that runs, a line: when, its text, KEYS, ARGV and the answer. A line [] between schedules. */
+/** Of each script that runs, a line: when, its text, KEYS, ARGV, the answer and `heard`. A line [] between schedules. */
 const recorded: string[] = []
 const watch = (server: EmbeddedRedis) => {
   if (values.record === undefined) return
   recorded.push('[]')
-  server.onRun = ({ nowMs, source, keys, args, reply }) => {
-    recorded.push(JSON.stringify([nowMs, source, keys, args, plain(reply)]))
+  server.onRun = ({ nowMs, source, keys, args, reply, heard }) => {
+    recorded.push(JSON.stringify([nowMs, source, keys, args, plain(reply), heard]))
   }
 }
 

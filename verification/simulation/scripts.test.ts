@@ -11,15 +11,17 @@ import { plain } from './server/reply.js'
 const redis = testRedis()
 
 /**
- * Gives a script the time of the schedule, which is far in the future: keys expire by it alone. '!now': the moment as
- * seconds, the microseconds of its second, and the moment in ms.
+ * Gives a script the time of the schedule, which is far in the future: keys expire by it alone; and its listeners, whom
+ * a line counts. '!now': the moment as seconds, the microseconds of its second, and the moment in ms; then how many
+ * heard each message.
  */
 const IN_TIME = `
 local theirs = redis
 local redis = { error_reply = theirs.error_reply, status_reply = theirs.status_reply }
 do
-  local seconds, micros, ms = string.match(theirs.call('GET', '!now'), '(%d+) (%d+) (%d+)')
+  local seconds, micros, ms, listeners = string.match(theirs.call('GET', '!now'), '(%d+) (%d+) (%d+)(.*)')
   ms = tonumber(ms)
+  local heard = string.gmatch(listeners, '%d+')
   local function expire(act, key, at)
     if at <= ms then return act('DEL', key) end
     return act('PEXPIREAT', key, string.format('%.0f', at))
@@ -28,6 +30,7 @@ do
     return function(name, ...)
       local key, value, option, life = ...
       if name == 'TIME' then return { seconds, micros } end
+      if name == 'PUBLISH' then return tonumber(heard()) end
       if name == 'PTTL' then
         local at = theirs.call('PEXPIRETIME', key)
         return at < 0 and at or at - ms
@@ -51,7 +54,7 @@ do
 end
 `
 
-type Run = readonly [nowMs: number, source: string, keys: string[], args: string[], reply: unknown]
+type Run = readonly [nowMs: number, source: string, keys: string[], args: string[], reply: unknown, heard: number[]]
 
 it('answers all scripts of some schedules as Redis does', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'spillway-simulation-'))
@@ -81,10 +84,11 @@ it('answers all scripts of some schedules as Redis does', async () => {
       pipeline.flushall().ping()
       continue
     }
-    const [nowMs, source, keys, args] = run
+    const [nowMs, source, keys, args, , heard] = run
     const isFlush = args[0]?.toUpperCase() === 'FLUSHALL'
     const ms = Math.floor(nowMs)
-    pipeline.set('!now', `${Math.floor(ms / 1000)} ${Math.floor((nowMs % 1000) * 1000)} ${ms}`)
+    const now = [Math.floor(ms / 1000), Math.floor((nowMs % 1000) * 1000), ms, ...heard]
+    pipeline.set('!now', now.join(' '))
     if (isFlush) pipeline.flushall()
     else
       pipeline.callBuffer('EVALSHA', hashes.get(source) as string, keys.length, ...keys.map(bytes), ...args.map(bytes))

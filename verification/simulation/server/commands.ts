@@ -363,9 +363,15 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     return rank < 0 ? null : rank
   },
   ZRANGE: (db, [key, from, to, ...options]) => {
-    if (has(options, 'BYSCORE')) return COMMANDS.ZRANGEBYSCORE(db, [key, from, to, ...options])
+    if (has(options, 'BYSCORE')) {
+      // With REV the first bound is the upper one, as in ZREVRANGEBYSCORE.
+      return COMMANDS[has(options, 'REV') ? 'ZREVRANGEBYSCORE' : 'ZRANGEBYSCORE'](db, [key, from, to, ...options])
+    }
+    if (!options.every(option => /^(REV|WITHSCORES)$/i.test(option))) return SYNTAX
     const set = db.sorted(key)
-    return set === undefined ? [] : told(set, slice(set.members, from, to), has(options, 'WITHSCORES'))
+    if (set === undefined) return []
+    const members = has(options, 'REV') ? set.members.toReversed() : set.members
+    return told(set, slice(members, from, to), has(options, 'WITHSCORES'))
   },
   ZRANGEBYSCORE: byScore(false),
   ZREVRANGEBYSCORE: byScore(true),

@@ -21,6 +21,8 @@ export interface Run {
   readonly keys: readonly string[]
   readonly args: readonly string[]
   readonly nowMs: number
+  /** How many clients heard each message that it has published, in order. */
+  readonly heard: readonly number[]
   readonly reply: Reply
 }
 
@@ -108,7 +110,14 @@ export class EmbeddedRedis {
   #plain(words: readonly string[]): Reply {
     const reply = this.db.run(words)
     const source = 'return redis.call(unpack(ARGV))'
-    this.onRun?.({ source, keys: words.slice(1, 2), args: words, nowMs: this.nowMs(), reply })
+    this.onRun?.({
+      source,
+      keys: words.slice(1, 2),
+      args: words,
+      nowMs: this.nowMs(),
+      heard: heardBy(words, reply),
+      reply,
+    })
     return reply
   }
 
@@ -136,8 +145,17 @@ export class EmbeddedRedis {
   }
 
   #script(name: string, source: string, keys: readonly string[], args: readonly string[]): Reply {
-    const reply = this.lua.run(name, source, keys, args, words => this.db.run(words))
-    this.onRun?.({ source, keys, args, nowMs: this.nowMs(), reply })
+    const heard: number[] = []
+    const reply = this.lua.run(name, source, keys, args, words => {
+      const given = this.db.run(words)
+      if (this.onRun !== undefined) heard.push(...heardBy(words, given))
+      return given
+    })
+    this.onRun?.({ source, keys, args, nowMs: this.nowMs(), heard, reply })
     return reply
   }
+}
+
+function heardBy([name]: readonly string[], reply: Reply): number[] {
+  return name.toUpperCase() === 'PUBLISH' ? [Number(reply)] : []
 }
