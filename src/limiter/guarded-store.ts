@@ -1,4 +1,5 @@
 import { type CircuitBreaker, CircuitBreakers } from './breaker.js'
+import { allCarriedOut } from './carried-out.js'
 import { type Clock, monotonicClock } from './core/clock.js'
 import type { Verdict } from './core/decision.js'
 import { StoreError, shown } from './core/errors.js'
@@ -214,7 +215,7 @@ export class GuardedStore implements LineGuard {
   ): Promise<T[]> {
     const endsAt = performance.now() + this.deadlineMs
     const parts = [...this.calls.breakers.parts(charges)]
-    return Promise.all(parts.map(([breaker, part]) => this.#change(breaker, store => change(store, part, endsAt))))
+    return allCarriedOut(parts.map(([breaker, part]) => this.#change(breaker, store => change(store, part, endsAt))))
   }
 
   #breakerOf(charge: Charge): CircuitBreaker {

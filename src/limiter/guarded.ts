@@ -5,7 +5,7 @@ import { notify, type Observer } from './core/observer.js'
 import type { OutageWarnings } from './core/warnings.js'
 
 /** The error of calls that are not made while the breaker is open. */
-export const REFUSED = new StoreError('the store failed too often of late and is not asked')
+export const REFUSED = new StoreError('the store failed too often of late and is not asked', { settled: false })
 
 /** A store whose server gets more time until it has answered this process for the first time. */
 interface Connecting {

@@ -201,16 +201,22 @@ export class RateLimiter {
    * window that were charged and not given back, this decision's included, are at most the quota. If several decisions
    * were charged at one instant, or the key was refunded or reset since, `settle` gives back at most what is still
    * counted of that instant. Settles a decision once; a second time, or on a denied decision, it does nothing. Rejects
-   * with `CostError`, and with `StoreError`, within the deadline, when the store fails.
+   * with `CostError`, with `PolicyError` for an object that no limiter of this copy of the package has returned, and
+   * with `StoreError`, within the deadline, when the store fails: if its `settled` is false, nothing was carried out,
+   * and it can be called again. A store of your own without `giveBack` keeps the units (SPILLWAY_SETTLE).
    */
   async settle(decision: Decision, actualCost: number): Promise<void> {
     checkCost(actualCost)
     const open = SettleableDecision.takeCharge(decision)
     if (open === undefined || actualCost === decision.cost) return
-    const { key, charges } = open
-    for (const { receipts, change } of settlement(open, decision, actualCost)) {
+    const call = settlement(open, decision, actualCost)
+    if (call === undefined) return
+    try {
       // The limiter that made the decision changes it: this one may have another store and deadline.
-      await open.change(key, receipts, change, charges)
+      await open.change(open.key, call.receipts, call.change, open.charges)
+    } catch (error) {
+      if (error instanceof StoreError && error.settled === false) open.again()
+      throw error
     }
   }
 

@@ -1,7 +1,7 @@
-import { algorithmOf } from './algorithms/registry.js'
-import { monotonicClock } from './core/clock.js'
 import { type Decision, type DecisionSource, strictest, type Verdict, verdictOf } from './core/decision.js'
+import { PolicyError, shown, shownOther } from './core/errors.js'
 import type { Limit } from './core/limit.js'
+import { emitWarning } from './core/warnings.js'
 import type { LimiterKey } from './key.js'
 import { type Charge, type ChargedAt, type ChargeReceipt, receiptsOf, type Store } from './store.js'
 
@@ -71,6 +71,8 @@ interface OpenCharge extends Omit<ChargeTicket, 'owner'> {
   readonly store: Store
   readonly change: ChangeCharges
   readonly charges: readonly Charge[]
+  /** The settlement was not carried out: the decision can be settled again. */
+  again(): void
 }
 
 /**
@@ -148,13 +150,21 @@ export class SettleableDecision implements Decision {
     if (blocked) this.blocked = true
   }
 
-  /** What the decision spent; returned only once, so that a decision is settled only once. */
+  /**
+   * What the decision spent; returned only once, so that a decision is settled only once. Throws `PolicyError` for what
+   * no limiter of this copy of the package has decided.
+   */
   static takeCharge(decision: Decision): OpenCharge | undefined {
-    if (!(#ticket in decision) || decision.#ticket === undefined) return undefined
-    const { owner, chargedAt, askedAt, lease } = decision.#ticket
+    if (typeof decision !== 'object' || decision === null || !(#ticket in decision)) throw noDecision(decision)
+    const ticket = decision.#ticket
+    if (ticket === undefined) return undefined
     decision.#ticket = undefined
+    const { owner, chargedAt, askedAt, lease } = ticket
     const { store, change, key = decision.key } = owner
-    return { key, store, change, charges: owner.chargesOf(key), chargedAt, askedAt, lease }
+    const again = () => {
+      decision.#ticket = ticket
+    }
+    return { key, store, change, charges: owner.chargesOf(key), chargedAt, askedAt, lease, again }
   }
 }
 
@@ -175,46 +185,36 @@ interface SettlementCall {
   readonly change: (store: Store, receipts: readonly ChargeReceipt[], endsAt?: number) => Promise<void> | void
 }
 
-/** Units to give back under some limits of a decision, by their index. */
-interface Correction {
-  readonly units: number
-  readonly indexes: readonly number[]
-}
-
-/** The call that corrects a decision's charge to `actualCost`. */
-export function settlement(open: OpenCharge, decision: Decision, actualCost: number): SettlementCall[] {
-  const { chargedAt, askedAt = 0, lease } = open
+/** The call that corrects a decision's charge to `actualCost`; undefined if its store cannot do so. */
+export function settlement(open: OpenCharge, decision: Decision, actualCost: number): SettlementCall | undefined {
+  const { chargedAt, askedAt = 0, lease, store } = open
   const units = actualCost - decision.cost
   const receipts = receiptsOf(open.charges, decision.verdicts, chargedAt ?? askedAt, decision.cost)
-  if (units > 0) return [{ receipts, change: (store, part, endsAt) => store.charge?.(part, units, endsAt) }]
-  if (lease !== undefined) return [{ receipts, change: (_store, _part, endsAt) => lease.settle(-units, endsAt) }]
-  if (chargedAt !== undefined && open.store.giveBack !== undefined) {
-    return [{ receipts, change: (store, part, endsAt) => store.giveBack?.(part, -units, endsAt) }]
+  if (units > 0) return { receipts, change: (store, part, endsAt) => store.charge?.(part, units, endsAt) }
+  if (lease !== undefined) return { receipts, change: (_store, _part, endsAt) => lease.settle(-units, endsAt) }
+  if (store.giveBack !== undefined) {
+    return { receipts, change: (store, part, endsAt) => store.giveBack?.(part, -units, endsAt) }
   }
-  const { clock = monotonicClock } = open.store
-  return refunds(decision, -units, clock.now() - askedAt).map(({ units, indexes }) => ({
-    receipts: receipts.filter((_, index) => indexes.includes(index)),
-    change: (store, part, endsAt) => store.refund(part, units, endsAt),
-  }))
+  warnThatUnitsAreKept(store)
+  return undefined
 }
 
-/** For a store that cannot give back a decision's own units: what it may refund for a decision of that age. */
-export function refunds(decision: Decision, units: number, elapsedMs: number): Correction[] {
-  const byUnits = new Map<number, number[]>()
-  decision.verdicts.forEach((verdict, index) => {
-    const back = Math.min(units, stillCounted(verdict, decision.cost, elapsedMs))
-    if (back > 0) byUnits.set(back, [...(byUnits.get(back) ?? []), index])
-  })
-  return [...byUnits].map(([units, indexes]) => ({ units, indexes }))
+const KEEPING = new WeakSet<Store>()
+
+function warnThatUnitsAreKept(store: Store): void {
+  if (KEEPING.has(store)) return
+  KEEPING.add(store)
+  emitWarning(
+    'SPILLWAY_SETTLE',
+    `settle to less than a decision was charged changes nothing: the store ${shown(store)} has no giveBack(), and what ` +
+      'refund() gives back may be units that others have spent since. Give the store a giveBack(receipts, units), or ' +
+      'use a MemoryStore or a RedisStore',
+  )
 }
 
-/**
- * How many units of a decision still count under one limit: refunding more would give back units that others have spent
- * since.
- */
-function stillCounted(verdict: Verdict, cost: number, elapsedMs: number): number {
-  const { limit, resetAfterMs } = verdict
-  const leftMs = resetAfterMs - elapsedMs
-  if (leftMs <= 0) return 0
-  return algorithmOf(limit.algorithm).stillCounted?.(limit, cost, leftMs) ?? cost
+function noDecision(given: unknown): PolicyError {
+  return new PolicyError(
+    `settle: given ${shownOther(given, 'SettleableDecision')}, expected a decision as consume, consumeUpTo, decide or ` +
+      'acquire of a RateLimiter returned it, not a copy, like await limiter.settle(decision, 3)',
+  )
 }

@@ -84,7 +84,8 @@ export interface Store {
   refund(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> | void
   /**
    * Gives back at most `units` of what a decision spent under each of these limits, dated at the moment of its charge,
-   * as far as they still count. Without this method a settlement calls `refund`.
+   * as far as they still count. For a store that does not tell when it charged, the moment at which it was asked, by its
+   * `clock`, or by `performance.now()` if it has none. Without this method a settlement to less keeps the units.
    */
   giveBack?(receipts: readonly ChargeReceipt[], units: number, endsAt?: number): Promise<void> | void
   /** Makes each key as if it was never used under its limit. */

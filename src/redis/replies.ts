@@ -24,8 +24,8 @@ export function isFault(error: unknown): boolean {
 
 /** Why no command may be sent to a client in this state; undefined if one may. */
 export function notConnected(state: ClientState): StoreError | undefined {
-  if (state === 'down') return new StoreError('the Redis client is not connected')
-  if (state === 'unopened') return new StoreError(NEVER_CONNECTED)
+  if (state === 'down') return new StoreError('the Redis client is not connected', { settled: false })
+  if (state === 'unopened') return new StoreError(NEVER_CONNECTED, { settled: false })
   return undefined
 }
 

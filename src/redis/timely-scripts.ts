@@ -187,7 +187,7 @@ export class TimelyScripts {
         if (!Array.isArray(reply) || reply.length !== 1 || Number.isNaN(now)) onReply(reply)
         else if (moment.isVoid) onError(new StoreError('the connection to Redis was lost before the answer came'))
         else if (repeats < MOST_REPEATS && performance.now() < call.endsAt) repeat()
-        else onError(new StoreError('Redis was asked too late to carry it out'))
+        else onError(new StoreError('Redis was asked too late to carry it out', { settled: false }))
       },
       onError: error => {
         this.#isFirst = false

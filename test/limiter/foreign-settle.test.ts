@@ -42,7 +42,7 @@ describe('a decision that another limiter made is settled by the limiter that ma
     }
     for (let i = 0; i < 40; i++) await maker.consume('k')
     const asked = store.calls.length
-    await expect(settler.settle(decision, 1)).rejects.toThrow('is not asked')
+    await expect(settler.settle(decision, 9)).rejects.toThrow('is not asked')
     expect(store.calls.length).toBe(asked)
     await settler.close()
   })

@@ -1,11 +1,10 @@
 import { afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
-import type { Decision, Verdict } from '../../src/limiter/core/decision.js'
+import type { Decision } from '../../src/limiter/core/decision.js'
 import { StoreError } from '../../src/limiter/core/errors.js'
-import { ALGORITHM_NAMES, type AlgorithmName, parsePolicy } from '../../src/limiter/core/limit.js'
+import { ALGORITHM_NAMES, type AlgorithmName } from '../../src/limiter/core/limit.js'
 import { MemoryStore } from '../../src/limiter/memory/memory-store.js'
 import { RateLimiter, type RateLimiterOptions } from '../../src/limiter/rate-limiter.js'
-import { decisionOf, refunds } from '../../src/limiter/settlement.js'
 import type { Store } from '../../src/limiter/store.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
 import { ManualClock } from '../../src/testing.js'
@@ -18,37 +17,6 @@ let client: Redis
 let prefixes = 0
 beforeAll(() => {
   client = redis.client()
-})
-
-describe('a store without giveBack() refunds', () => {
-  const decision = (policy: string, cost: number, resetAfterMs: number): Decision => {
-    const verdicts = parsePolicy(policy).map(
-      (limit): Verdict => ({ limit, allowed: true, remaining: 0, retryAfterMs: 0, resetAfterMs, delayMs: 0 }),
-    )
-    return decisionOf('k', cost, verdicts, 'memory')
-  }
-
-  test('the difference to the lower cost, until the units expire', () => {
-    const made = decision('9/1s', 5, 1000)
-    expect(refunds(made, 4, 0)).toEqual([{ units: 4, indexes: [0] }])
-    expect(refunds(made, 4, 999)).toEqual([{ units: 4, indexes: [0] }])
-    expect(refunds(made, 4, 1000)).toEqual([])
-  })
-
-  test('to a bucket at most what it still owes', () => {
-    // Ten a second: 500 ms before the bucket is full it owes five at most.
-    const made = decision('10/1s token-bucket', 8, 1000)
-    expect(refunds(made, 8, 100)).toEqual([{ units: 8, indexes: [0] }])
-    expect(refunds(made, 8, 500)).toEqual([{ units: 5, indexes: [0] }])
-    expect(refunds(made, 8, 901)).toEqual([])
-  })
-
-  test('each limit its own', () => {
-    expect(refunds(decision('10/1s token-bucket; 9/1s', 8, 1000), 8, 500)).toEqual([
-      { units: 5, indexes: [0] },
-      { units: 8, indexes: [1] },
-    ])
-  })
 })
 
 const policyOf = (algorithm: AlgorithmName) => `10/10s ${algorithm}`

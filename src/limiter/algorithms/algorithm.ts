@@ -139,10 +139,6 @@ export interface Algorithm<State> {
    */
   refusedAfterMs?(verdict: Verdict, cost: number): number | undefined
   /**
-   * How many of the newest `cost` units still count when all are gone in `leftMs`. Absent if all count until the end.
-   */
-  stillCounted?(limit: Limit, cost: number, leftMs: number): number
-  /**
    * A state that allows no more than the one that a store described: `verdict` is the store's answer with nothing
    * spent, `retries` tell when increasing costs fit.
    */

@@ -101,9 +101,6 @@ function bucket({
       return Number.isInteger(restMs) ? resetAfterMs - restMs : undefined
     },
 
-    // A bucket regains its oldest units first.
-    stillCounted: ({ quota, windowMs }, cost, leftMs) => Math.min(cost, Math.floor((leftMs * quota) / windowMs)),
-
     // The moment when the bucket is empty, or when a cost fits, determines the level to less than a ms of draining.
     stateFrom({ limit, resetAfterMs }, retries, nowMs) {
       const maxCost = maxCostOf(limit)

@@ -42,6 +42,17 @@ export class TimeoutError extends SpillwayError {
 export class StoreError extends SpillwayError {
   /** Always `SPILLWAY_STORE`. */
   override readonly code = 'SPILLWAY_STORE'
+
+  /**
+   * false: what was asked was certainly not carried out, so a settlement, refund or charge can be asked for again. Absent
+   * if that is not known: the store may have carried it out and its answer was lost.
+   */
+  declare readonly settled?: false
+
+  constructor(message: string, options?: { cause?: unknown; settled?: false }) {
+    super(message, options)
+    if (options?.settled === false) this.settled = false
+  }
 }
 
 /** A shared object was used before its rate or its permits were set. */

@@ -1,4 +1,5 @@
 import type { BlockRule, Denials, Strikes } from '../../limiter/block-rule.js'
+import { allCarriedOut } from '../../limiter/carried-out.js'
 import type { Charge, ChargeReceipt } from '../../limiter/store.js'
 import { change } from '../scripts.js'
 import type { ResetChannel } from './reset-channel.js'
@@ -51,7 +52,7 @@ export class Changes {
   /** Rejects with `StoreError`. */
   async run(verb: Verb, charges: readonly Charge[] | readonly ChargeReceipt[], facts: ChangeFacts = {}): Promise<void> {
     const groups = groupByTag<Charge>(charges, charge => this.#scripts.keys.tagOf(charge))
-    await Promise.all(groups.map(({ charges, tag }) => this.#change(verb, charges, tag, facts)))
+    await allCarriedOut(groups.map(({ charges, tag }) => this.#change(verb, charges, tag, facts)))
   }
 
   /** Counts denials of a key, and blocks it if they are too many. Rejects with `StoreError`. */

@@ -7,7 +7,7 @@ import type { Limit, Policy } from '../../limiter/core/limit.js'
 import { getOrMake } from '../../limiter/core/maps.js'
 import { emitWarning } from '../../limiter/core/warnings.js'
 import { MemoryStore } from '../../limiter/memory/memory-store.js'
-import { type Charge, DEFAULT_LIMITER, type Store } from '../../limiter/store.js'
+import { type Charge, type ChargeReceipt, DEFAULT_LIMITER, type Store } from '../../limiter/store.js'
 
 /** The count of a key. */
 interface Hits {
@@ -154,6 +154,11 @@ class HitStoreAdapter implements Store {
     // Many stores would count below 0 and then allow more than the limit.
     const most = this.#store.get === undefined ? cost : ((await this.#store.get(key))?.totalHits ?? 0)
     await this.#giveBack(key, Math.min(cost, most))
+  }
+
+  /** Within the window of the decision a hit is like any other; when that has ended, nothing of it counts. */
+  async giveBack([receipt]: readonly ChargeReceipt[], units: number): Promise<void> {
+    if (this.clock.now() < receipt.chargedAt + receipt.resetAfterMs) await this.refund([receipt], units)
   }
 
   async charge([charge]: readonly Charge[], cost: number): Promise<void> {

@@ -8,7 +8,7 @@ import { warnings } from '../../support/warnings.js'
 const warned = warnings()
 
 test('in an outage the settlements of a limiter that fail cause one warning a minute', async () => {
-  const store = new StubStore()
+  const store: StubStore = Object.assign(new StubStore(), { giveBack: () => store.act() })
   store.answer = async charges => charges.map(({ limit }) => ({ ...freshVerdict(limit), resetAfterMs: 60_000 }))
   const limiters = ['a', 'b'].map(name => new RateLimiter({ policy: '100/1m', store, name, observer: {} }))
   for (const limiter of limiters) {
