@@ -134,24 +134,33 @@ export const DEFAULT_DEADLINE_MS = 1000
 
 /**
  * The moments that a store's clock shows twice, because it stepped back. A charge at such a moment may belong to either
- * pass; settling it by its moment could give back units that others have spent.
+ * pass; settling it by its moment could give back units that others have spent. Only the newest step counts.
  */
 export class ClockSteps {
   /** The range of these moments, ms. */
   from = Number.POSITIVE_INFINITY
   until = Number.NEGATIVE_INFINITY
   #last = Number.NEGATIVE_INFINITY
+  #readAt = Number.NEGATIVE_INFINITY
 
-  /** The clock shows `nowMs` now. */
-  note(nowMs: number): void {
+  /**
+   * The clock showed `nowMs` in an answer that was asked for at `askedAt` and read at `readAt`, both by
+   * `performance.now()`; without them, to who reads the clock itself. It has stepped back only if an earlier answer, read
+   * before this one was asked for, shows a later moment: of answers that cross, either may be the older.
+   */
+  note(nowMs: number, askedAt = Number.POSITIVE_INFINITY, readAt = Number.NEGATIVE_INFINITY): void {
+    if (askedAt < this.#readAt) return
     if (nowMs < this.#last) this.step(this.#last, nowMs)
     this.#last = nowMs
+    this.#readAt = readAt
   }
 
   /** The clock stepped back; for stores that compare moments themselves. */
   step(fromMs: number, toMs: number): void {
-    this.from = Math.min(this.from, toMs)
-    this.until = Math.max(this.until, fromMs)
+    // A step into the moments of the one before makes them doubtful still.
+    const overlaps = toMs <= this.until && fromMs >= this.from
+    this.from = overlaps ? Math.min(this.from, toMs) : toMs
+    this.until = overlaps ? Math.max(this.until, fromMs) : fromMs
   }
 
   /** Whether the moment of this charge occurred twice. */

@@ -376,14 +376,20 @@ export class Flights implements ChangeRunner {
     for (const change of flight.open) endsAt = Math.max(endsAt, change.endsAt)
     const timeoutMs = endsAt - sentAt + GRACE_MS
     return new Promise((resolve, reject) => {
-      const late = () => reject(new StoreError('the database did not answer in time'))
+      let isLate = false
+      const late = () => {
+        isLate = true
+        reject(new StoreError('the database did not answer in time'))
+      }
       const timer = setTimeout(late, Math.min(timeoutMs, LONGEST_TIMER_MS))
       const answered = (answer: T) => {
+        // Later answers have told of later moments.
+        if (isLate) return
         clearTimeout(timer)
         this.isFirst = false
         if (answer.clock !== undefined && this.#options.clock === undefined) {
           this.#clock.learn(sentAt, answer.clock)
-          this.#options.steps.note(Math.floor(answer.clock))
+          this.#options.steps.note(Math.floor(answer.clock), sentAt, performance.now())
         }
         resolve(answer)
       }

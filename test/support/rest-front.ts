@@ -31,6 +31,8 @@ export class RestFront {
   aborted = 0
   /** Undefined: it is answered. */
   fault: (request: RestRequest) => Fault | undefined = () => undefined
+  /** The answer of a request that was carried out is sent when this has resolved. */
+  delay: (request: RestRequest) => Promise<void> | undefined = () => undefined
   readonly #redis: Redis
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
@@ -86,6 +88,7 @@ export class RestFront {
     if (fault !== undefined && fault !== 'cut after') return
     const isCoded = request.headers['upstash-encoding'] === 'base64'
     const answers = await this.#answers(received, isCoded)
+    await this.delay(received)
     if (fault === 'cut after') request.socket.destroy()
     else if (path === '/') send('error' in answers[0] ? 400 : 200, answers[0])
     else send(200, answers)

@@ -98,8 +98,8 @@ export class Batcher {
     readonly scheduler: SendScheduler,
     /** False for `peek`. */
     readonly spending: boolean,
-    /** Called with each moment at which a batch of this tag was decided. */
-    readonly decided: (tag: number, nowMs: number) => void,
+    /** Called with each moment at which a batch of this tag was decided, and when that was asked for. */
+    readonly decided: (tag: number, nowMs: number, askedAt: number) => void,
   ) {
     const { port } = scripts
     this.port = port
@@ -195,6 +195,7 @@ export class Batcher {
     const server = this.scripts.keys.serverOf(kind.tag)
     const given = now === '' ? '' : `@${now}`
     this.scheduler.sent()
+    const askedAt = performance.now()
     this.scripts.timely.send(
       {
         script: kind.script,
@@ -212,7 +213,7 @@ export class Batcher {
       reply => {
         this.scheduler.answered(batch.askers.length)
         const decidedAt = answer(batch, reply)
-        if (decidedAt !== undefined) this.decided(kind.tag, decidedAt)
+        if (decidedAt !== undefined) this.decided(kind.tag, decidedAt, askedAt)
       },
       error => {
         this.scheduler.answered(batch.askers.length)

@@ -183,8 +183,8 @@ export class RedisStore implements Store {
     // reading the clock.
     const { performance: processTime } = globalThis
     // A given clock is checked for steps where it is read.
-    const decided = (tag: number, nowMs: number) => {
-      if (clock === undefined) this.#stepsOf(tag).note(nowMs)
+    const decided = (tag: number, nowMs: number, askedAt: number) => {
+      if (clock === undefined) this.#stepsOf(tag).note(nowMs, askedAt, processTime.now())
     }
     const sendEarlier = () => {
       this.#consumes.flush()

@@ -1,7 +1,7 @@
 import { LONGEST_TIMER_MS } from '../../limiter/core/clock.js'
-import type { Verdict } from '../../limiter/core/decision.js'
+import { type Verdict, verdictOf } from '../../limiter/core/decision.js'
 import { StoreError } from '../../limiter/core/errors.js'
-import { type Charge, type ChargeReceipt, receiptsOf } from '../../limiter/store.js'
+import { type Charge, type ChargeReceipt, DEFAULT_DEADLINE_MS, receiptsOf } from '../../limiter/store.js'
 import type { Batcher } from './batcher.js'
 
 /** Charges that may share a script call, and their indexes in the whole decision. */
@@ -52,38 +52,62 @@ export async function consumeApart(
   const verdicts: Verdict[] = []
   const chargedAt: number[] = []
   const spent: ChargeReceipt[] = []
-  let denied = false
-  try {
-    for (const group of groups) {
-      asks(group.tag)
-      // After a refusal the other slots are only peeked at, to find the longest wait.
-      const spends = !denied
-      const decided = (spends ? asked : peeks).verdicts(group.charges, cost, group.tag, endsAt)
-      const { verdicts: answer, decidedAt } = await inTime(decided, endsAt, late => {
-        if (spends && isAllowed(late))
-          giveBack(receiptsOf(group.charges, late.verdicts, late.decidedAt, cost)).catch(() => {})
-      })
-      group.indexes.forEach((index, i) => {
-        verdicts[index] = answer[i]
-        chargedAt[index] = decidedAt
-      })
-      if (!isAllowed({ verdicts: answer })) denied = true
-      else if (spends) spent.push(...receiptsOf(group.charges, answer, decidedAt, cost))
-    }
-  } catch (error) {
-    await giveBack(spent).catch(() => {})
-    throw error
+  const giveBackBehind = () => {
+    if (spent.length > 0) giveBack(spent).catch(() => {})
   }
-  if (!denied) return { verdicts, chargedAt }
-  await giveBack(spent)
   for (const group of groups) {
-    if (!group.indexes.every(index => verdicts[index].allowed)) continue
-    const { verdicts: standing } = await peeks.verdicts(group.charges, 0, group.tag, endsAt)
-    group.indexes.forEach((index, i) => {
-      verdicts[index] = standing[i]
+    asks(group.tag)
+    const decided = asked.verdicts(group.charges, cost, group.tag, endsAt)
+    const { verdicts: answer, decidedAt } = await inTime(decided, endsAt, late => {
+      if (isAllowed(late)) giveBack(receiptsOf(group.charges, late.verdicts, late.decidedAt, cost)).catch(() => {})
+    }).catch(error => {
+      giveBackBehind()
+      throw error
     })
+    group.indexes.forEach((index, i) => {
+      verdicts[index] = answer[i]
+      chargedAt[index] = decidedAt
+    })
+    if (isAllowed({ verdicts: answer })) {
+      spent.push(...receiptsOf(group.charges, answer, decidedAt, cost))
+      continue
+    }
+    giveBackBehind()
+    const others = groups.filter(other => other !== group)
+    await Promise.all(
+      others.map(async other => {
+        const isSpent = verdicts[other.indexes[0]] !== undefined
+        const standing = await beside(other, peeks, isSpent ? 0 : cost, endsAt)
+        other.indexes.forEach((index, i) => {
+          verdicts[index] = standing[i]
+        })
+      }),
+    )
+    return { verdicts, chargedAt }
   }
   return { verdicts, chargedAt }
+}
+
+/**
+ * The verdicts of a slot beside a refusal by another: of the limits that refuse this cost, too, when it fits, and of the
+ * others what is left. The refusal stands anyway, so a server that has not answered when half of the time is over is
+ * shown as one of whose units nothing is known to be left.
+ */
+async function beside(
+  { charges, tag }: ChargeGroup<Charge>,
+  peeks: Batcher,
+  cost: number,
+  endsAt: number | undefined,
+): Promise<readonly Verdict[]> {
+  const now = performance.now()
+  const halfway = now + ((endsAt ?? now + DEFAULT_DEADLINE_MS) - now) / 2
+  const peek = (units: number) => inTime(peeks.verdicts(charges, units, tag, halfway), halfway, () => {})
+  try {
+    const [left, wanted] = await Promise.all([peek(0), cost === 0 ? undefined : peek(cost)])
+    return wanted === undefined || isAllowed(wanted) ? left.verdicts : wanted.verdicts
+  } catch {
+    return charges.map(({ limit }) => verdictOf(limit, 0, 0, 0))
+  }
 }
 
 function isAllowed({ verdicts }: { readonly verdicts: readonly Verdict[] }): boolean {

@@ -269,3 +269,37 @@ describe('the client', () => {
     expect((await store.increment('1')).totalHits).toBe(1)
   })
 })
+
+test('settle gives back although the answers of decisions cross', async () => {
+  const client = clientOver()
+  const limiter = limiterOver(client, { policy: '1000/1h', name: 'crossing' })
+  await limiter.consume('k')
+  // Of each two requests the first is answered last.
+  let release = () => {}
+  front.delay = ({ commands }) => {
+    if (commands[0][0] !== 'EVALSHA') return undefined
+    const earlier = release
+    if (earlier === NONE) {
+      return new Promise(done => {
+        release = done
+      })
+    }
+    release = NONE
+    setTimeout(earlier, 10)
+    return undefined
+  }
+  const NONE = () => {}
+  release = NONE
+  const made = []
+  for (let i = 0; i < 12; i++) {
+    made.push(limiter.consume('k', 10))
+    // Each in a request of its own, and in another millisecond.
+    await new Promise(done => setTimeout(done, 3))
+  }
+  const decisions = await Promise.all(made)
+  front.delay = () => undefined
+  const before = (await limiter.peek('k', 0)).remaining
+  for (const decision of decisions) await limiter.settle(decision, 0)
+  expect((await limiter.peek('k', 0)).remaining - before).toBe(120)
+  await limiter.close()
+})
