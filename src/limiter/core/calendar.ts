@@ -1,5 +1,5 @@
 import { PolicyError, shown } from './errors.js'
-import { getOrMake } from './maps.js'
+import { BoundedMap, getOrMake } from './maps.js'
 
 /** A window of the calendar, in some time zone. Weeks begin on Monday. */
 export type CalendarWindow = 'hour' | 'day' | 'week' | 'month' | 'year'
@@ -29,6 +29,9 @@ const DAY_MS = 24 * HOUR_MS
 /** The longest window of a zone is searched in these years; two of them are leap years. */
 const SAMPLE = [Date.UTC(2024, 0, 1), Date.UTC(2032, 0, 1)] as const
 
+/** Formatters of zones are large, and users may choose zones. A limit keeps its own calendar; others are found here. */
+const MOST_KNOWN = 100
+
 /** A local date and time, as the ms since the epoch of the same date and time in UTC. */
 type Wall = number
 
@@ -38,7 +41,7 @@ type Wall = number
  * when the local clock shows minute 0, and where clocks go back.
  */
 export class Calendar {
-  static readonly #known = new Map<string, Calendar>()
+  static readonly #known = new BoundedMap<string, Calendar>(MOST_KNOWN)
   static readonly #ofRules = new WeakMap<CalendarRule, Calendar>()
 
   readonly #zone: Zone
@@ -50,7 +53,7 @@ export class Calendar {
     readonly window: CalendarWindow,
     readonly timezone: string,
   ) {
-    this.#zone = new Zone(timezone)
+    this.#zone = Zone.of(timezone)
   }
 
   /** Throws `PolicyError` for a time zone that the runtime does not know. */
@@ -142,9 +145,15 @@ export class Calendar {
 
 /** A time zone: converts between moments and local time. */
 class Zone {
+  static readonly #known = new BoundedMap<string, Zone>(MOST_KNOWN)
   readonly #format: Intl.DateTimeFormat
 
-  constructor(timezone: string) {
+  /** Names of zones are the same in any case. Throws `PolicyError` for one that the runtime does not know. */
+  static of(timezone: string): Zone {
+    return getOrMake(Zone.#known, timezone.toLowerCase(), () => new Zone(timezone))
+  }
+
+  private constructor(timezone: string) {
     try {
       this.#format = new Intl.DateTimeFormat('en-US', {
         timeZone: timezone,

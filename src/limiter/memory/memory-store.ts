@@ -178,7 +178,7 @@ export class MemoryStore implements Store, DecisionTime {
     const { strikes, next } = rule.strike(reported, found, nowMs)
     this.#replace(denials, next.denials)
     this.#replace(blocks, next.blocks)
-    if (strikes.isNew) this.#sweeper.block(table, key, nowMs + strikes.blockedMs)
+    if (strikes.isNew) this.#sweeper.block(this.tableOf(limit, limiter), key, nowMs + strikes.blockedMs)
     return strikes
   }
 
@@ -200,7 +200,10 @@ export class MemoryStore implements Store, DecisionTime {
     const known = this.#known.get(limit)
     if (known !== undefined) for (const table of known) if (table.limiter === limiter && !table.abandoned) return table
     const identity = JSON.stringify([limiter, limit.name, limit.algorithm, countedSpan(limit)])
-    const table = getOrMake(this.#tables, identity, () => new MemoryTable(limiter, limit.algorithm))
+    const table = getOrMake(this.#tables, identity, () => {
+      this.#sweeper.makingTable()
+      return new MemoryTable(limiter, limit.algorithm)
+    })
     this.#known.set(limit, [...(known?.filter(({ abandoned }) => !abandoned) ?? []), table])
     return table
   }
@@ -342,9 +345,10 @@ export class MemoryStore implements Store, DecisionTime {
     else this.#write(charge, table, slot, next)
   }
 
-  #write({ key, limit }: Charge, table: MemoryTable, slot: number | undefined, next: State): void {
-    if (slot === undefined) this.#sweeper.insert(table, key, next, limit)
-    else table.write(slot, next, limit)
+  #write({ key, limit, limiter }: Charge, table: MemoryTable, slot: number | undefined, next: State): void {
+    if (slot !== undefined) table.write(slot, next, limit)
+    // Making another table of this decision may have removed this one, which was empty.
+    else this.#sweeper.insert(table.abandoned ? this.tableOf(limit, limiter) : table, key, next, limit)
   }
 }
 

@@ -253,7 +253,7 @@ export class MemoryTable extends SweptKeys {
   }
 
   #note(slot: number, limit: Limit): void {
-    if (limit !== this.#limit) this.#noteOther(slot, limit)
+    if (this.#limit === undefined || !lastsAlike(limit, this.#limit)) this.#noteOther(slot, limit)
     else this.#forgetOther(slot)
   }
 
@@ -269,6 +269,11 @@ export class MemoryTable extends SweptKeys {
   #forgetOther(slot: number): void {
     if (this.#otherLimits?.delete(slot) && this.#otherLimits.size === 0) this.#otherLimits = undefined
   }
+}
+
+/** Whether a state matters for as long under the one limit as under the other: two limiters may have one policy. */
+function lastsAlike(a: Limit, b: Limit): boolean {
+  return a === b || (a.quota === b.quota && a.windowMs === b.windowMs && a.burst === b.burst)
 }
 
 /**

@@ -16,8 +16,8 @@ interface Victim {
 
 /**
  * Chooses what to remove from a full store: of a few keys that are not denied now, the one that is first as if never
- * used. If all are denied, the one whose denial ends first. It examines at most 512 keys, so that no call slows down
- * with the size of the store.
+ * used. If all are denied, the one whose denial ends first. It examines at most 512 keys and tables, so that no call
+ * slows down with the size of the store.
  */
 class Eviction {
   #looksLeft = REACH
@@ -27,13 +27,16 @@ class Eviction {
   #denied: Victim | undefined
   #deniedMs = Number.POSITIVE_INFINITY
 
+  /** Until a key is found, it goes on: `tables` are in turn, and the store is not empty. */
   constructor(
     tables: Iterable<MemoryTable>,
     readonly nowMs: number,
   ) {
-    for (const table of largestFirst([...tables])) {
+    for (const table of tables) {
       this.#lookAt(table)
       if (table.blocks !== undefined) this.#lookAt(table.blocks)
+      this.#looksLeft--
+      if (!this.#goesOn && this.victim !== undefined) return
     }
   }
 
@@ -72,18 +75,6 @@ class Eviction {
   }
 }
 
-/** The largest table first, because it most likely holds a key to remove; the others in any order. */
-function largestFirst(tables: MemoryTable[]): MemoryTable[] {
-  let largest = 0
-  for (let i = 1; i < tables.length; i++) if (entriesOf(tables[i]) > entriesOf(tables[largest])) largest = i
-  ;[tables[0], tables[largest]] = [tables[largest], tables[0]]
-  return tables
-}
-
-function entriesOf(table: MemoryTable): number {
-  return table.size + (table.blocks?.size ?? 0)
-}
-
 /** Expired keys and blocks are kept for this much longer, so that a clock that steps back a little still finds them. */
 const PADDING_MS = 1000
 const STEPS_BETWEEN_LOOKS = 8
@@ -111,8 +102,19 @@ export class Sweeper {
   insert(table: MemoryTable, key: string, state: State, limit: Limit): void {
     const nowMs = this.now()
     for (let i = 0; i < STEPS_PER_INSERTION; i++) this.#step(table, nowMs)
-    this.#addOne(nowMs)
+    this.#addOne(table, nowMs)
     table.insert(key, state, limit)
+  }
+
+  /**
+   * A table is made. Two others are swept a little, and go if they hold nothing any more: limiters and names that come
+   * and go leave no more tables behind than are in use. Who holds a table must see whether it was abandoned.
+   */
+  makingTable(): void {
+    this.#sweep.start()
+    if (this.tables.size === 0) return
+    const nowMs = this.now()
+    for (let i = 0; i < STEPS_PER_INSERTION && this.tables.size > 0; i++) this.#visit(this.#nextTable(), nowMs)
   }
 
   /** Adds a block. Blocks count as keys do: they stay until they end, and are evicted when there are too many. */
@@ -120,7 +122,7 @@ export class Sweeper {
     if (!table.blocks?.has(key)) {
       const nowMs = this.now()
       for (let i = 0; i < STEPS_PER_INSERTION; i++) if (table.blocks !== undefined) this.#step(table.blocks, nowMs)
-      this.#addOne(nowMs)
+      this.#addOne(table, nowMs)
     }
     table.blocks ??= new BlockList()
     table.blocks.block(key, untilAt)
@@ -158,15 +160,24 @@ export class Sweeper {
   }
 
   /** Makes room for one more entry if the store is full. */
-  #addOne(nowMs: number): void {
-    if (this.#size >= this.maxKeys) this.#evict(nowMs)
+  #addOne(to: MemoryTable, nowMs: number): void {
+    if (this.#size >= this.maxKeys) this.#evict(to, nowMs)
     this.#size++
     this.#sweep.start()
   }
 
-  #evict(nowMs: number): void {
-    const { victim } = new Eviction(this.tables.values(), nowMs)
+  #evict(to: MemoryTable, nowMs: number): void {
+    const { victim } = new Eviction(this.#inTurn(to), nowMs)
     if (victim !== undefined) this.#remove(victim.keys, victim.kept)
+  }
+
+  /** This table, and then each other one, beginning behind the one that was looked at last. */
+  *#inTurn(first: MemoryTable): Generator<MemoryTable> {
+    yield first
+    for (let left = this.tables.size; left > 0; left--) {
+      const [, table] = this.#nextTable()
+      if (table !== first) yield table
+    }
   }
 
   /** True if something is left to sweep. */
@@ -176,7 +187,7 @@ export class Sweeper {
       this.#sweepTable(this.#nextTable(), nowMs, until)
       if (performance.now() > until) break
     }
-    return this.#size > 0
+    return this.tables.size > 0
   }
 
   /**
@@ -192,10 +203,20 @@ export class Sweeper {
     }
   }
 
-  #sweepTable([identity, table]: [string, MemoryTable], nowMs: number, until: number): void {
-    let left: SweptKeys[] = table.blocks === undefined ? [table] : [table, table.blocks]
+  #sweepTable(entry: [identity: string, table: MemoryTable], nowMs: number, until: number): void {
+    let left = keysOf(entry[1])
     do left = left.filter(keys => this.#sweepSome(keys, nowMs))
     while (left.length > 0 && performance.now() <= until)
+    this.#dropIfUnused(entry, nowMs)
+  }
+
+  /** As `#sweepTable`, but only a few keys. */
+  #visit(entry: [identity: string, table: MemoryTable], nowMs: number): void {
+    for (const keys of keysOf(entry[1])) this.#sweepSome(keys, nowMs)
+    this.#dropIfUnused(entry, nowMs)
+  }
+
+  #dropIfUnused([identity, table]: [identity: string, table: MemoryTable], nowMs: number): void {
     if (table.blocks?.size === 0) table.blocks = undefined
     // A note outlives its key.
     if (table.size > 0 || table.blocks !== undefined || !table.notes.isOver(nowMs)) return
@@ -207,4 +228,8 @@ export class Sweeper {
     for (let i = 0; i < STEPS_BETWEEN_LOOKS; i++) if (!this.#step(keys, nowMs)) return false
     return true
   }
+}
+
+function keysOf(table: MemoryTable): SweptKeys[] {
+  return table.blocks === undefined ? [table] : [table, table.blocks]
 }

@@ -1,6 +1,7 @@
-import { describe, expect, test } from '@jest/globals'
+import { describe, expect, jest, test } from '@jest/globals'
 import { Calendar, type CalendarWindow } from '../../../src/limiter/core/calendar.js'
 import { PolicyError } from '../../../src/limiter/core/errors.js'
+import { parsePolicy } from '../../../src/limiter/core/limit.js'
 
 const at = (text: string) => Date.parse(text)
 const HOUR = 3_600_000
@@ -156,4 +157,14 @@ test.each<[CalendarWindow, string, number]>([
 test('an unknown time zone is an error', () => {
   expect(() => Calendar.of('day', 'Mars/Olympus')).toThrow(PolicyError)
   expect(() => Calendar.of('day', 'Mars/Olympus')).toThrow('timezone "Mars/Olympus": expected a name of the IANA')
+})
+
+test('zones that come and go, in any spelling, are kept for at most a hundred calendars', () => {
+  const made = jest.spyOn(Intl, 'DateTimeFormat')
+  const spellings = Array.from({ length: 400 }, (_, i) =>
+    [...'europe/berlin'].map((letter, k) => ((i >> (k % 9)) & 1 ? letter.toUpperCase() : letter)).join(''),
+  )
+  for (const timezone of spellings) parsePolicy({ quota: 5, calendar: 'day', timezone })
+  expect(made.mock.calls.length).toBeLessThanOrEqual(1)
+  made.mockRestore()
 })

@@ -1,6 +1,9 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
-import { parseLimit } from '../../../src/limiter/core/limit.js'
+import { spend } from '../../../src/limiter/algorithms/registry.js'
+import { parseLimit, parsePolicy } from '../../../src/limiter/core/limit.js'
 import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
+import { MemoryTable } from '../../../src/limiter/memory/memory-table.js'
+import { Sweeper } from '../../../src/limiter/memory/sweeper.js'
 import { ManualClock } from '../../../src/testing.js'
 
 /** What a sweep looks at before its time is over: every look at the clock takes a quarter of its budget. */
@@ -24,6 +27,8 @@ afterEach(() => {
   jest.useRealTimers()
 })
 
+const START = 1_700_000_000_000
+const [LIMIT] = parsePolicy('5/1s')
 const LASTING = parseLimit({ quota: 1, window: '1h', name: 'lasting' })
 const SHORT = parseLimit({ quota: 1, window: '1s', name: 'short' })
 
@@ -61,5 +66,67 @@ describe('sweeps that end when their time is over', () => {
     clock.advance(10_000)
     sweep(20)
     expect(store.size).toBe(1000)
+  })
+})
+
+describe('tables', () => {
+  test('that come and go, a name for each tenant, leave no more behind than hold something', () => {
+    let nowMs = START
+    const tables = new Map<string, MemoryTable>()
+    const sweeper = new Sweeper(tables, 100, () => nowMs)
+    const most: number[] = []
+    for (let i = 0; i < 4000; i++) {
+      sweeper.makingTable()
+      const table = new MemoryTable(`tenant ${i}`, LIMIT.algorithm)
+      tables.set(`tenant ${i}`, table)
+      sweeper.insert(table, 'k', spend(LIMIT, undefined, nowMs, 1)!, LIMIT)
+      nowMs += LIMIT.windowMs
+      if (i >= 2000) most.push(tables.size)
+    }
+    sweeper.close()
+    expect(Math.max(...most)).toBeLessThan(10)
+  })
+
+  test('that were only looked at go, too', () => {
+    const tables = new Map<string, MemoryTable>()
+    const sweeper = new Sweeper(tables, 100, () => START)
+    for (let i = 0; i < 1000; i++) {
+      sweeper.makingTable()
+      tables.set(`tenant ${i}`, new MemoryTable(`tenant ${i}`, LIMIT.algorithm))
+    }
+    sweeper.close()
+    expect(tables.size).toBeLessThan(5)
+  })
+
+  test('of a full store are looked at in turn: a new key copies no list of them', () => {
+    const tables = new Map<string, MemoryTable>()
+    const sweeper = new Sweeper(tables, 2000, () => START)
+    for (let i = 0; i < 2000; i++) {
+      const table = new MemoryTable(`tenant ${i}`, LIMIT.algorithm)
+      tables.set(`tenant ${i}`, table)
+      sweeper.insert(table, 'k', spend(LIMIT, undefined, START, 1)!, LIMIT)
+    }
+    let looks = 0
+    for (const table of tables.values()) {
+      const advance = table.advance.bind(table)
+      table.advance = () => {
+        looks++
+        return advance()
+      }
+    }
+    sweeper.insert(tables.get('tenant 0')!, 'another', spend(LIMIT, undefined, START, 1)!, LIMIT)
+    expect(sweeper.size).toBe(2000)
+    expect(looks).toBeLessThan(50)
+    sweeper.close()
+  })
+
+  test('keep one limit for all keys although each limiter has its own', () => {
+    const [[one], [other], [slower]] = ['5/1m', '5/1m', '5/2m'].map(text => parsePolicy(text))
+    const table = new MemoryTable('default', one.algorithm)
+    table.insert('a', spend(one, undefined, START, 1)!, one)
+    table.insert('b', spend(other, undefined, START, 1)!, other)
+    expect(table.limitOf(table.slotOf('b')!)).toBe(one)
+    table.insert('c', spend(slower, undefined, START, 1)!, slower)
+    expect(table.limitOf(table.slotOf('c')!).windowMs).toBe(120_000)
   })
 })
