@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, jest, test } from '@jest/globals'
+import { beforeAll, describe, expect, test } from '@jest/globals'
 import { Redis } from 'ioredis'
 import type { Decision } from '../../src/limiter/core/decision.js'
 import { PolicyError, StoreError } from '../../src/limiter/core/errors.js'
@@ -8,6 +8,7 @@ import { RedisStore } from '../../src/redis/store/redis-store.js'
 import { eventually } from '../support/eventually.js'
 import { StubStore } from '../support/stub-store.js'
 import { testRedis } from '../support/test-redis.js'
+import { warnings } from '../support/warnings.js'
 
 const redis = testRedis()
 let port: number
@@ -112,15 +113,15 @@ describe('what is no decision of a limiter is refused with what was given', () =
 })
 
 describe("a store of one's own without giveBack()", () => {
+  const warned = warnings()
+
   test('keeps the units of a settlement to less, and a warning says so once', async () => {
-    const warn = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
     const store = new StubStore()
     const limiter = new RateLimiter({ policy: '10/1m', store, observer: {} })
     await limiter.settle(await limiter.consume('k', 5), 2)
     await limiter.settle(await limiter.consume('k', 5), 2)
     expect(store.calls.filter(call => call.startsWith('refund'))).toEqual([])
-    expect(warn.mock.calls.map(([, options]) => (options as { code: string }).code)).toEqual(['SPILLWAY_SETTLE'])
-    warn.mockRestore()
+    expect(warned.codes).toEqual(['SPILLWAY_SETTLE'])
     await limiter.close()
   })
 

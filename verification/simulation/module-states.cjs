@@ -20,7 +20,7 @@ const STATES = {
   'limiter/algorithms/buckets.ts': { tokenBucket: CONSTANT, leakyBucket: CONSTANT },
   'limiter/algorithms/registry.ts': { CELLS: SCRATCH },
   'limiter/breaker.ts': { BREAKERS: BY_OBJECT },
-  'limiter/core/calendar.ts': { 'Calendar.#known': COMPUTED, 'Calendar.#ofRules': BY_OBJECT },
+  'limiter/core/calendar.ts': { 'Calendar.#known': COMPUTED, 'Calendar.#ofRules': BY_OBJECT, 'Zone.#known': COMPUTED },
   // Modules of Node, of which the simulation replaces what depends on time.
   'limiter/core/clock.ts': { setImmediate: CONSTANT },
   'limiter/core/limit.ts': { NAMED_WINDOWS: CONSTANT, OPTION_NAMES: CONSTANT },
@@ -41,6 +41,7 @@ const STATES = {
   'limiter/guarded.ts': { REFUSED: CONSTANT },
   'limiter/memory/memory-lines.ts': { LINES: BY_OBJECT },
   'limiter/rate-limiter.ts': { STRIKES: BY_OBJECT },
+  'limiter/settlement.ts': { KEEPING: BY_OBJECT },
   'operating/live/live-limit.ts': { KNOWN: COMPUTED },
   'operating/object-index.ts': { INDICES: BY_OBJECT },
   'redis/clients.ts': { PORTS: BY_OBJECT },
