@@ -55,21 +55,24 @@ function notBack(history: History, subject: Subject, all: readonly Operation[], 
   if (waiting > diedWaiting(history, all, look)) return tell(`${waiting} wait in the line, and nobody waits`)
   if (free === undefined) return []
   const same = all.filter(one => one.key === key)
-  const { missing, taken } =
+  const { missing, owned, taken } =
     subject.limits === undefined ? ofPermits(history, subject, same, look) : ofLimits(history, subject, same, look)
-  const units = (some: readonly Operation[]) => some.reduce((sum, one) => sum + unitsOf(one), 0)
-  if (missing <= units(taken)) return []
-  return tell(`${missing} units are missing, of which somebody may have ${units(taken)}`, taken)
+  if (missing <= owned) return []
+  return tell(`${missing} units are missing, of which somebody may have ${owned}`, taken)
 }
 
 interface Missing {
   readonly missing: number
+  /** How many of them somebody may have. */
+  readonly owned: number
   /** Operations to which the missing units may belong. */
   readonly taken: readonly Operation[]
 }
 
 const unitsOf = (one: Operation): number =>
   'permits' in one ? one.permits : 'cost' in one ? one.cost : ((one as Changed).units ?? 0)
+
+const sumOf = (some: readonly Operation[]): number => some.reduce((sum, one) => sum + unitsOf(one), 0)
 
 const killed = ({ faults }: History, process: string): Fault | undefined =>
   faults.find(({ what, process: name }) => what === 'killed' && name === process)
@@ -112,12 +115,12 @@ function ofPermits(history: History, subject: Subject, all: readonly Operation[]
   const taken = all.filter(
     (one): one is Held => one.op === 'hold' && one.askedAt < look.answeredAt && until(one) > look.askedAt,
   )
-  return { missing: permits - (look.free ?? 0), taken }
+  return { missing: permits - (look.free ?? 0), owned: sumOf(taken), taken }
 }
 
 /** The units of the limit of which most are missing for no reason. */
 function ofLimits(history: History, subject: Subject, all: readonly Operation[], look: Look): Missing {
-  const none = { missing: 0, taken: [] }
+  const none = { missing: 0, owned: 0, taken: [] }
   const { limits = [], leased } = subject
   const replaced = history.operations.flatMap(one =>
     one.op === 'limits' && one.subject === subject.name ? [one.limits] : [],
@@ -136,15 +139,52 @@ function ofLimits(history: History, subject: Subject, all: readonly Operation[],
   // As long as others wait, nothing is free.
   if (diedWaiting(history, all, look) > 0) return none
   const each = limits.map((limit, i): Missing => {
-    const taken = all.filter(one => chargedBy(history, subject, one, look) > look.askedAt - spans[i])
+    const may = all.flatMap(one => charges(history, subject, one, look))
+    const taken = may.filter(({ by }) => by > look.askedAt - spans[i]).map(({ one }) => one)
+    const inForce = [limit, ...replaced.map(list => list[i])]
+    const owned = isBucket(limit) ? owedBy(may, inForce, look.askedAt) : sumOf(taken)
     const capacity = Math.min(limit.burst, ...replaced.map(list => list[i].burst))
     // While a bucket is leased, what it regains in a lease cannot be bought.
     const kept = leased && isBucket(limit) ? Math.ceil((limit.quota * leaseMs(limit)) / limit.windowMs) : 0
-    return { missing: capacity - kept - (look.free ?? 0), taken }
+    return { missing: capacity - kept - (look.free ?? 0), owned, taken }
   })
-  const units = ({ missing, taken }: Missing) => missing - taken.reduce((sum, one) => sum + unitsOf(one), 0)
   // What is free is free under each of them: one of them must explain it.
-  return each.sort((one, two) => units(one) - units(two))[0] ?? none
+  return each.sort((one, two) => one.missing - one.owned - (two.missing - two.owned))[0] ?? none
+}
+
+/** Units that an operation may have spent, and by when. */
+interface Charging {
+  readonly one: Operation
+  readonly by: number
+}
+
+/**
+ * Usually one. While the store does not answer, the failure policy asks it for the same waiter in this process, too; what
+ * is asked too late is charged all the same.
+ */
+function charges(history: History, subject: Subject, one: Operation, look: Look): Charging[] {
+  const by = chargedBy(history, subject, one, look)
+  if (by === Number.NEGATIVE_INFINITY) return []
+  const isAskedTwice = one.op === 'acquire' && faultsIn(history, ANY_FAULT, one.askedAt, endOf(one)).length > 0
+  const charging = { one, by }
+  return isAskedTwice ? [charging, charging] : [charging]
+}
+
+/** What a bucket owes at most, of a debt, too: it regains units as slowly as its slowest limit says. */
+function owedBy(may: readonly Charging[], limits: readonly Limit[], at: number): number {
+  const rate = Math.min(...limits.map(({ quota, windowMs }) => quota / windowMs))
+  let level = 0
+  let since = Number.NEGATIVE_INFINITY
+  const regain = (until: number) => {
+    if (until > since && level > 0) level = Math.max(0, level - (until - since) * rate)
+    since = Math.max(since, until)
+  }
+  for (const { one, by } of [...may].sort((a, b) => a.by - b.by)) {
+    regain(Math.min(by, at))
+    level += unitsOf(one)
+  }
+  regain(at)
+  return Math.ceil(level)
 }
 
 const isBucket = ({ algorithm }: Limit): boolean => algorithm === 'token-bucket' || algorithm === 'leaky-bucket'

@@ -17,9 +17,7 @@ it('plays schedules without a violation, and a seed again to the byte, in any pr
 }, 60_000)
 
 /** Each showed a mistake, of the checker so far, when its schedule was played for the first time. */
-const FOUND = [
-  5156, 5546, 16298, 18634, 22249, 45686, 73311, 126439, 173277, 174931, 210145, 217849, 241717, 317332, 393340,
-]
+const FOUND = [779, 2013, 4256, 7788, 7875]
 
 it.each(FOUND)('plays seed %d, which had a violation once, without one', async seed => {
   expect(await simulate('--seed', String(seed))).toContainEqual(expect.stringMatching(/ 0 with violations/))
