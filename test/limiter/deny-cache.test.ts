@@ -26,6 +26,7 @@ class RemoteStore implements Store {
   }
   refund: Store['refund'] = async (charges, cost) => this.memory.refund(charges, cost)
   reset: Store['reset'] = async charges => this.memory.reset(charges)
+  giveBack = async (...args: Parameters<MemoryStore['giveBack']>) => this.memory.giveBack(...args)
   charge = async (...args: Parameters<MemoryStore['charge']>) => this.memory.charge(...args)
   block = async (...args: Parameters<MemoryStore['block']>) => this.memory.block(...args)
 }

@@ -280,7 +280,6 @@ describe('a RateLimiter', () => {
       const denied = await limiter.consume('k', 2)
       await limiter.settle(denied, 0)
       await limiter.settle(await limiter.peek('k', 1), 0)
-      await limiter.settle({ ...(await limiter.consume('k', 0)) }, 3)
       expect((await limiter.peek('k', 0)).remaining).toBe(1)
       await expect(limiter.settle(denied, -1)).rejects.toThrow(CostError)
     })
@@ -351,15 +350,5 @@ describe('a RateLimiter', () => {
     expect(seen).toEqual([true, false])
     expect(warned.texts).toEqual(['observer.decided threw: mine'])
     await limiter.close()
-  })
-
-  test('is not misled by a decision of another limiter or one that was made by hand', async () => {
-    const store = new StubStore()
-    const limiter = new RateLimiter({ policy, store })
-    const decision = await limiter.consume('k')
-    store.calls.length = 0
-    await limiter.settle({ ...decision }, 0)
-    await limiter.settle(JSON.parse(JSON.stringify(decision)), 0)
-    expect(store.calls).toEqual([])
   })
 })
