@@ -30,17 +30,17 @@ const WHOLE = {
   'rate-limiter-flexible': 38,
   sqlite: 61,
   testing: 2,
-  ws: 89,
+  ws: 90,
 }
 
 /** [the names that a program takes, of which entry point, kB]: what it does not use is left out. */
 const PARTS = /** @type {const} */ ([
   ['{ PolicyError }', 'index', 1],
-  ['{ RateLimiter }', 'index', 83],
+  ['{ RateLimiter }', 'index', 84],
   ['{ RateLimiter, RedisStore }', 'index', 215],
-  ['{ rateLimit }', 'express', 137],
-  ['{ rateLimit }', 'fetch', 137],
-  ['{ rateLimit }', 'koa', 137],
+  ['{ rateLimit }', 'express', 138],
+  ['{ rateLimit }', 'fetch', 138],
+  ['{ rateLimit }', 'koa', 138],
 ])
 
 const unmeasured = Object.keys(read('scripts/entries.json')).filter(entry => !(entry in WHOLE))
