@@ -142,7 +142,8 @@ function ofLimits(history: History, subject: Subject, all: readonly Operation[],
     const may = all.flatMap(one => charges(history, subject, one, look))
     const taken = may.filter(({ by }) => by > look.askedAt - spans[i]).map(({ one }) => one)
     const inForce = [limit, ...replaced.map(list => list[i])]
-    const owned = isBucket(limit) ? owedBy(may, inForce, look.askedAt) : sumOf(taken)
+    // What comes back of a lease fills a bucket by less: all that was taken in its time may be missing.
+    const owned = isBucket(limit) && !leased ? owedBy(may, inForce, look.askedAt) : sumOf(taken)
     const capacity = Math.min(limit.burst, ...replaced.map(list => list[i].burst))
     // While a bucket is leased, what it regains in a lease cannot be bought.
     const kept = leased && isBucket(limit) ? Math.ceil((limit.quota * leaseMs(limit)) / limit.windowMs) : 0
