@@ -1,4 +1,4 @@
-// What a user's bundle grows by, in kB, minified and not compressed: `npm run package` measures it in dist/. A budget is
+// What a user's bundle grows by, in kB, minified and not compressed: `npm run check` measures it in dist/. A budget is
 // what it was when it was last set, and a hundredth more.
 import { readFileSync } from 'node:fs'
 

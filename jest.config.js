@@ -60,7 +60,7 @@ export default {
   coverageProvider: 'v8',
   collectCoverageFrom: ['src/**/*.ts', '!src/redis/scripts.ts', '!src/operating/dashboard/page-files.ts'],
   coverageReporters: ['text-summary', 'html', 'json'],
-  // The floor: what was measured last, rounded down. `npm run coverage` fails below it.
+  // The floor: what was measured last, rounded down. `npm run verify -- coverage` fails below it.
   coverageThreshold: { global: { statements: 93, branches: 95, functions: 95, lines: 93 } },
   reporters: ['default', '<rootDir>/scripts/tally-reporter.mjs'],
   // Tests wait for Redis or for a timer nearly half of the time: four workers keep two cores busy.
