@@ -50,6 +50,12 @@ function testWithout(servers, args) {
 function main() {
   const args = process.argv.slice(2).filter(arg => arg !== '--fast')
   const fast = process.argv.includes('--fast')
+  // Tables have rows for older versions then: test/support/older.ts.
+  const [older] = process.env.SPILLWAY_VERSIONS === undefined ? [] : ensure(['versions'])
+  if (older !== undefined) {
+    console.error(`SPILLWAY_VERSIONS needs ${older.text}`)
+    return false
+  }
   const lacking = fast ? [] : ensure(Object.keys(STARTERS))
   if (spawnSync(process.execPath, [join(root, 'scripts/build.mjs')], { stdio: 'inherit' }).status !== 0) return false
   if (fast) return testWithout(/** @type {(keyof typeof STARTERS)[]} */ (Object.keys(STARTERS)), args)
