@@ -52,8 +52,8 @@ export async function consumeApart(
   const verdicts: Verdict[] = []
   const chargedAt: number[] = []
   const spent: ChargeReceipt[] = []
-  const giveBackBehind = () => {
-    if (spent.length > 0) giveBack(spent).catch(() => {})
+  const returned = async () => {
+    if (spent.length > 0) await giveBack(spent)
   }
   for (const group of groups) {
     asks(group.tag)
@@ -61,7 +61,7 @@ export async function consumeApart(
     const { verdicts: answer, decidedAt } = await inTime(decided, endsAt, late => {
       if (isAllowed(late)) giveBack(receiptsOf(group.charges, late.verdicts, late.decidedAt, cost)).catch(() => {})
     }).catch(error => {
-      giveBackBehind()
+      returned().catch(() => {})
       throw error
     })
     group.indexes.forEach((index, i) => {
@@ -72,12 +72,12 @@ export async function consumeApart(
       spent.push(...receiptsOf(group.charges, answer, decidedAt, cost))
       continue
     }
-    giveBackBehind()
+    const back = returned()
     const others = groups.filter(other => other !== group)
     await Promise.all(
       others.map(async other => {
         const isSpent = verdicts[other.indexes[0]] !== undefined
-        const standing = await beside(other, peeks, isSpent ? 0 : cost, endsAt)
+        const standing = await beside(other, peeks, isSpent ? 0 : cost, endsAt, isSpent ? back : undefined)
         other.indexes.forEach((index, i) => {
           verdicts[index] = standing[i]
         })
@@ -90,19 +90,21 @@ export async function consumeApart(
 
 /**
  * The verdicts of a slot beside a refusal by another: of the limits that refuse this cost, too, when it fits, and of the
- * others what is left. The refusal stands anyway, so a server that has not answered when half of the time is over is
- * shown as one of whose units nothing is known to be left.
+ * others what is left, once what was spent there is given `back`. The refusal stands anyway, so a server that has not
+ * answered when half of the time is over is shown as one of whose units nothing is known to be left.
  */
 async function beside(
   { charges, tag }: ChargeGroup<Charge>,
   peeks: Batcher,
   cost: number,
   endsAt: number | undefined,
+  back: Promise<void> | undefined,
 ): Promise<readonly Verdict[]> {
   const now = performance.now()
   const halfway = now + ((endsAt ?? now + DEFAULT_DEADLINE_MS) - now) / 2
   const peek = (units: number) => inTime(peeks.verdicts(charges, units, tag, halfway), halfway, () => {})
   try {
+    if (back !== undefined) await inTime(back, halfway, () => {})
     const [left, wanted] = await Promise.all([peek(0), cost === 0 ? undefined : peek(cost)])
     return wanted === undefined || isAllowed(wanted) ? left.verdicts : wanted.verdicts
   } catch {
