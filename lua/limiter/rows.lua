@@ -8,7 +8,7 @@ local rows = {}
 --[[
   Opens the state of a key under one limit. Returns an object with
     reset()                          ms until the state of the key no longer matters
-    ahead(limit, units, cost, waits) when a cost fits behind others: see ahead.of_row
+    ahead(limit, units, cost)        when a cost that waits in line fits behind others: see ahead.of_row
     grant(limit, cost)               spends what fits; returns remaining and reset
     charge(cost)                     spends even if it does not fit
     refund(limit, cost, note_key)    gives back the newest units
@@ -48,8 +48,8 @@ function rows.open(limit, key, now, read_only)
   end
 
   local state = { reset = reset }
-  function state.ahead(asked_limit, units, cost, passes)
-    return ahead.of_row(asked_limit, now, units, cost, at, count, other, not passes)
+  function state.ahead(asked_limit, units, cost)
+    return ahead.of_row(asked_limit, now, units, cost, at, count, other, true)
   end
   function state.grant(asked_limit, cost)
     local _, remaining, ms, _, next_at, next_count, next_other =

@@ -12,10 +12,12 @@ fixed_window.delays = false
 ---   at, spent  the row after it, and its third number
 function fixed_window.measure(quota, window, starts_at, now, cost, at, spent)
   local retry, remaining, reset = 0, 0, 0
+  -- A window that has started before is over.
+  local earliest = starts_at or now - window + 1
   if at and at > now then
     -- The clock was set back.
     at = now
-  elseif at and at < (starts_at or now - window + 1) then
+  elseif at and at < earliest then
     at, spent = nil, 0
   end
   if cost > quota then

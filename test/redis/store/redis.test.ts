@@ -2,6 +2,7 @@ import { afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { StoreError } from '../../../src/limiter/core/errors.js'
 import { ALGORITHM_NAMES, type AlgorithmName, parseLimit, parsePolicy } from '../../../src/limiter/core/limit.js'
+import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import type { Charge } from '../../../src/limiter/store.js'
 import { RedisStore } from '../../../src/redis/store/redis-store.js'
 import { ManualClock } from '../../../src/testing.js'
@@ -443,4 +444,11 @@ test('calls without await are carried out in their order', async () => {
   expect((await done[0])[0].remaining).toBe(2)
   expect((await done[2])[0].remaining).toBe(4)
   expect((await done[5])[0].remaining).toBe(4)
+})
+
+test.each(['token-bucket', 'leaky-bucket'])('a %s of quota 0 with a burst is looked at by Redis', async algorithm => {
+  const store = new RedisStore(redis.client(), { prefix: `none ${algorithm}` })
+  const limiter = new RateLimiter({ policy: `0/1m ${algorithm} burst=20`, store, deadline: '5s', observer: {} })
+  expect(await limiter.consume('k', 0)).toMatchObject({ source: 'redis', degraded: false, allowed: true, remaining: 0 })
+  await limiter.close()
 })
