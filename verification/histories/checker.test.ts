@@ -284,7 +284,15 @@ const PLANTED: ReadonlyArray<[rule: string, kind: string, plant: (history: Histo
     'the first twice',
     adding(
       operation('queue', 100, { op: 'send' }),
-      ...grants('queue', 2, 100, { op: 'handle', attempt: 1 }).map(one => later(one, 5000)),
+      ...grants('queue', 2, 100, { op: 'handle', attempt: 1 }).map(one => later(one, 2000)),
+    ),
+  ],
+  [
+    'a message too late',
+    'four seconds after it was due',
+    adding(
+      operation('queue', 100, { op: 'send', delayMs: 1000 }),
+      operation('queue', 5100, { op: 'handle', attempt: 1 }),
     ),
   ],
   ['not all is back', 'a permit', finding('permits', { free: 2 })],

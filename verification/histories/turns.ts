@@ -17,6 +17,9 @@ import {
 const BEHIND_MS = 1_500
 /** A message that is due is delivered within so long, whatever faults there are. */
 const DELIVERED_MS = 15_000
+/** And within so long where nothing fails, though the server's clock is set. */
+const ON_TIME_MS = 3_000
+const BUT_CLOCKS = ANY_FAULT.filter(what => what !== 'clock')
 
 const place = (subject: Subject, key: string, operations: readonly Operation[]) => ({
   subject: subject.name,
@@ -153,8 +156,8 @@ function tokens(history: History, subject: Subject, asked: readonly Held[]): Vio
 }
 
 /**
- * Of a queue: no message lost or made up, none early, none again after its acknowledgement, no two handlers of one
- * delivery at once, attempts counted.
+ * Of a queue: no message lost or made up, none early or late, none again after its acknowledgement, no two handlers of
+ * one delivery at once, attempts counted.
  */
 function messages(history: History, subject: Subject, all: readonly Message[]): Violation[] {
   const found: Violation[] = []
@@ -179,6 +182,11 @@ function messages(history: History, subject: Subject, all: readonly Message[]): 
     const early = handled.find(({ askedAt }) => askedAt < sent.askedAt + (sent.delayMs ?? 0) - 1)
     if (early !== undefined && !turned(sent.askedAt, early.askedAt)) {
       tell('a message too early', `${(early.askedAt - sent.askedAt).toFixed(0)} of ${sent.delayMs} ms`, [sent, early])
+    }
+    const [first] = handled
+    const isHeldUp = first && faultsIn(history, BUT_CLOCKS, sent.askedAt - ON_TIME_MS, first.askedAt).length > 0
+    if (first && !isHeldUp && first.askedAt > endOf(sent) + (sent.delayMs ?? 0) + ON_TIME_MS) {
+      tell('a message too late', `${(first.askedAt - endOf(sent)).toFixed(0)} of ${sent.delayMs} ms`, [sent, first])
     }
     // A server whose clock is set on ends visibilities that processes count on.
     const isAgain = ({ askedAt }: Message) => done && askedAt > endOf(done) && !lost(done.askedAt, askedAt)

@@ -46,8 +46,8 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'a fixed window ends a tenth early',
     file: FIXED,
-    text: 'at < (starts_at or now - window + 1)',
-    instead: 'at < (starts_at or now - window * 0.9 + 1)',
+    text: 'earliest = starts_at or now - window + 1',
+    instead: 'earliest = starts_at or now - window * 0.9 + 1',
   },
   {
     name: 'a fixed window says half of the wait',
@@ -124,8 +124,8 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'messages are taken back while they are handled',
     file: FETCH,
-    text: 'buried, gone = queues.expire(keys, now, 100)',
-    instead: 'buried, gone = queues.expire(keys, now + 1000000, 100)',
+    text: 'places[#places + 1] = now + length',
+    instead: 'places[#places + 1] = now + length * 0.01',
   },
   {
     name: 'a message that is taken is written down nowhere',
@@ -203,7 +203,6 @@ export const MUTANTS: readonly Mutant[] = [
     text: 'lines.GRACE_MS = 900',
     instead: 'lines.GRACE_MS = 9e12',
     uses: LINES,
-    rule: 'a waiter is stuck',
   },
   {
     name: 'unspent units of a lease stay with their process',
