@@ -29,16 +29,23 @@ export class Warnings {
   }
 }
 
+/** Those of the running test: a file may call `warnings` more than once, for contracts that stand in it. */
+const listening = new Set<Warnings>()
+
 /** For the tests of the file or the `describe` that calls it: their process warnings, which are kept, not printed. */
 export function warnings(): Warnings {
   const warned = new Warnings()
   let spy: { mockRestore(): void } | undefined
   beforeEach(() => {
     warned.clear()
+    listening.add(warned)
     spy = jest.spyOn(process, 'emitWarning').mockImplementation((text, options) => {
-      warned.add(String(text), options as NodeJS.EmitWarningOptions)
+      for (const one of listening) one.add(String(text), options as NodeJS.EmitWarningOptions)
     })
   })
-  afterEach(() => spy?.mockRestore())
+  afterEach(() => {
+    listening.delete(warned)
+    spy?.mockRestore()
+  })
   return warned
 }
