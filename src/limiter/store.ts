@@ -134,7 +134,8 @@ export const DEFAULT_DEADLINE_MS = 1000
 
 /**
  * The moments that a store's clock shows twice, because it stepped back. A charge at such a moment may belong to either
- * pass; settling it by its moment could give back units that others have spent. Only the newest step counts.
+ * pass; settling it by its moment could give back units that others have spent. What was shown once between two steps is
+ * doubtful, too: a bucket that has moved with the clock no longer tells the passes apart.
  */
 export class ClockSteps {
   /** The range of these moments, ms. */
@@ -157,10 +158,8 @@ export class ClockSteps {
 
   /** The clock stepped back; for stores that compare moments themselves. */
   step(fromMs: number, toMs: number): void {
-    // A step into the moments of the one before makes them doubtful still.
-    const overlaps = toMs <= this.until && fromMs >= this.from
-    this.from = overlaps ? Math.min(this.from, toMs) : toMs
-    this.until = overlaps ? Math.max(this.until, fromMs) : fromMs
+    this.from = Math.min(this.from, toMs)
+    this.until = Math.max(this.until, fromMs)
   }
 
   /** Whether the moment of this charge occurred twice. */
