@@ -1,16 +1,16 @@
 #!/usr/bin/env node
 // `npm run gate`: what must hold before a change lands, what is quickest to fail first. `npm run nightly`: what takes
-// long or needs the machine for itself. `npm run gate -- lint test`: these steps alone. `--changed` adds to the gate the
-// steps of the nightly that watch what has changed (.ci/run). Every step runs, whether or not those before it failed; at
-// the end stand a table of them and the sum of all tests, and the exit code is 0 only if every step passed.
+// long or needs the machine for itself. `npm run gate -- lint test`: these steps alone. `--changed` adds to the gate
+// the steps of the nightly that watch what has changed (.ci/run). Every step runs, whether or not those before it
+// failed; at the end stand a table of them and the sum of all tests, and the exit code is 0 only if every step passed.
 import { execFileSync, spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 /**
- * `run`: a command by which the step is run again by hand. `again`: its tests have run in another step, and do not count
- * twice.
+ * `run`: a command by which the step is run again by hand. `again`: its tests have run in another step, and do not
+ * count twice.
  *
  * @typedef {{ name: string, run: string, env?: Record<string, string>, again?: boolean }} Step
  */

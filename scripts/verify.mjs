@@ -25,7 +25,8 @@ const program = (...command) => [command, []]
  * runs alone.
  *
  * @typedef {[start: string[], end: string[]]} Command what is named on the command line stands between
- * @typedef {{ what: string, needs?: string[], before?: string, env?: Record<string, string>, commands: Command[] }} Kind
+ * @typedef {{ what: string, needs?: string[], before?: string, env?: Record<string, string>, commands: Command[] }}
+ *   Kind
  * @type {Record<string, Kind>}
  */
 const KINDS = {

@@ -84,8 +84,8 @@ export interface Store {
   refund(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> | void
   /**
    * Gives back at most `units` of what a decision spent under each of these limits, dated at the moment of its charge,
-   * as far as they still count. For a store that does not tell when it charged, the moment at which it was asked, by its
-   * `clock`, or by `performance.now()` if it has none. Without this method a settlement to less keeps the units.
+   * as far as they still count. For a store that does not tell when it charged, the moment at which it was asked, by
+   * its `clock`, or by `performance.now()` if it has none. Without this method a settlement to less keeps the units.
    */
   giveBack?(receipts: readonly ChargeReceipt[], units: number, endsAt?: number): Promise<void> | void
   /** Makes each key as if it was never used under its limit. */
@@ -134,8 +134,8 @@ export const DEFAULT_DEADLINE_MS = 1000
 
 /**
  * The moments that a store's clock shows twice, because it stepped back. A charge at such a moment may belong to either
- * pass; settling it by its moment could give back units that others have spent. What was shown once between two steps is
- * doubtful, too: a bucket that has moved with the clock no longer tells the passes apart.
+ * pass; settling it by its moment could give back units that others have spent. What was shown once between two steps
+ * is doubtful, too: a bucket that has moved with the clock no longer tells the passes apart.
  */
 export class ClockSteps {
   /** The range of these moments, ms. */
@@ -146,8 +146,8 @@ export class ClockSteps {
 
   /**
    * The clock showed `nowMs` in an answer that was asked for at `askedAt` and read at `readAt`, both by
-   * `performance.now()`; without them, to who reads the clock itself. It has stepped back only if an earlier answer, read
-   * before this one was asked for, shows a later moment: of answers that cross, either may be the older.
+   * `performance.now()`; without them, to who reads the clock itself. It has stepped back only if an earlier answer,
+   * read before this one was asked for, shows a later moment: of answers that cross, either may be the older.
    */
   note(nowMs: number, askedAt = Number.POSITIVE_INFINITY, readAt = Number.NEGATIVE_INFINITY): void {
     if (askedAt < this.#readAt) return

@@ -26,8 +26,8 @@ interface Told {
 }
 
 /**
- * One ask of a process, as lua/outgoing/budget_ask.lua reads it. Budgets and places get their numbers when they are first
- * spoken of.
+ * One ask of a process, as lua/outgoing/budget_ask.lua reads it. Budgets and places get their numbers when they are
+ * first spoken of.
  */
 export class BudgetAsk {
   readonly at = performance.now()

@@ -1,5 +1,5 @@
-// Older versions are installed under these names, beside test/versions and not by `npm ci`: editors and the type checker
-// know them by the types of the current ones. test/versions/client-types.ts is checked with their own.
+// Older versions are installed under these names, beside test/versions and not by `npm ci`: editors and the type
+// checker know them by the types of the current ones. test/versions/client-types.ts is checked with their own.
 declare module 'express4' {
   import express = require('express')
   export = express

@@ -60,8 +60,8 @@ export async function jsonFromChild<T>(source: string, options?: ChildOptions): 
 }
 
 /**
- * A process of its own that does what this TypeScript does, and tells when it is ready, answers orders or says things by
- * messages: see `answering`. Ends with the process that started it.
+ * A process of its own that does what this TypeScript does, and tells when it is ready, answers orders or says things
+ * by messages: see `answering`. Ends with the process that started it.
  */
 export class Child {
   /** Everything that it has said since it was ready. */

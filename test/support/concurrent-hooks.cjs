@@ -7,8 +7,8 @@ function isOfJest({ stack = '' }) {
 }
 
 /**
- * Jest runs no `beforeEach` or `afterEach` for a concurrent test, and does not say so: what the hook prepares, checks or
- * takes away would be missing. Throws if one stands beside such a test, in its file or its describe blocks.
+ * Jest runs no `beforeEach` or `afterEach` for a concurrent test, and does not say so: what the hook prepares, checks
+ * or takes away would be missing. Throws if one stands beside such a test, in its file or its describe blocks.
  * @typedef {{ type: string, asyncError: Error }} Hook
  * @typedef {{ type: 'describeBlock', hooks: readonly Hook[], children: readonly Child[] }} Block
  * @typedef {Block | { type: 'test', name: string, concurrent: boolean }} Child

@@ -7,8 +7,8 @@ const EVERY_MS = 2
 const pids = process.argv.slice(2)
 
 /**
- * For how long the main thread of each process has waited for a processor so far, ms: it could run, and others did. What
- * it computed is not in it. Undefined for a process that has ended, and where the system does not tell.
+ * For how long the main thread of each process has waited for a processor so far, ms: it could run, and others did.
+ * What it computed is not in it. Undefined for a process that has ended, and where the system does not tell.
  */
 const waitedMs = () =>
   pids.map(pid => {

@@ -1,5 +1,5 @@
-// A process through an outage: keeps 200 decisions in flight for the same keys, so that nothing grows with their number,
-// and tells how it fares when it is asked.
+// A process through an outage: keeps 200 decisions in flight for the same keys, so that nothing grows with their
+// number, and tells how it fares when it is asked.
 import { setImmediate } from 'node:timers/promises'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'

@@ -97,10 +97,10 @@ export interface Message extends Asked {
 export type Operation = Decided | Changed | Replaced | Held | Message
 
 /**
- * `hang`: a server does not answer in time. `full`: it refuses to write, also as a replica. `lost`: it lost what it knew (FLUSHALL, an
- * empty restart). `failover`: a replica took over, which may lack the last writes and has a clock of its own. `moved`:
- * keys went to a server with another clock. `clock`: a server's clock was set, or drifts. `cut`: connections broke.
- * `stopped`: the process stood still.
+ * `hang`: a server does not answer in time. `full`: it refuses to write, also as a replica. `lost`: it lost what it
+ * knew (FLUSHALL, an empty restart). `failover`: a replica took over, which may lack the last writes and has a clock of
+ * its own. `moved`: keys went to a server with another clock. `clock`: a server's clock was set, or drifts. `cut`:
+ * connections broke. `stopped`: the process stood still.
  */
 export interface Fault {
   readonly what: 'hang' | 'full' | 'lost' | 'failover' | 'moved' | 'clock' | 'cut' | 'stopped' | 'killed'

@@ -1,5 +1,5 @@
-// One process of a run in which one fault comes: asks the only subject as fast as it answers, for keys that are new every
-// 50 ms, so that each key lives through one part of the fault.
+// One process of a run in which one fault comes: asks the only subject as fast as it answers, for keys that are new
+// every 50 ms, so that each key lives through one part of the fault.
 import { appendFileSync } from 'node:fs'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'

@@ -19,7 +19,9 @@ import {
 const BACK_MS = 50
 /** After a fault the client connects again (1 s at most), and then repeats what was not answered (1 s at most). */
 const BACK_AFTER_FAULT_MS = 2_500
-/** A server whose clock is set back lets what it has written down last longer, by the seconds that clocks are set by. */
+/**
+ * A server whose clock is set back lets what it has written down last longer, by the seconds that clocks are set by.
+ */
 const SET_MS = 10_000
 /** After its deadline a decision may still be charged, for so long. */
 const CHARGED_LATE_MS = 50
@@ -160,8 +162,8 @@ interface Charging {
 }
 
 /**
- * Usually one. While the store does not answer, the failure policy asks it for the same waiter in this process, too; what
- * is asked too late is charged all the same.
+ * Usually one. While the store does not answer, the failure policy asks it for the same waiter in this process, too;
+ * what is asked too late is charged all the same.
  */
 function charges(history: History, subject: Subject, one: Operation, look: Look): Charging[] {
   const by = chargedBy(history, subject, one, look)

@@ -26,7 +26,9 @@ export interface RoundOptions {
   readonly lengthMs: number
   /** Default: every kind that knows the topology, in turn. */
   readonly clients?: readonly string[]
-  /** One nemesis so many times, each as long as it can last; and what is promised then. Default: all that a seed says. */
+  /**
+   * One nemesis so many times, each as long as it can last; and what is promised then. Default: all that a seed says.
+   */
   readonly only?: { readonly nemesis: string; readonly times: number; readonly bounds: Bounds }
 }
 

@@ -52,7 +52,9 @@ function add(sum: Tally, more: Tally): void {
   }
 }
 
-/** Of each script that runs, a line: when, its text, KEYS, ARGV, the answer and `heard`. A line [] between schedules. */
+/**
+ * Of each script that runs, a line: when, its text, KEYS, ARGV, the answer and `heard`. A line [] between schedules.
+ */
 const recorded: string[] = []
 const watch = (server: EmbeddedRedis) => {
   if (values.record === undefined) return

@@ -1,4 +1,5 @@
-// Mixed traffic for an hour, with connections that are cut, and whether anything grows: `npm run verify -- soak --minutes 60`.
+// Mixed traffic for an hour, with connections that are cut, and whether anything grows:
+// `npm run verify -- soak --minutes 60`.
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'

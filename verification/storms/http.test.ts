@@ -11,8 +11,8 @@ import type { Account, Orders } from './services.js'
 import { Http2Visitor, Visitor } from './visitor.js'
 
 /**
- * Clients that end their connections in every way: so many to each of the six services, in so many ms. A long storm also
- * waits until handlers that never end have been charged, 30 s after their clients went away.
+ * Clients that end their connections in every way: so many to each of the six services, in so many ms. A long storm
+ * also waits until handlers that never end have been charged, 30 s after their clients went away.
  */
 const [CONNECTIONS, DURATION_MS] = ALL_CASES ? [2000, 30_000] : [200, 3000]
 const SEED = ALL_CASES ? 'a long storm' : 'a short storm'

@@ -1,5 +1,6 @@
-// A process of its own with six services: Express and Koa, in memory and over Redis, Hono, and node:http2. Each lets every request through a concurrency limit, a rate limit that charges at once,
-// and one that charges wrong passwords when they are known.
+// A process of its own with six services: Express and Koa, in memory and over Redis, Hono, and node:http2. Each lets
+// every request through a concurrency limit, a rate limit that charges at once, and one that charges wrong passwords
+// when they are known.
 import { createHook } from 'node:async_hooks'
 import {
   createServer,

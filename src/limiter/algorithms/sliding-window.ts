@@ -222,8 +222,8 @@ function keepOnly(log: SpendLog): void {
 
 /**
  * Repairs a leased log after the clock ran back: entries of leases move to the end of a lease that is sold now, unless
- * they end earlier; all others move to now. As in lua/limiter/log_repairs.lua, the newest entry tells whether the clock ran
- * back. What then stands at one moment becomes one entry.
+ * they end earlier; all others move to now. As in lua/limiter/log_repairs.lua, the newest entry tells whether the clock
+ * ran back. What then stands at one moment becomes one entry.
  */
 function repairLeased(log: SpendLog, nowMs: number, leases: ReadonlyMap<number, number>): void {
   const movedTo = (at: number) => {

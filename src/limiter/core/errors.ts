@@ -44,8 +44,8 @@ export class StoreError extends SpillwayError {
   override readonly code = 'SPILLWAY_STORE'
 
   /**
-   * false: what was asked was certainly not carried out, so a settlement, refund or charge can be asked for again. Absent
-   * if that is not known: the store may have carried it out and its answer was lost.
+   * false: what was asked was certainly not carried out, so a settlement, refund or charge can be asked for again.
+   * Absent if that is not known: the store may have carried it out and its answer was lost.
    */
   declare readonly settled?: false
 

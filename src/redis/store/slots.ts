@@ -89,9 +89,9 @@ export async function consumeApart(
 }
 
 /**
- * The verdicts of a slot beside a refusal by another: of the limits that refuse this cost, too, when it fits, and of the
- * others what is left, once what was spent there is given `back`. The refusal stands anyway, so a server that has not
- * answered when half of the time is over is shown as one of whose units nothing is known to be left.
+ * The verdicts of a slot beside a refusal by another: of the limits that refuse this cost, too, when it fits, and of
+ * the others what is left, once what was spent there is given `back`. The refusal stands anyway, so a server that has
+ * not answered when half of the time is over is shown as one of whose units nothing is known to be left.
  */
 async function beside(
   { charges, tag }: ChargeGroup<Charge>,

@@ -13,7 +13,8 @@ import { replayed } from '../replayed.js'
 /**
  * 475 lines in the combined format, as a shop would have them: visitors with their pictures and scripts, a crawler that
  * asks every three seconds for three minutes, 45 guesses of a password in 15 seconds, a monitor, a line cut off and one
- * of no request. A line is written when its request has ended, so 35 stand behind a later one. Denials were counted by hand.
+ * of no request. A line is written when its request has ended, so 35 stand behind a later one. Denials were counted by
+ * hand.
  */
 const ACCESS_LOG = readFileSync(join(__dirname, 'access.log'))
 
