@@ -206,15 +206,15 @@ function warnThatUnitsAreKept(store: Store): void {
   KEEPING.add(store)
   emitWarning(
     'SPILLWAY_SETTLE',
-    `settle to less than a decision was charged changes nothing: the store ${shown(store)} has no giveBack(), and what ` +
-      'refund() gives back may be units that others have spent since. Give the store a giveBack(receipts, units), or ' +
+    `settle to less than a decision was charged changes nothing: the store ${shown(store)} has no giveBack(), ` +
+      'and what refund() gives back may be units that others have spent since. Give the store a giveBack(receipts, units), or ' +
       'use a MemoryStore or a RedisStore',
   )
 }
 
 function noDecision(given: unknown): PolicyError {
   return new PolicyError(
-    `settle: given ${shownOther(given, 'SettleableDecision')}, expected a decision as consume, consumeUpTo, decide or ` +
-      'acquire of a RateLimiter returned it, not a copy, like await limiter.settle(decision, 3)',
+    `settle: given ${shownOther(given, 'SettleableDecision')}, expected a decision as consume, consumeUpTo, ` +
+      'decide or acquire of a RateLimiter returned it, not a copy, like await limiter.settle(decision, 3)',
   )
 }

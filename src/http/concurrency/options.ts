@@ -195,7 +195,8 @@ function placesOf(options: ConcurrencyOptions<never, never>, name: string, obser
     if (typeof permits !== 'number') {
       throw wrong(
         'adaptivePermits() adapts in each process, and a shared count has one number of permits: expected ' +
-          '{ permits: adaptivePermits() } without client and store, or a number beside them, like { permits: 50, client }',
+          '{ permits: adaptivePermits() } without client and store, or a number beside them, ' +
+          'like { permits: 50, client }',
       )
     }
     const guarded = guardRedis(from, deadlineMs, observer, OVER_REDIS)

@@ -36,7 +36,7 @@ class Eviction {
       this.#lookAt(table)
       if (table.blocks !== undefined) this.#lookAt(table.blocks)
       this.#looksLeft--
-      if (!this.#goesOn && this.victim !== undefined) return
+      if (!this.#goesOn) return
     }
   }
 
@@ -58,7 +58,7 @@ class Eviction {
   }
 
   get #goesOn(): boolean {
-    return this.#looksLeft > 0 && this.#seen < SAMPLE
+    return (this.#looksLeft > 0 || this.victim === undefined) && this.#seen < SAMPLE
   }
 
   #offerIdle(victim: Victim, resetAfterMs: number): void {

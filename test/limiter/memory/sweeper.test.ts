@@ -98,6 +98,19 @@ describe('tables', () => {
     expect(tables.size).toBeLessThan(5)
   })
 
+  test('that are empty hide no key: a full store still makes room', () => {
+    const tables = new Map<string, MemoryTable>()
+    const sweeper = new Sweeper(tables, 1, () => START)
+    for (let i = 0; i < 600; i++) tables.set(`empty ${i}`, new MemoryTable(`empty ${i}`, LIMIT.algorithm))
+    for (const name of ['one', 'other']) {
+      const table = new MemoryTable(name, LIMIT.algorithm)
+      tables.set(name, table)
+      sweeper.insert(table, 'k', spend(LIMIT, undefined, START, 1)!, LIMIT)
+    }
+    expect(sweeper.size).toBe(1)
+    sweeper.close()
+  })
+
   test('of a full store are looked at in turn: a new key copies no list of them', () => {
     const tables = new Map<string, MemoryTable>()
     const sweeper = new Sweeper(tables, 2000, () => START)
