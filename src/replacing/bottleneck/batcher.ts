@@ -1,6 +1,6 @@
 import { Emitting } from './events.js'
 
-export interface BatcherOptions {
+export interface BatcherSettings {
   /** Most ms for which an item waits. Default null: until the batch is full. */
   readonly maxTime?: number | null
   /** Most items of a batch. Default null: no bound. */
@@ -26,7 +26,7 @@ export class Batcher extends Emitting<BatcherEvents> {
   #flush: () => void = () => {}
   #timer: ReturnType<typeof setTimeout> | undefined
 
-  constructor(options: BatcherOptions = {}) {
+  constructor(options: BatcherSettings = {}) {
     super()
     this.maxTime = options.maxTime ?? null
     this.maxSize = options.maxSize ?? null

@@ -8,10 +8,10 @@ import { literal, walkKeys } from '../../redis/unlink-all.js'
 import { Emitting } from './events.js'
 import type { GroupConnection } from './group.js'
 import type { Limiter } from './limiter.js'
-import type { ConstructorOptions } from './options.js'
+import type { LimiterSettings } from './options.js'
 import { idOf, keysOf, RedisStore } from './redis-store.js'
 
-export interface RedisConnectionOptions {
+export interface RedisSettings {
   /** For the client's constructor; of node-redis also `host`, `port`, `path` and `db`, as version 2 had them. */
   readonly clientOptions?: unknown
   /** A client that exists already. `disconnect` closes it. */
@@ -20,13 +20,13 @@ export interface RedisConnectionOptions {
   readonly Redis?: unknown
 }
 
-export interface IORedisConnectionOptions extends RedisConnectionOptions {
+export interface IORedisSettings extends RedisSettings {
   /** The client is `new Redis.Cluster(clusterNodes, clientOptions)`. */
   readonly clusterNodes?: unknown
 }
 
 /** The Redis clients of a connection. */
-export interface ClientsList {
+export interface ConnectionClients {
   // biome-ignore lint/suspicious/noExplicitAny: a client of the user's own version of ioredis or node-redis.
   client?: any
   /** For subscriptions of your own: made when it is first asked for. */
@@ -49,7 +49,7 @@ interface Closable {
 }
 
 /** A promise that may also be called, as the types of bottleneck say. */
-type Ready = PromiseLike<ClientsList> & (() => Promise<ClientsList>)
+type Ready = PromiseLike<ConnectionClients> & (() => Promise<ConnectionClients>)
 
 interface ConnectionEvents {
   // biome-ignore lint/suspicious/noExplicitAny: anything may be thrown.
@@ -91,7 +91,7 @@ export abstract class Connection extends Emitting<ConnectionEvents> implements G
   }
 
   /** `{ client, subscriber }` */
-  get clients(): ClientsList {
+  get clients(): ConnectionClients {
     const connection = this
     return {
       client: this.client,
@@ -111,7 +111,7 @@ export abstract class Connection extends Emitting<ConnectionEvents> implements G
     return this.#subscriber
   }
 
-  openStore(limiter: Limiter, options: ConstructorOptions, ownsIt = false): RedisStore {
+  openStore(limiter: Limiter, options: LimiterSettings, ownsIt = false): RedisStore {
     if (ownsIt) this.on('error', error => void limiter.Events.trigger('error', error))
     return new RedisStore(this, limiter, options, ownsIt)
   }
@@ -157,7 +157,7 @@ async function close(client: Closable, flush: boolean): Promise<void> {
 export class IORedisConnection extends Connection {
   override readonly datastore = 'ioredis'
 
-  constructor({ client, clientOptions, clusterNodes, Redis }: IORedisConnectionOptions = {}) {
+  constructor({ client, clientOptions, clusterNodes, Redis }: IORedisSettings = {}) {
     super(client ?? ioredisClient(moduleOf('ioredis', Redis), clientOptions ?? {}, clusterNodes))
   }
 }
@@ -166,7 +166,7 @@ export class IORedisConnection extends Connection {
 export class RedisConnection extends Connection {
   override readonly datastore = 'redis'
 
-  constructor({ client, clientOptions, Redis }: RedisConnectionOptions = {}) {
+  constructor({ client, clientOptions, Redis }: RedisSettings = {}) {
     super(client ?? moduleOf('redis', Redis).createClient?.(ofNodeRedis(clientOptions ?? {})))
   }
 }

@@ -119,7 +119,7 @@ export abstract class Emitting<Names extends Record<keyof Names, readonly unknow
 }
 
 /** Of a job, for listeners. */
-export interface EventInfo {
+export interface JobInfo {
   // biome-ignore lint/suspicious/noExplicitAny: as the job was given them.
   readonly args: any[]
   readonly options: {
@@ -129,15 +129,15 @@ export interface EventInfo {
     readonly expiration?: number
   }
 }
-export interface EventInfoDropped extends EventInfo {
+export interface DroppedInfo extends JobInfo {
   readonly task: (...args: never[]) => unknown
   readonly promise: Promise<unknown>
 }
-export interface EventInfoQueued extends EventInfo {
+export interface QueuedInfo extends JobInfo {
   readonly reachedHWM: boolean
   readonly blocked: boolean
 }
-export interface EventInfoRetryable extends EventInfo {
+export interface RetryableInfo extends JobInfo {
   /** 0 in the first attempt. */
   readonly retryCount: number
 }
@@ -159,14 +159,14 @@ export interface LimiterEvents {
   message: [message: string]
   // biome-ignore lint/suspicious/noExplicitAny: for people to read.
   debug: [message: string, info: any]
-  dropped: [dropped: EventInfoDropped]
-  received: [info: EventInfo]
-  queued: [info: EventInfoQueued]
+  dropped: [dropped: DroppedInfo]
+  received: [info: JobInfo]
+  queued: [info: QueuedInfo]
   /** The job has its place, and will be executed when `minTime` allows. */
-  scheduled: [info: EventInfo]
-  executing: [info: EventInfoRetryable]
+  scheduled: [info: JobInfo]
+  executing: [info: RetryableInfo]
   /** A listener that returns a number, or a promise of one, has the job executed again after so many ms. */
-  failed: [error: Thrown, info: EventInfoRetryable]
-  retry: [message: string, info: EventInfoRetryable]
-  done: [info: EventInfoRetryable]
+  failed: [error: Thrown, info: RetryableInfo]
+  retry: [message: string, info: RetryableInfo]
+  done: [info: RetryableInfo]
 }

@@ -2,7 +2,7 @@ import { LONGEST_TIMER_MS } from '../../limiter/core/clock.js'
 import type { Observer } from '../../limiter/core/observer.js'
 import { Emitting } from './events.js'
 import type { Limiter } from './limiter.js'
-import type { ConnectionLike, ConstructorOptions } from './options.js'
+import type { ConnectionLike, LimiterSettings } from './options.js'
 import { JobWatch } from './watch.js'
 
 const DEFAULT_TIMEOUT_MS = 300_000
@@ -30,7 +30,7 @@ export abstract class Group<L extends Limiter = Limiter> extends Emitting<GroupE
   connection: GroupConnection | undefined
   /** The limiters by key. */
   instances: Record<string, L> = Object.create(null)
-  limiterOptions: ConstructorOptions
+  limiterOptions: LimiterSettings
   readonly #ownsConnection: boolean
   #sweep: ReturnType<typeof setInterval> | undefined
 
@@ -38,7 +38,7 @@ export abstract class Group<L extends Limiter = Limiter> extends Emitting<GroupE
    * `options`: for each of its limiters; `id` (default 'group-key') and `timeout` (default 5 minutes) are the group's
    * own.
    */
-  constructor(options: ConstructorOptions = {}) {
+  constructor(options: LimiterSettings = {}) {
     super()
     this.limiterOptions = options
     this.id = options.id ?? 'group-key'
@@ -49,10 +49,10 @@ export abstract class Group<L extends Limiter = Limiter> extends Emitting<GroupE
     this.datastore = this.connection?.datastore ?? 'local'
   }
 
-  protected abstract _make(options: ConstructorOptions): L
+  protected abstract _make(options: LimiterSettings): L
 
   /** Its own connection; undefined without Redis. */
-  protected abstract _connect(options: ConstructorOptions): GroupConnection | undefined
+  protected abstract _connect(options: LimiterSettings): GroupConnection | undefined
 
   /** The limiter of a key. The event `created` happens before it is returned for the first time. */
   key(key = ''): L {
@@ -95,7 +95,7 @@ export abstract class Group<L extends Limiter = Limiter> extends Emitting<GroupE
   }
 
   /** For limiters that are made later. */
-  updateSettings(options: ConstructorOptions = {}): void {
+  updateSettings(options: LimiterSettings = {}): void {
     this.limiterOptions = { ...this.limiterOptions, ...options }
     this.id = options.id ?? this.id
     if (options.timeout == null) return

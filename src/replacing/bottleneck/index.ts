@@ -1,33 +1,27 @@
-import { Batcher, type BatcherOptions as BatcherSettings } from './batcher.js'
+import { Batcher, type BatcherSettings } from './batcher.js'
 import {
-  type ClientsList as Clients,
   type Connection,
+  type ConnectionClients,
   IORedisConnection,
-  type IORedisConnectionOptions as IORedisSettings,
+  type IORedisSettings,
   RedisConnection,
-  type RedisConnectionOptions as RedisSettings,
+  type RedisSettings,
 } from './connection.js'
-import {
-  Events,
-  type EventInfo as Info,
-  type EventInfoDropped as InfoDropped,
-  type EventInfoQueued as InfoQueued,
-  type EventInfoRetryable as InfoRetryable,
-} from './events.js'
+import { type DroppedInfo, Events, type JobInfo, type QueuedInfo, type RetryableInfo } from './events.js'
 import { Group } from './group.js'
-import type { Status as JobStatus } from './job.js'
-import { type Callback as Called, Limiter, type OpenStore } from './limiter.js'
+import type { JobStatus } from './job.js'
+import { type JobCallback, Limiter, type OpenStore } from './limiter.js'
 import {
   BottleneckError,
-  type JobOptions as JobSettings,
-  type ConstructorOptions as Settings,
+  type JobSettings,
+  type LimiterSettings,
   STRATEGIES,
-  type StopOptions as StopSettings,
-  type Strategy as StrategyNumber,
+  type StopSettings,
+  type StrategyNumber,
 } from './options.js'
-import type { Counts as StatusCounts } from './states.js'
+import type { StatusCounts } from './states.js'
 
-function connect(options: Settings): Connection {
+function connect(options: LimiterSettings): Connection {
   return options.datastore === 'redis' ? new RedisConnection(options) : new IORedisConnection(options)
 }
 
@@ -38,11 +32,11 @@ const openStore: OpenStore = (limiter, options) => {
 }
 
 class BottleneckGroup extends Group<Bottleneck> {
-  protected override _make(options: Settings): Bottleneck {
+  protected override _make(options: LimiterSettings): Bottleneck {
     return new Bottleneck(options)
   }
 
-  protected override _connect(options: Settings): Connection | undefined {
+  protected override _connect(options: LimiterSettings): Connection | undefined {
     if (options.datastore !== 'redis' && options.datastore !== 'ioredis') return undefined
     const connection = connect(options)
     connection.on('error', error => void this.Events.trigger('error', error))
@@ -72,29 +66,32 @@ export class Bottleneck extends Limiter {
   static readonly RedisConnection = RedisConnection
   static readonly IORedisConnection = IORedisConnection
 
-  constructor(options: Settings = {}, ...rest: never[]) {
+  constructor(options: LimiterSettings = {}, ...rest: never[]) {
     super(options, rest, openStore)
   }
 }
 
-/** The types of bottleneck 2.19.5, by their names. */
+/**
+ * The types of bottleneck 2.19.5, by their names. Inside the package they have other names: what bundles declarations
+ * drops the `as` of an import, and `type Counts = Counts` would be what is left.
+ */
 export declare namespace Bottleneck {
-  export type ConstructorOptions = Settings
+  export type ConstructorOptions = LimiterSettings
   export type JobOptions = JobSettings
   export type StopOptions = StopSettings
   export type BatcherOptions = BatcherSettings
   export type RedisConnectionOptions = RedisSettings
   export type IORedisConnectionOptions = IORedisSettings
-  export type Callback<T> = Called<T>
-  export type ClientsList = Clients
+  export type Callback<T> = JobCallback<T>
+  export type ClientsList = ConnectionClients
   export type GroupLimiterPair = { key: string; limiter: Bottleneck }
   export type Strategy = StrategyNumber
   export type Status = JobStatus
   export type Counts = StatusCounts
-  export type EventInfo = Info
-  export type EventInfoDropped = InfoDropped
-  export type EventInfoQueued = InfoQueued
-  export type EventInfoRetryable = InfoRetryable
+  export type EventInfo = JobInfo
+  export type EventInfoDropped = DroppedInfo
+  export type EventInfoQueued = QueuedInfo
+  export type EventInfoRetryable = RetryableInfo
   export type BottleneckError = InstanceType<typeof Bottleneck.BottleneckError>
   export type Events = InstanceType<typeof Bottleneck.Events>
   export type Group = InstanceType<typeof Bottleneck.Group>

@@ -1,5 +1,5 @@
 import type { Alarm } from '../../limiter/core/alarms.js'
-import type { JobOptions } from './options.js'
+import type { JobSettings } from './options.js'
 
 export const PRIORITIES = 10
 const DEFAULT_PRIORITY = 5
@@ -7,7 +7,7 @@ const NO_ID = '<no-id>'
 
 /** The states of a job, in order. */
 export const STATUSES = ['RECEIVED', 'QUEUED', 'RUNNING', 'EXECUTING', 'DONE'] as const
-export type Status = (typeof STATUSES)[number]
+export type JobStatus = (typeof STATUSES)[number]
 export const RECEIVED = 0
 export const QUEUED = 1
 export const RUNNING = 2
@@ -46,7 +46,7 @@ export class Job {
   constructor(
     readonly task: (...args: unknown[]) => unknown,
     readonly args: readonly unknown[],
-    given: JobOptions,
+    given: JobSettings,
     maker: PromiseMaker,
   ) {
     const { priority, weight, expiration, id } = given

@@ -2,14 +2,14 @@ import { Batcher } from './batcher.js'
 import { Events } from './events.js'
 import { Group } from './group.js'
 import { Limiter } from './limiter.js'
-import { BottleneckError, type ConstructorOptions, STRATEGIES } from './options.js'
+import { BottleneckError, type LimiterSettings, STRATEGIES } from './options.js'
 
 class LightGroup extends Group<Bottleneck> {
-  protected override _make(options: ConstructorOptions): Bottleneck {
+  protected override _make(options: LimiterSettings): Bottleneck {
     return new Bottleneck(options)
   }
 
-  protected override _connect({ datastore }: ConstructorOptions): undefined {
+  protected override _connect({ datastore }: LimiterSettings): undefined {
     if (datastore === 'redis' || datastore === 'ioredis') new Bottleneck({ datastore })
   }
 }
@@ -28,7 +28,7 @@ export class Bottleneck extends Limiter {
   static readonly Group = LightGroup
   static readonly Batcher = Batcher
 
-  constructor(options: ConstructorOptions = {}, ...rest: never[]) {
+  constructor(options: LimiterSettings = {}, ...rest: never[]) {
     super(options, rest, undefined)
   }
 }

@@ -1,18 +1,18 @@
 import { realTiming } from '../../limiter/core/alarms.js'
 import { Emitting, type LimiterEvents } from './events.js'
-import { DONE, Job, PRIORITIES, type PromiseMaker, STATUSES, type Status } from './job.js'
+import { DONE, Job, type JobStatus, PRIORITIES, type PromiseMaker, STATUSES } from './job.js'
 import { LocalStore } from './local-store.js'
 import {
   BottleneckError,
-  type ConstructorOptions,
   changesOf,
-  type JobOptions,
+  type JobSettings,
+  type LimiterSettings,
   STORE_DEFAULTS,
-  type StopOptions,
+  type StopSettings,
   withDefaults,
 } from './options.js'
 import { Scheduler } from './scheduler.js'
-import type { Counts } from './states.js'
+import type { StatusCounts } from './states.js'
 import type { Errand, LimiterStore } from './store.js'
 import { JobWatch } from './watch.js'
 
@@ -34,14 +34,14 @@ const INSTANCE_DEFAULTS = {
 export type Result<R> = PromiseLike<R> | R
 /** Called with an error or null, then with results. */
 // biome-ignore lint/suspicious/noExplicitAny: anything may be thrown.
-export type Callback<R> = (error: any, ...results: R[]) => void
+export type JobCallback<R> = (error: any, ...results: R[]) => void
 /** A function that is limited. */
 export interface Wrapped<R, A extends unknown[]> {
   (...args: A): Promise<R>
-  withOptions(options: JobOptions, ...args: A): Promise<R>
+  withOptions(options: JobSettings, ...args: A): Promise<R>
 }
 /** Opens a store over Redis; the light edition has none, but for limiters that are given a connection. */
-export type OpenStore = (limiter: Limiter, options: ConstructorOptions) => LimiterStore
+export type OpenStore = (limiter: Limiter, options: LimiterSettings) => LimiterStore
 interface StoreConnection {
   readonly datastore: string
   openStore: OpenStore
@@ -62,7 +62,7 @@ export class Limiter extends Emitting<LimiterEvents> {
   chained: Limiter | null = null
   readonly #scheduler = new Scheduler(this)
 
-  constructor(options: ConstructorOptions, rest: readonly unknown[], openStore: OpenStore | undefined) {
+  constructor(options: LimiterSettings, rest: readonly unknown[], openStore: OpenStore | undefined) {
     super()
     if (options === null || typeof options !== 'object' || rest.length > 0) throw new BottleneckError(UPGRADE)
     const own = withDefaults(options, INSTANCE_DEFAULTS)
@@ -163,14 +163,14 @@ export class Limiter extends Emitting<LimiterEvents> {
   }
 
   /** Over Redis the new settings hold for all processes. Jobs that are launched already keep their moment. */
-  async updateSettings(options: ConstructorOptions = {}): Promise<this> {
+  async updateSettings(options: LimiterSettings = {}): Promise<this> {
     await this.#errand({ verb: 'set', changes: changesOf(options, STORE_DEFAULTS) })
     Object.assign(this, changesOf(options, INSTANCE_DEFAULTS))
     return this
   }
 
   /** null: no job has this id. */
-  jobStatus(id: string | number): Status | null {
+  jobStatus(id: string | number): JobStatus | null {
     return this.#scheduler.states.statusOf(id)
   }
 
@@ -180,11 +180,11 @@ export class Limiter extends Emitting<LimiterEvents> {
   }
 
   /** The number of jobs in each state. */
-  counts(): Counts {
+  counts(): StatusCounts {
     return this.#scheduler.states.counts(this.#statuses())
   }
 
-  #statuses(): readonly Status[] {
+  #statuses(): readonly JobStatus[] {
     return this.trackDoneStatus ? STATUSES : STATUSES.slice(0, DONE)
   }
 
@@ -209,11 +209,14 @@ export class Limiter extends Emitting<LimiterEvents> {
   }
 
   /** Runs a function that calls back: `submit([options,] fn, …args, callback)`. */
-  submit<A extends unknown[], R>(fn: (...args: [...A, Callback<R>]) => void, ...args: [...A, Callback<R> | null]): void
   submit<A extends unknown[], R>(
-    options: JobOptions,
-    fn: (...args: [...A, Callback<R>]) => void,
-    ...args: [...A, Callback<R> | null]
+    fn: (...args: [...A, JobCallback<R>]) => void,
+    ...args: [...A, JobCallback<R> | null]
+  ): void
+  submit<A extends unknown[], R>(
+    options: JobSettings,
+    fn: (...args: [...A, JobCallback<R>]) => void,
+    ...args: [...A, JobCallback<R> | null]
   ): void
   submit(...args: unknown[]): void | Promise<boolean> {
     const [options, fn, rest] = splitOptions(args)
@@ -241,11 +244,11 @@ export class Limiter extends Emitting<LimiterEvents> {
   schedule<R, A1>(fn: (a1: A1) => Result<R>, a1: A1): Promise<R>
   schedule<R, A1, A2>(fn: (a1: A1, a2: A2) => Result<R>, a1: A1, a2: A2): Promise<R>
   schedule<R, A1, A2, A3>(fn: (a1: A1, a2: A2, a3: A3) => Result<R>, a1: A1, a2: A2, a3: A3): Promise<R>
-  schedule<R, A extends unknown[] = []>(options: JobOptions, fn: (...args: A) => Result<R>, ...args: A): Promise<R>
-  schedule<R, A1>(options: JobOptions, fn: (a1: A1) => Result<R>, a1: A1): Promise<R>
-  schedule<R, A1, A2>(options: JobOptions, fn: (a1: A1, a2: A2) => Result<R>, a1: A1, a2: A2): Promise<R>
+  schedule<R, A extends unknown[] = []>(options: JobSettings, fn: (...args: A) => Result<R>, ...args: A): Promise<R>
+  schedule<R, A1>(options: JobSettings, fn: (a1: A1) => Result<R>, a1: A1): Promise<R>
+  schedule<R, A1, A2>(options: JobSettings, fn: (a1: A1, a2: A2) => Result<R>, a1: A1, a2: A2): Promise<R>
   schedule<R, A1, A2, A3>(
-    options: JobOptions,
+    options: JobSettings,
     fn: (a1: A1, a2: A2, a3: A3) => Result<R>,
     a1: A1,
     a2: A2,
@@ -269,12 +272,12 @@ export class Limiter extends Emitting<LimiterEvents> {
       function (this: unknown, ...args: unknown[]) {
         return limiter.schedule(fn.bind(this), ...args)
       },
-      { withOptions: (options: JobOptions, ...args: unknown[]) => limiter.schedule(options, fn, ...args) },
+      { withOptions: (options: JobSettings, ...args: unknown[]) => limiter.schedule(options, fn, ...args) },
     )
   }
 
   /** Takes no more jobs, and resolves when the last one has ended. */
-  stop(options: StopOptions = {}): Promise<void> {
+  stop(options: StopSettings = {}): Promise<void> {
     const scheduler = this.#scheduler
     if (scheduler.stopped !== undefined) {
       return new this.Promise((_, reject) => reject(new BottleneckError('stop() has already been called')))
@@ -303,7 +306,7 @@ export class Limiter extends Emitting<LimiterEvents> {
 
 type AnyFunction = (...args: unknown[]) => unknown
 
-function splitOptions(args: readonly unknown[]): [options: JobOptions, fn: AnyFunction, rest: unknown[]] {
+function splitOptions(args: readonly unknown[]): [options: JobSettings, fn: AnyFunction, rest: unknown[]] {
   if (typeof args[0] === 'function') return [{}, args[0] as AnyFunction, args.slice(1)]
-  return [(args[0] ?? {}) as JobOptions, args[1] as AnyFunction, args.slice(2)]
+  return [(args[0] ?? {}) as JobSettings, args[1] as AnyFunction, args.slice(2)]
 }

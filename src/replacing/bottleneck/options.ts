@@ -1,7 +1,7 @@
 import type { Observer } from '../../limiter/core/observer.js'
 
 /** Of a limiter, and of the limiters of a Group. null stands for "not set". */
-export interface ConstructorOptions {
+export interface LimiterSettings {
   /** Most weight that runs at the same time, in all processes together. Default null: unlimited. */
   readonly maxConcurrent?: number | null
   /** Least ms from the launch of one job to that of the next. Default 0. */
@@ -9,7 +9,7 @@ export interface ConstructorOptions {
   /** Longest queue, of each process. With one more job the `strategy` decides. Default null: unlimited. */
   readonly highWater?: number | null
   /** What happens at `highWater`. Default `Bottleneck.strategy.LEAK`. */
-  readonly strategy?: Strategy | null
+  readonly strategy?: StrategyNumber | null
   /**
    * Of the strategy BLOCK: for so many ms after the last refused job, jobs are refused. Default 15 × `minTime`, or 5000
    * if that is 0.
@@ -71,7 +71,7 @@ export interface ConstructorOptions {
 }
 
 /** Of one job. */
-export interface JobOptions {
+export interface JobSettings {
   /** 0 (first) to 9 (last). Default 5. */
   readonly priority?: number | null
   /** What it counts for in `maxConcurrent` and `reservoir`. An integer ≥ 0. Default 1. */
@@ -82,7 +82,7 @@ export interface JobOptions {
   readonly id?: string | number | null
 }
 
-export interface StopOptions {
+export interface StopSettings {
   /** Default true: drops all jobs that do not execute yet. False: executes them. */
   readonly dropWaitingJobs?: boolean | null
   readonly dropErrorMessage?: string | null
@@ -96,7 +96,7 @@ export interface ConnectionLike {
 }
 
 export const STRATEGIES = { LEAK: 1, OVERFLOW: 2, OVERFLOW_PRIORITY: 4, BLOCK: 3 } as const
-export type Strategy = (typeof STRATEGIES)[keyof typeof STRATEGIES]
+export type StrategyNumber = (typeof STRATEGIES)[keyof typeof STRATEGIES]
 
 /** The settings that all processes share. */
 export interface StoreOptions {

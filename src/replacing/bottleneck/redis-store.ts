@@ -8,7 +8,7 @@ import { bottleneckDelete, bottleneckTick, publish } from '../../redis/scripts.j
 import { Subscriber, type Subscription } from '../../redis/subscriber.js'
 import type { Job } from './job.js'
 import type { Limiter } from './limiter.js'
-import { BottleneckError, type ConstructorOptions, STORE_DEFAULTS, type StoreOptions, withDefaults } from './options.js'
+import { BottleneckError, type LimiterSettings, STORE_DEFAULTS, type StoreOptions, withDefaults } from './options.js'
 import { type Answer, BLOCKED, type Errand, type LimiterStore, type Tick } from './store.js'
 
 /** How long the places of a process that died stay taken: `timeout`, within these bounds. */
@@ -83,7 +83,7 @@ export class RedisStore implements LimiterStore {
   constructor(
     readonly connection: StoreConnection,
     limiter: Limiter,
-    options: ConstructorOptions,
+    options: LimiterSettings,
     readonly ownsConnection: boolean,
     /** For tests. Default: the server's. */
     readonly clock?: Clock,

@@ -1,7 +1,7 @@
-import { DONE, GONE, type Job, RECEIVED, STATUSES, type Status } from './job.js'
+import { DONE, GONE, type Job, type JobStatus, RECEIVED, STATUSES } from './job.js'
 import { BottleneckError } from './options.js'
 
-export interface Counts {
+export interface StatusCounts {
   RECEIVED: number
   QUEUED: number
   RUNNING: number
@@ -71,7 +71,7 @@ export class JobStates {
     if (this.#emptied?.left === this.open) this.#emptied.resolve()
   }
 
-  statusOf(id: string | number): Status | null {
+  statusOf(id: string | number): JobStatus | null {
     return STATUSES[this.#jobs.get(String(id))?.status ?? GONE] ?? null
   }
 
@@ -83,7 +83,7 @@ export class JobStates {
     return ids.filter(id => this.#jobs.get(id)?.status === wanted)
   }
 
-  counts(statuses: readonly Status[]): Counts {
-    return Object.fromEntries(statuses.map((status, index) => [status, this.#counts[index]])) as unknown as Counts
+  counts(statuses: readonly JobStatus[]): StatusCounts {
+    return Object.fromEntries(statuses.map((status, index) => [status, this.#counts[index]])) as unknown as StatusCounts
   }
 }

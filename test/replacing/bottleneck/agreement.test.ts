@@ -3,7 +3,7 @@ import { Bottleneck } from '../../../src/replacing/bottleneck/index.js'
 import { Job, Queue } from '../../../src/replacing/bottleneck/job.js'
 import { LocalStore } from '../../../src/replacing/bottleneck/local-store.js'
 import {
-  type ConstructorOptions,
+  type LimiterSettings,
   STORE_DEFAULTS,
   type StoreOptions,
   withDefaults,
@@ -27,10 +27,10 @@ const { LEAK, OVERFLOW, OVERFLOW_PRIORITY, BLOCK } = Bottleneck.strategy
 const START = 1_700_000_000_000
 
 /** The store in this process and that in Redis, with one clock. */
-async function pairOf(options: ConstructorOptions, clock: ManualClock) {
+async function pairOf(options: LimiterSettings, clock: ManualClock) {
   const connection = new Bottleneck.IORedisConnection({ client: server.client() })
   let redis: RedisStore | undefined
-  const openStore = (limiter: Bottleneck, given: ConstructorOptions) => {
+  const openStore = (limiter: Bottleneck, given: LimiterSettings) => {
     redis = new RedisStore(connection, limiter, given, false, clock)
     return redis
   }
