@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
@@ -97,6 +98,29 @@ const USE = {
     ratelimit({ max: 5n })
   `,
 }
+
+const JOBS = `
+  import Bottleneck from 'spillway/NAME'
+  const options: Bottleneck.ConstructorOptions = { maxConcurrent: 2, strategy: Bottleneck.strategy.LEAK }
+  const job: Bottleneck.JobOptions = { priority: 3, weight: 2, expiration: 1000, id: 'one' }
+  const limiter = new Bottleneck(options)
+  limiter.chain()
+  limiter.chain(new Bottleneck())
+  export const result: Promise<number> = limiter.schedule(job, async (factor: number) => factor * 2, 21)
+  export const counts: Bottleneck.Counts = limiter.counts()
+  export const running: number = counts.RUNNING
+  const told: Bottleneck.Callback<string> = (error, text) => void [error, text?.length]
+  limiter.submit((name: string, done: Bottleneck.Callback<string>) => done(null, name), 'me', told)
+  limiter.on('failed', (error, info) => (info.retryCount < 2 ? 10 : undefined))
+  // @ts-expect-error: no text
+  const wrong: Bottleneck.ConstructorOptions = { maxConcurrent: 'two' }
+  // @ts-expect-error: not the name of an option
+  const unknown: Bottleneck.JobOptions = { prioritee: 3 }
+  // @ts-expect-error: a number
+  const text: string = limiter.counts().EXECUTING
+  // @ts-expect-error: what the function gives
+  const other: Promise<string> = limiter.schedule(async () => 5)
+`
 
 const LOADED = `
   const clock = new testing.ManualClock(0)
@@ -203,14 +227,36 @@ describe('the package as users get it', () => {
     typeCheck(['core', 'express', 'express-rate-limit', 'koa', 'koa-ratelimit'], ['@types'], { skipLibCheck: true })
   }, 60_000)
 
+  test('has declarations that compile, each of them, beside all frameworks and clients', () => {
+    // Without skipLibCheck; what the types of other packages get wrong does not count.
+    const names = Object.keys(JSON.parse(readFileSync(join(root, 'scripts/entries.json'), 'utf8')))
+    const program = names.map((name, index) => {
+      const path = name === 'index' ? 'spillway' : `spillway/${name}`
+      return `import * as entry${index} from '${path}'\nexport const names${index}: object = entry${index}\n`
+    })
+    const folder = userOfTypes(readdirSync(join(root, 'node_modules')).filter(name => name !== 'spillway'))
+    for (const kind of ['mts', 'cts']) writeFileSync(join(folder, `all.${kind}`), program.join(''))
+    expect(compile(folder, {}).filter(line => /^(all|node_modules\/spillway\/)/.test(line))).toEqual([])
+  }, 120_000)
+
+  test.each(['bottleneck', 'bottleneck/light'])(
+    '%s has types of its own, none of them any',
+    name => {
+      const folder = userOfTypes(['@types/node', 'undici-types'])
+      writeFileSync(join(folder, 'jobs.mts'), JOBS.replace('NAME', name))
+      expect(compile(folder, {})).toEqual([])
+    },
+    60_000,
+  )
+
   test('has a command that runs', () => {
     expect(run(home, join(home, 'node_modules/.bin/spillway'), '--help')).toContain('replay')
     const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
     expect(run(home, join(home, 'node_modules/.bin/spillway'), '--version')).toContain(version)
   })
 
-  /** Compiles what users write against what is installed, beside packages of types from our own node_modules. */
-  function typeCheck(uses: (keyof typeof USE)[], types: string[], options: { skipLibCheck: boolean }): void {
+  /** A project in which the package is installed, beside packages of types from our own node_modules. */
+  function userOfTypes(types: readonly string[]): string {
     const folder = mkdtempSync(join(home, 'types-'))
     const modules = join(folder, 'node_modules')
     // Not linked: a link is followed, and the types would then be sought where it leads.
@@ -219,11 +265,25 @@ describe('the package as users get it', () => {
       mkdirSync(dirname(join(modules, name)), { recursive: true })
       symlinkSync(join(root, 'node_modules', name), join(modules, name))
     }
+    return folder
+  }
+
+  /** The errors of a compiler, a line each. */
+  function compile(folder: string, options: object): string[] {
+    const base = { strict: true, noEmit: true, module: 'nodenext', target: 'es2022', lib: ['es2022'], types: ['node'] }
+    writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions: { ...base, ...options } }))
+    const compiler = join(root, 'node_modules/typescript/bin/tsc')
+    return spawnSync(process.execPath, [compiler, '-p', '.'], { cwd: folder, encoding: 'utf8' })
+      .stdout.split('\n')
+      .filter(line => line.includes('error TS'))
+  }
+
+  /** Compiles what users write against what is installed. */
+  function typeCheck(uses: (keyof typeof USE)[], types: string[], options: { skipLibCheck: boolean }): void {
+    const folder = userOfTypes(types)
     for (const use of uses) {
       for (const kind of ['mts', 'cts']) writeFileSync(join(folder, `${use}.${kind}`), USE[use])
     }
-    const base = { strict: true, noEmit: true, module: 'nodenext', target: 'es2022', lib: ['es2022'], types: ['node'] }
-    writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions: { ...base, ...options } }))
-    run(folder, process.execPath, join(root, 'node_modules/typescript/bin/tsc'), '-p', '.')
+    expect(compile(folder, options)).toEqual([])
   }
 })

@@ -1,8 +1,17 @@
-import { Batcher } from './batcher.js'
-import { Events } from './events.js'
+import { Batcher, type BatcherSettings } from './batcher.js'
+import { type DroppedInfo, Events, type JobInfo, type QueuedInfo, type RetryableInfo } from './events.js'
 import { Group } from './group.js'
-import { Limiter } from './limiter.js'
-import { BottleneckError, type LimiterSettings, STRATEGIES } from './options.js'
+import type { JobStatus } from './job.js'
+import { type JobCallback, Limiter } from './limiter.js'
+import {
+  BottleneckError,
+  type JobSettings,
+  type LimiterSettings,
+  STRATEGIES,
+  type StopSettings,
+  type StrategyNumber,
+} from './options.js'
+import type { StatusCounts } from './states.js'
 
 class LightGroup extends Group<Bottleneck> {
   protected override _make(options: LimiterSettings): Bottleneck {
@@ -31,6 +40,27 @@ export class Bottleneck extends Limiter {
   constructor(options: LimiterSettings = {}, ...rest: never[]) {
     super(options, rest, undefined)
   }
+}
+
+/** The types of `spillway/bottleneck`, but for those of connections. */
+export declare namespace Bottleneck {
+  export type ConstructorOptions = LimiterSettings
+  export type JobOptions = JobSettings
+  export type StopOptions = StopSettings
+  export type BatcherOptions = BatcherSettings
+  export type Callback<T> = JobCallback<T>
+  export type GroupLimiterPair = { key: string; limiter: Bottleneck }
+  export type Strategy = StrategyNumber
+  export type Status = JobStatus
+  export type Counts = StatusCounts
+  export type EventInfo = JobInfo
+  export type EventInfoDropped = DroppedInfo
+  export type EventInfoQueued = QueuedInfo
+  export type EventInfoRetryable = RetryableInfo
+  export type BottleneckError = InstanceType<typeof Bottleneck.BottleneckError>
+  export type Events = InstanceType<typeof Bottleneck.Events>
+  export type Group = InstanceType<typeof Bottleneck.Group>
+  export type Batcher = InstanceType<typeof Bottleneck.Batcher>
 }
 
 export { Bottleneck as default }

@@ -116,8 +116,8 @@ export class Limiter extends Emitting<LimiterEvents> {
     return this._store.disconnect(flush)
   }
 
-  /** Jobs that are executed here wait in that limiter, too. null: no longer. */
-  chain(limiter: Limiter | null): this {
+  /** Jobs that are executed here wait in that limiter, too. Without one: no longer. */
+  chain(limiter?: Limiter | null): this {
     this.chained = limiter ?? null
     return this
   }
