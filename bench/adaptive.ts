@@ -1,4 +1,4 @@
-// Limits that follow load: gradient, vegas, aimd and the best fixed limit under overload, `shed` before a real service,
+// Limits that follow load: adaptive permits and the best fixed limit under overload, `shed` before a real service,
 // and what `processLoad` costs.
 import { simulated } from './adaptive/overload.js'
 import { realPermits } from './adaptive/real-permits.js'

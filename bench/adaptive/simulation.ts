@@ -1,7 +1,6 @@
 // A service in simulated time: `slots` requests are worked on at once, each for `workMs`; the rest wait inside it,
 // first come, first served.
 import { MeasuredPermits } from '../../src/operating/adaptive/adaptive-permits.js'
-import { Aimd, Gradient, type PermitAlgorithm, Vegas } from '../../src/operating/adaptive/permit-algorithms.js'
 
 export interface Scenario {
   readonly seconds: number
@@ -10,6 +9,8 @@ export interface Scenario {
   /** How many are worked on at once at a moment. */
   readonly slots: (seconds: number) => number
   readonly workMs: number
+  /** One request takes `workMs` times what this makes of a random number. Default: a tenth more or less. */
+  readonly spread?: (random: () => number) => number
 }
 
 /** The events of one second. */
@@ -25,16 +26,13 @@ export interface Second {
 
 const BOUNDS = { min: 5, max: 1000, initial: 20 }
 
-export const CONTENDERS = {
-  gradient: () => adaptive(new Gradient()),
-  vegas: () => adaptive(new Vegas()),
-  aimd: () => adaptive(new Aimd()),
+/** Permits that adapt, by the clock of the simulation. */
+export function adaptive(): (now: () => number) => Permits {
+  return now => new MeasuredPermits(BOUNDS, now)
 }
 
-/** Permits that follow an algorithm, by the clock of the simulation. */
-function adaptive(algorithm: PermitAlgorithm) {
-  return (now: () => number): Permits => new MeasuredPermits(algorithm, BOUNDS, now)
-}
+/** Nine requests of ten take half of the mean, the tenth takes more than five times as long. */
+export const MIXED = (random: () => number): number => (random() < 0.9 ? 0.5 : 5.5)
 
 /** A fixed limit. Infinity: none. */
 export function fixed(limit: number): (now: () => number) => Permits {
@@ -75,9 +73,10 @@ interface Inside {
   readonly leave: (counts: boolean) => void
 }
 
-/** Plays a scenario: requests come at random (Poisson), work takes `workMs` give or take a tenth. */
+/** Plays a scenario: requests come at random (Poisson). */
 export function play(scenario: Scenario, permitsOf: (now: () => number) => Permits, seed = 1): Second[] {
   const random = seeded(seed)
+  const { spread = () => 0.9 + 0.2 * random() } = scenario
   let now = 0
   const permits = permitsOf(() => now)
   const seconds: Second[] = []
@@ -90,7 +89,7 @@ export function play(scenario: Scenario, permitsOf: (now: () => number) => Permi
   let refused = 0
   const start = () => {
     while (head < waiting.length && working.length < scenario.slots(now / 1000)) {
-      const workMs = scenario.workMs * (0.9 + 0.2 * random())
+      const workMs = scenario.workMs * spread(random)
       const last = working.push({ endsAt: now + workMs, request: waiting[head++] }) - 1
       if (first < 0 || working[last].endsAt < working[first].endsAt) first = last
     }

@@ -23,7 +23,7 @@ function work(done) {
   }, WORK_MS)
 }
 
-const permits = setup.algorithm === undefined ? undefined : adaptivePermits({ algorithm: setup.algorithm, initial: 5 })
+const permits = setup.adapts ? adaptivePermits({ initial: 5 }) : undefined
 const app = express()
 if (permits !== undefined) app.use(concurrencyLimit({ permits }))
 app.get('/', (_req, res) => {

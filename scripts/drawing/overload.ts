@@ -9,7 +9,7 @@ const SCALE = new Scale(96, 740, SECONDS * 1000)
 const LABELS = SCALE.left - 10
 const HEIGHT = 160
 /** How each contender is drawn, in the order in which they are told. */
-const CLASSES = ['left', 'allowed', 'leaves', 'rule dashed', 'denied'] as const
+const CLASSES = ['left', 'rule dashed', 'denied'] as const
 
 /** One number of every second, on a logarithmic scale. */
 interface Chart {

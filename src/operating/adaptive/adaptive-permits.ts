@@ -1,15 +1,10 @@
 import type { AdaptivePermits, PermitsByDuration } from '../../http/concurrency/permits.js'
 import { PolicyError, shown } from '../../limiter/core/errors.js'
-import { checkInteger, checkOptions, type OptionNames } from '../../limiter/core/options.js'
-import { Aimd, Gradient, type PermitAlgorithm, Vegas } from './permit-algorithms.js'
-
-/** The algorithm; see docs/adaptive.md for the behaviour of each under overload. */
-export type AdaptiveAlgorithm = 'gradient' | 'vegas' | 'aimd'
+import { checkInteger, checkOptions, type ForeignNames, type OptionNames } from '../../limiter/core/options.js'
+import { Gradient } from './gradient.js'
 
 /** Options of `adaptivePermits`. */
 export interface AdaptivePermitsOptions {
-  /** Default 'gradient'. */
-  algorithm?: AdaptiveAlgorithm
   /** The least permits, integer ≥ 1; default 5. */
   min?: number
   /** The most permits, integer ≥ `min`; default 1000. */
@@ -18,13 +13,8 @@ export interface AdaptivePermitsOptions {
   initial?: number
 }
 
-const OPTIONS: OptionNames<AdaptivePermitsOptions> = { algorithm: true, min: true, max: true, initial: true }
-const ALGORITHMS: Readonly<Record<AdaptiveAlgorithm, () => PermitAlgorithm>> = {
-  gradient: () => new Gradient(),
-  vegas: () => new Vegas(),
-  aimd: () => new Aimd(),
-}
-const NAMES = Object.keys(ALGORITHMS)
+const OPTIONS: OptionNames<AdaptivePermitsOptions> = { min: true, max: true, initial: true }
+const GONE: ForeignNames = [['max', 'there is one algorithm, gradient: leave the option out', 'algorithm']]
 
 /** A sampling window lasts from 100 to 250 ms: it ends with ten samples, or after its longest time with what it has. */
 const LEAST_WINDOW_MS = 100
@@ -37,18 +27,15 @@ const ENOUGH_SAMPLES = 10
  * is known only if there was little load at first. Throws `PolicyError`.
  */
 export function adaptivePermits(options: AdaptivePermitsOptions = {}): AdaptivePermits {
-  checkOptions('adaptivePermits', options, OPTIONS, '{ min: 5, max: 200 }')
-  const { algorithm = 'gradient', min = 5, max = 1000 } = options
-  if (!NAMES.includes(algorithm)) {
-    throw new PolicyError(`adaptivePermits: algorithm ${shown(algorithm)}: expected one of ${NAMES.join(', ')}`)
-  }
+  checkOptions('adaptivePermits', options, OPTIONS, '{ min: 5, max: 200 }', GONE)
+  const { min = 5, max = 1000 } = options
   checkInteger(min, 'adaptivePermits: min', 5, 1)
   checkCount('max', max, min, 'an integer ≥ min, like 1000')
   const { initial = Math.min(max, Math.max(min, 20)) } = options
   if (checkCount('initial', initial, min, 'an integer from min to max, like 20') > max) {
     throw new PolicyError(`adaptivePermits: initial ${shown(initial)}: expected an integer from min to max, like 20`)
   }
-  return new MeasuredPermits(ALGORITHMS[algorithm](), { min, max, initial })
+  return new MeasuredPermits({ min, max, initial })
 }
 
 function checkCount(name: string, value: unknown, least: number, expected: string): number {
@@ -64,7 +51,7 @@ interface Bounds {
 
 /** Receives the requests of one `concurrencyLimit`, and provides the limit. */
 export class MeasuredPermits implements PermitsByDuration {
-  readonly #algorithm: PermitAlgorithm
+  readonly #gradient = new Gradient()
   readonly #bounds: Bounds
   readonly #now: () => number
   #estimate: number
@@ -75,8 +62,7 @@ export class MeasuredPermits implements PermitsByDuration {
   #mostInUse = 0
 
   /** `now`: a monotonic clock in ms. */
-  constructor(algorithm: PermitAlgorithm, bounds: Bounds, now = () => performance.now()) {
-    this.#algorithm = algorithm
+  constructor(bounds: Bounds, now = () => performance.now()) {
     this.#bounds = bounds
     this.#now = now
     this.#estimate = bounds.initial
@@ -114,7 +100,7 @@ export class MeasuredPermits implements PermitsByDuration {
     const inFlight = this.#mostInUse
     const sample = { rttMs: this.#sumMs / this.#samples, inFlight, usedUp: inFlight >= this.limit }
     // A time of 0 would divide by it.
-    if (sample.rttMs > 0) this.#estimate = Math.min(max, Math.max(min, this.#algorithm.next(this.#estimate, sample)))
+    if (sample.rttMs > 0) this.#estimate = Math.min(max, Math.max(min, this.#gradient.next(this.#estimate, sample)))
     this.#windowAt = now
     this.#sumMs = this.#samples = 0
     this.#mostInUse = this.#inUse
