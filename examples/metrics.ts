@@ -12,7 +12,7 @@ import express from 'express'
 import { Redis } from 'ioredis'
 import { register } from 'prom-client'
 import { DelayQueue, MemoryStore, observers, RedisStore } from 'spillway'
-import { type Alert, alerts, webhook } from 'spillway/alerts'
+import { type Alert, alerts } from 'spillway/alerts'
 import { addressKey, concurrencyLimit, rateLimit } from 'spillway/express'
 import { prometheusObserver } from 'spillway/prometheus'
 
@@ -20,8 +20,15 @@ const { REDIS_URL, WEBHOOK_URL, PORT = '3000' } = process.env
 const client = REDIS_URL === undefined ? undefined : new Redis(REDIS_URL, { retryStrategy: () => 100 })
 client?.on('error', () => {})
 
-const log = ({ rule, state, value, subject }: Alert) =>
-  console.log(`${state} ${rule.name}: ${subject} at ${value.toFixed(2)}`)
+async function notify({ rule, state, value, subject }: Alert): Promise<void> {
+  const text = `${state} ${rule.name}: ${subject} at ${value.toFixed(2)}`
+  console.log(text)
+  if (WEBHOOK_URL === undefined) return
+  const headers = { 'Content-Type': 'application/json' }
+  const body = JSON.stringify({ text })
+  const { status } = await fetch(WEBHOOK_URL, { method: 'POST', headers, body, signal: AbortSignal.timeout(5000) })
+  if (status >= 400) throw new Error(`the webhook answered ${status}`)
+}
 const alarms = alerts({
   rules: [
     { name: 'many refusals', when: 'denied-share', above: 0.1, over: '30s' },
@@ -30,7 +37,7 @@ const alarms = alerts({
     { name: 'one key', when: 'one-key-share', above: 0.5, atLeast: 100 },
     { name: 'dead letters', when: 'dead-letters', above: 0 },
   ],
-  notify: WEBHOOK_URL === undefined ? log : webhook(WEBHOOK_URL),
+  notify,
 })
 // One observer, passed to every object to measure.
 const observer = observers(prometheusObserver(), alarms)

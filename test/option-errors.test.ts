@@ -17,10 +17,10 @@ import * as node from '../src/http/adapters/node.js'
 import { limitMessages } from '../src/http/adapters/ws.js'
 import { DelayQueue, MemoryStore, RateLimiter, RedisStore, Semaphore, SharedRateLimiter } from '../src/index.js'
 import { PolicyError } from '../src/limiter/core/errors.js'
-import { adaptivePermits, customLoad, followLoad, loadPolicy, processLoad } from '../src/operating/adaptive/index.js'
+import { adaptivePermits, customLoad, loadPolicy, processLoad } from '../src/operating/adaptive/index.js'
 import { dashboard, reporter } from '../src/operating/dashboard/index.js'
 import { LivePolicies } from '../src/operating/live/index.js'
-import { alerts, webhook } from '../src/operating/observing/alerts/index.js'
+import { alerts } from '../src/operating/observing/alerts/index.js'
 import { openTelemetryObserver } from '../src/operating/observing/opentelemetry.js'
 import { prometheusObserver } from '../src/operating/observing/prometheus.js'
 import { politeFetch } from '../src/outgoing/index.js'
@@ -467,22 +467,9 @@ const OPERATING: readonly Row[] = [
   ],
   ['loadPolicy, its policy', given => loadPolicy(given, { load }), ['x']],
   [
-    'followLoad',
-    given => followLoad(rate, plus({ load, min: 1, max: 2, interval: '1s' }, given)),
-    [{ maximum: 1 }, { min: 0 }, { min: 2, max: 1 }, { interval: 'x' }, { load: undefined }],
-  ],
-  ['followLoad, its rate', given => followLoad(given, { load, min: 1, max: 2, interval: '1s' }), [{}]],
-  [
     'adaptivePermits',
     given => adaptivePermits(given),
-    [
-      { algoritm: 'vegas' },
-      { maximum: 1 },
-      { algorithm: 'aimed' },
-      { min: 0 },
-      { max: 4 },
-      ...each('initial', 3, 2000),
-    ],
+    [{ algorithm: 'vegas' }, { maximum: 1 }, { min: 0 }, { max: 4 }, ...each('initial', 3, 2000)],
   ],
   [
     'dashboard',
@@ -525,12 +512,6 @@ const OPERATING: readonly Row[] = [
       ...each('above', -1, Number.NaN).map(given => ({ when: 'dead-letters', ...given })),
       { when: 'breaker-open', above: 0, limiter: 'api' },
     ],
-  ],
-  ['webhook, its argument', given => webhook(given), ['ftp://x', 'hooks', 5]],
-  [
-    'webhook, its options',
-    given => webhook('https://hooks.example', given),
-    [{ headers: { 'a b': 'c' } }, { timeout: 0 }, { tries: 5 }],
   ],
   [
     'prometheusObserver',

@@ -55,16 +55,9 @@ export function limitFacts(
   return { kind: 'limit', name: limiter, limit, ...more }
 }
 
-/** Records, later and once per process, that a shared object exists, with `more` facts about it. Sends nothing now. */
-export function noteObject(
-  client: RedisClient,
-  kind: string,
-  name: string,
-  prefix = 'spillway',
-  owner: object,
-  more: object = {},
-): void {
-  ObjectIndex.of(portOf(client, kind), prefix).note(objectId(kind, name), { ...more, kind, name }, owner)
+/** Records, later and once per process, that a shared object exists. Sends nothing now. */
+export function noteObject(client: RedisClient, kind: string, name: string, prefix = 'spillway', owner: object): void {
+  ObjectIndex.of(portOf(client, kind), prefix).note(objectId(kind, name), { kind, name }, owner)
 }
 
 /** Records, later and once per process, the limits that a store meets. */

@@ -6,7 +6,6 @@ import { createInterface } from 'node:readline'
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import type { Browser, Page } from 'playwright-core'
 import { DelayQueue, Semaphore, SharedRateLimiter } from '../../src/index.js'
-import { followLoad, type LoadFollower } from '../../src/operating/adaptive/index.js'
 import { dashboard, reporter } from '../../src/operating/dashboard/index.js'
 import { LivePolicies } from '../../src/operating/live/index.js'
 import { encoded, OpenDashboard } from '../operating/dashboard/open-dashboard.js'
@@ -28,7 +27,6 @@ let live: LivePolicies
 let queue: DelayQueue<object>
 let semaphore: Semaphore
 let mail: SharedRateLimiter
-let follower: LoadFollower
 let observer: ReturnType<typeof reporter>
 const children: ChildProcess[] = []
 
@@ -52,8 +50,6 @@ beforeAll(async () => {
   await writer.view({ page: 'limits' })
   mail = new SharedRateLimiter(client, 'mail')
   await mail.setRate({ rate: 50, interval: '1s' })
-  const load = { level: 0.8, reason: 'custom' as const, close: () => {} }
-  follower = followLoad(mail, { load, min: 10, max: 100, interval: '1s' })
   while ((await queue.stats()).dead === 0) await new Promise(resolve => setTimeout(resolve, 20))
   // Until the processes have reported: a page that is opened before has its first numbers at its second look.
   const hasReported = async () => {
@@ -67,7 +63,6 @@ beforeAll(async () => {
 afterAll(async () => {
   for (const child of children) child.kill('SIGKILL')
   await browser.close()
-  await follower.close()
   await mail.close()
   await Promise.all([writer.close(), reader.close(), observer.close(), queue.close(), semaphore.close(), live.close()])
   await redis.stop()
@@ -172,24 +167,6 @@ describe('reading', () => {
     await page.context().close()
     await lease.release()
     await quiet.close()
-  })
-
-  test('a rate that a load steers says so with its bounds, beside it and in the dialog that changes it', async () => {
-    const { page } = await open(writer.url, '#/waiting')
-    const mail = page.getByRole('region', { name: 'mail' })
-    // It records itself ten seconds after its start.
-    await mail.getByText('by followLoad, between 10 and 100 per second').waitFor()
-    await mail.getByRole('button', { name: 'Set the rate…' }).click()
-    const dialog = page.getByRole('dialog')
-    await dialog.getByText('followLoad steers this rate, between 10 and 100 per second').waitFor()
-    await dialog.getByText('takes over from there').waitFor()
-    await dialog.getByLabel('Permits').fill('1')
-    await dialog.getByLabel('In', { exact: true }).fill('1m')
-    await dialog.getByText('within five seconds it sets 10 per second instead').waitFor()
-    await dialog.getByRole('button', { name: 'Cancel' }).click()
-    await page.goto(`${writer.url}#/limits`)
-    await page.getByText('steered by followLoad').waitFor()
-    await page.context().close()
   })
 
   test('360 px: nothing is wider than the screen, on any page', async () => {

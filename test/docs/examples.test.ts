@@ -212,7 +212,7 @@ describe('every example runs', () => {
     const page = await (await fetch(`${url}/metrics`)).text()
     expect(page).toContain(`limit="burst",outcome="refused",source="memory"} ${refused}`)
     await eventually('both alerts are received', () =>
-      expect(received.map(({ text }) => text.split(':')[0]).sort()).toEqual(['FIRING many refusals', 'FIRING one key']),
+      expect(received.map(({ text }) => text.split(':')[0]).sort()).toEqual(['firing many refusals', 'firing one key']),
     )
     expect(await stopped(child)).toBe(0)
     receiver.close()

@@ -1,6 +1,5 @@
 import { keySegment } from '../../limiter/core/key-segment.js'
 import { type Limit, optionsOf, parsePolicy } from '../../limiter/core/limit.js'
-import { type Bounds, FOLLOWER } from '../adaptive/follow-load.js'
 import { indexKeys, type ObjectFacts, objectId, secretKey } from '../object-index.js'
 import type { Deliveries } from './counts.js'
 import { finite, listOf, moment, objectOf, oneOf, parsed, type Shape, text, tuple, whole } from './shapes.js'
@@ -80,15 +79,6 @@ interface ObjectEntry {
   readonly name: string
 }
 
-/** Somebody steers a rate by a load, within bounds. */
-interface FollowerEntry {
-  readonly kind: typeof FOLLOWER
-  readonly id: string
-  /** The rate. */
-  readonly name: string
-  readonly bounds: Bounds
-}
-
 /** That a service uses a limiter or an object; `name` is that of the service. */
 interface UseEntry {
   readonly kind: 'use'
@@ -99,7 +89,7 @@ interface UseEntry {
 }
 
 export type UsedKind = 'limit' | ObjectKind
-export type Entry = LimitEntry | ObjectEntry | FollowerEntry | UseEntry
+export type Entry = LimitEntry | ObjectEntry | UseEntry
 
 export function objectFacts(kind: ObjectKind, name: string): ObjectFacts {
   return { kind, name }
@@ -129,7 +119,6 @@ const readLimit: Shape<Limit> = given => {
 }
 
 const OBJECT = objectOf({ kind: oneOf(...OBJECT_KINDS), name: text })
-const FOLLOWER_OF = objectOf({ kind: oneOf(FOLLOWER), name: text, min: whole, max: whole, intervalMs: finite })
 const LIMIT = objectOf(
   { kind: oneOf('limit'), name: notEmpty, limit: readLimit },
   { per: text, store: oneOf('memory'), tags: (given: unknown) => ((given as number) > 0 ? whole(given) : undefined) },
@@ -141,11 +130,6 @@ const USE = objectOf({ kind: oneOf('use'), name: text, of: oneOf('limit', ...OBJ
 export function readEntry(id: string, json: string): Entry | undefined {
   const limit = parsed(json, LIMIT)
   if (limit !== undefined) return { ...limit, id, store: limit.store ?? 'redis' }
-  const follower = parsed(json, FOLLOWER_OF)
-  if (follower !== undefined) {
-    const { kind, name, ...bounds } = follower
-    return { kind, id, name, bounds }
-  }
   const object = parsed(json, OBJECT) ?? parsed(json, USE)
   return object && { ...object, id }
 }

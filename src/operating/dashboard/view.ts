@@ -100,8 +100,6 @@ export interface SharedRow {
   /** Of a rate: its interval. */
   readonly intervalMs?: number
   readonly mode?: string
-  /** Of a rate: followLoad changes it with the load, within these bounds per interval. */
-  readonly steered?: { readonly min: number; readonly max: number; readonly intervalMs: number }
   readonly waiting: number
   /** How long the first has waited. */
   readonly firstMs?: number

@@ -1,17 +1,8 @@
-import { createServer, type IncomingMessage, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
-import {
-  type Alert,
-  type AlertRule,
-  type Alerts,
-  alerts,
-  webhook,
-} from '../../../src/operating/observing/alerts/index.js'
+import { type Alert, type AlertRule, type Alerts, alerts } from '../../../src/operating/observing/alerts/index.js'
 import { ManualClock } from '../../../src/testing.js'
-import { eventually } from '../../support/eventually.js'
 import { warnings } from '../../support/warnings.js'
 
 const warned = warnings()
@@ -324,97 +315,5 @@ describe('alerts', () => {
     const subjects = told.filter(({ rule }) => rule.name === 'r').map(({ subject }) => subject)
     expect(subjects).toHaveLength(1001)
     expect(subjects).toContain('other')
-  })
-})
-
-describe('webhook', () => {
-  let server: Server
-  let url: string
-  let received: Array<{ body: { text: string; alert: object }; headers: IncomingMessage['headers'] }>
-  let answers: number[]
-  let pauses: number[]
-  beforeEach(async () => {
-    pauses = []
-    received = []
-    answers = []
-    server = createServer(async (req, res) => {
-      let text = ''
-      for await (const chunk of req) text += chunk
-      received.push({ body: JSON.parse(text), headers: req.headers })
-      const status = answers.shift() ?? 200
-      if (status > 0) res.writeHead(status).end('thanks')
-    })
-    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/services/secret`
-    const real = setTimeout
-    jest.spyOn(globalThis, 'setTimeout').mockImplementation(((ring: () => void, ms: number) => {
-      // Of all timers of the process only the pauses between tries, which resolve a promise.
-      if ((ms !== 1000 && ms !== 2000) || !String(ring).includes('[native code]')) return real(ring, ms)
-      pauses.push(ms)
-      return real(ring, 1)
-    }) as typeof setTimeout)
-  })
-  afterEach(() => {
-    jest.restoreAllMocks()
-    server.closeAllConnections()
-    server.close()
-  })
-
-  const alertOf = (name: string): Alert => ({
-    rule: { name, when: 'denied-share', above: 0.1 },
-    state: 'firing',
-    value: 0.341234,
-    at: new Date(1_700_000_000_000),
-    subject: 'api',
-  })
-
-  test('posts a readable text and the alert, with the given headers', async () => {
-    webhook(url, { headers: { Authorization: 'Bearer 5' } })(alertOf('refusals'))
-    await eventually('it is received', () => expect(received).toHaveLength(1))
-    expect(received[0].body).toEqual({
-      text: 'FIRING refusals: api refuses 34.1 % of its requests (alert above 10 %)',
-      alert: { ...alertOf('refusals'), at: '2023-11-14T22:13:20.000Z' },
-    })
-    expect(received[0].headers).toMatchObject({ authorization: 'Bearer 5', 'content-type': 'application/json' })
-  })
-
-  test('tries three times, with pauses, and gives up with a warning that tells no secret; later alerts come after it, in order', async () => {
-    answers = [500, 503, 200, 500, 500, 429, 404, 200]
-    const send = webhook(url)
-    for (const name of ['a', 'b', 'c', 'd']) send(alertOf(name))
-    expect(received).toEqual([])
-    await eventually('all are received', () => expect(received).toHaveLength(8))
-    const names = received.map(({ body }) => (body.alert as Alert).rule.name)
-    expect(names).toEqual(['a', 'a', 'a', 'b', 'b', 'b', 'c', 'd'])
-    expect(pauses).toEqual([1000, 2000, 1000, 2000])
-    expect(warned.texts).toEqual([
-      expect.stringMatching(/^webhook to 127\.0\.0\.1:\d+: "b" was not delivered: it answered 429$/),
-      expect.stringMatching(/^webhook to 127\.0\.0\.1:\d+: "c" was not delivered: it answered 404$/),
-    ])
-  })
-
-  test('a receiver that does not answer is given up after the timeout, and keeps no more than a hundred alerts', async () => {
-    answers = [0, 0, 0]
-    const send = webhook(url, { timeout: 50 })
-    for (let i = 0; i < 150; i++) send(alertOf(`a${i}`))
-    expect(warned.texts).toHaveLength(49)
-    await eventually('the first is given up', () =>
-      expect(warned.texts.filter(text => text.includes('not delivered'))).toHaveLength(1),
-    )
-    expect(warned.texts[49]).toContain('"a0" was not delivered: The operation was aborted due to timeout')
-    // On a busy machine an answer that came may still be too late, and is asked for again: each name counts once.
-    const kept = Array.from({ length: 100 }, (_, i) => `a${50 + i}`)
-    const names = () => [...new Set(received.map(({ body }) => (body.alert as Alert).rule.name))]
-    await eventually('the others are received', () => expect(names()).toEqual(['a0', ...kept]))
-  })
-
-  test('a missing receiver causes a warning with the reason', async () => {
-    // Port 2 is free: the system gives tests ports above 1024.
-    webhook('http://127.0.0.1:2/')(alertOf('a'))
-    await eventually('the warning is given', () =>
-      expect(warned.texts).toEqual([
-        expect.stringContaining('"a" was not delivered: fetch failed: connect ECONNREFUSED'),
-      ]),
-    )
   })
 })

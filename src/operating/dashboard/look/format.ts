@@ -102,11 +102,6 @@ export function windowWords(ms: number): string {
   return `${grouped(String(ms))} milliseconds`
 }
 
-/** 'between 10 and 100 per second': within what a rate is steered. */
-export function boundsWords({ min, max, intervalMs }: { min: number; max: number; intervalMs: number }): string {
-  return `between ${count(min)} and ${count(max)} per ${windowWords(intervalMs)}`
-}
-
 /** As `windowWords`, shorter: 'minute', '15 min'. */
 export function shortWindow(ms: number): string {
   for (const [unit, size] of UNITS) {

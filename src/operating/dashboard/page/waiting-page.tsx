@@ -1,5 +1,5 @@
 import { formatDuration, parseDuration } from '../../../limiter/core/duration.js'
-import { boundsWords, count, plural, span, windowWords } from '../look/format.js'
+import { count, plural, span, windowWords } from '../look/format.js'
 import type { WaitingView } from '../server/page-views.js'
 import type { HolderView, SharedRow } from '../view.js'
 import { addressText } from './address.js'
@@ -67,7 +67,6 @@ function SharedName({ of }: { of: SharedRow }) {
         <bdi>{of.name}</bdi>
       </strong>
       {KINDS[of.kind] !== '' && <span class="muted"> {KINDS[of.kind]}</span>}
-      {of.steered !== undefined && <span class="muted">, steered by followLoad</span>}
     </>
   )
 }
@@ -107,14 +106,14 @@ function Use({ of }: { of: SharedRow }) {
 }
 
 function Shared({ row, now }: { row: SharedRow; now: number }) {
-  const { kind, name, waiting, firstMs, holders, moreHolders = 0, intervalMs, of, steered } = row
+  const { kind, name, waiting, firstMs, holders, moreHolders = 0, intervalMs, of } = row
   return (
     <Panel
       title={name}
       heading={<SharedName of={row} />}
       actions={
         kind === 'rate' && of !== undefined && intervalMs !== undefined ? (
-          <ChangeButton plan={() => ratePlan(name, of, intervalMs, steered)}>Set the rate…</ChangeButton>
+          <ChangeButton plan={() => ratePlan(name, of, intervalMs)}>Set the rate…</ChangeButton>
         ) : undefined
       }
     >
@@ -128,7 +127,6 @@ function Shared({ row, now }: { row: SharedRow; now: number }) {
               {waiting > 0 && firstMs !== undefined && <span class="muted">, the first for {span(firstMs)}</span>}
             </>,
           ],
-          ...(steered === undefined ? [] : [['Steered', `by followLoad, ${boundsWords(steered)}`] as const]),
         ]}
       />
       {holders !== undefined && holders.length > 0 && (
@@ -223,7 +221,7 @@ function releasePlan(name: string, lease: string, permits: number): Plan {
   }
 }
 
-function ratePlan(name: string, rate: number, intervalMs: number, steered: SharedRow['steered']): Plan {
+function ratePlan(name: string, rate: number, intervalMs: number): Plan {
   return {
     title: `Set the rate of ${name}`,
     verb: 'Set the rate',
@@ -252,23 +250,8 @@ function ratePlan(name: string, rate: number, intervalMs: number, steered: Share
           {count(Number(values.rate))} per {windowWords(parseDuration(values.interval.trim()))}
         </strong>
         . The next permit of every process follows it, and so does whoever waits.
-        {steered !== undefined && <Steering of={steered} values={values} />}
       </>
     ),
     act: values => ({ act: 'set-rate', name, rate: Number(values.rate), interval: values.interval.trim() }),
   }
-}
-
-/** What becomes of a rate that somebody sets while a load steers it. */
-function Steering({ of, values }: { of: NonNullable<SharedRow['steered']>; values: Readonly<Record<string, string>> }) {
-  const wanted = Math.round((Number(values.rate) * of.intervalMs) / parseDuration(values.interval.trim()))
-  const kept = Math.min(of.max, Math.max(of.min, wanted))
-  return (
-    <>
-      {' '}
-      <strong>followLoad steers this rate, {boundsWords(of)}</strong>: within five seconds it{' '}
-      {kept === wanted ? 'takes over from there' : `sets ${count(kept)} per ${windowWords(of.intervalMs)} instead`}, and
-      goes on with the load. To hold the rate, end the follower or change its bounds.
-    </>
-  )
 }

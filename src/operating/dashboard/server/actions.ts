@@ -1,7 +1,7 @@
 import { formatDuration, parseOption } from '../../../limiter/core/duration.js'
 import { PolicyError, shown } from '../../../limiter/core/errors.js'
 import { type Change, changeId, livePolicy, policyText } from '../../live/live-limit.js'
-import { boundsWords, plural, policyWords, span, windowWords } from '../look/format.js'
+import { plural, policyWords, span, windowWords } from '../look/format.js'
 import { moment } from '../shapes.js'
 import type { ChangeRequest, ChangeResult } from '../view.js'
 import type { DashboardState, NotedChange, PlainChange } from './dashboard-state.js'
@@ -233,11 +233,8 @@ async function ofRate(state: DashboardState, act: Extract<PlainChange, { act: 's
     interval: formatDuration(config.intervalMs),
     over: set,
   }
-  const bounds = state.reading.boundsOf(name)
-  const isSteered = bounds !== undefined && (await state.objects.isSteered(name))
-  const steered = isSteered ? ` followLoad steers it, ${boundsWords(bounds)}.` : ''
   return {
-    text: `${name} grants ${after}.${steered}`,
+    text: `${name} grants ${after}.`,
     change: { what: 'Rate set', subject: name, before, after, undo },
   }
 }

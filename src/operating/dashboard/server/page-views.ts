@@ -332,8 +332,7 @@ async function sharedRows(state: DashboardState, most: number, withHolders: bool
     ...(withHolders && object !== 'limiter' && object !== 'rate' && holderNames.places(object, name)),
   })
   const rowOf = async (kind: 'semaphore' | 'rate', name: string): Promise<SharedRow> => {
-    const ask = () =>
-      kind === 'rate' ? objects.rateRow(name, reading.boundsOf(name)) : objects.semaphoreRow(name, withHolders)
+    const ask = () => (kind === 'rate' ? objects.rateRow(name) : objects.semaphoreRow(name, withHolders))
     const { row, leases }: ReadRow = await state.sharedRows
       .get(JSON.stringify([kind, name, withHolders]), ask)
       .catch(error => ({ row: { kind, ...unread(name)(error), waiting: 0 } }))

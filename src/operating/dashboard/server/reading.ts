@@ -1,5 +1,4 @@
 import { getOrMake } from '../../../limiter/core/maps.js'
-import type { Bounds } from '../../adaptive/follow-load.js'
 import { ALLOWED, addDeliveries, type Deliveries, FALLBACK, REFUSED } from '../counts.js'
 import {
   type KeyRow,
@@ -208,7 +207,6 @@ type IndexSums = Readonly<{
   /** Service → what it uses: kind and name. */
   uses: ReadonlyMap<string, ReadonlySet<string>>
   /** By rate. */
-  bounds: ReadonlyMap<string, Bounds>
 }>
 
 /**
@@ -272,11 +270,6 @@ export class Reading {
     if (service === undefined) return undefined
     const used = this.#indexed().uses.get(service)
     return (kind, name) => used?.has(`${kind} ${name}`) === true
-  }
-
-  /** Within what followLoad steers a rate, if it was told to. */
-  boundsOf(rate: string): Bounds | undefined {
-    return this.#indexed().bounds.get(rate)
   }
 
   /** The limits in force, those first that refuse the largest share, then the busiest. */
@@ -344,17 +337,15 @@ export class Reading {
       const limits: LimitEntry[] = []
       const names: Record<ObjectKind, string[]> = { rate: [], semaphore: [], queue: [] }
       const uses = new Map<string, Set<string>>()
-      const bounds = new Map<string, Bounds>()
       for (const entry of this.entries.values()) {
         if (entry.kind === 'limit') limits.push(entry)
-        else if (entry.kind === 'follower') bounds.set(entry.name, entry.bounds)
         else if (entry.kind === 'use')
           getOrMake(uses, entry.name, () => new Set<string>()).add(`${entry.of} ${entry.object}`)
         else names[entry.kind].push(entry.name)
       }
       for (const all of Object.values(names)) all.sort()
       const limiters = new Map(knownLimiters(limits).map(limiter => [limiter.name, limiter]))
-      this.#indexSums = { limits, replaced: ambiguous(limits), limiters, names, uses, bounds }
+      this.#indexSums = { limits, replaced: ambiguous(limits), limiters, names, uses }
     }
     return this.#indexSums
   }

@@ -12,7 +12,6 @@ import { DelayQueue } from '../../../waiting/queue/delay-queue.js'
 import { DEAD, queueKeys } from '../../../waiting/queue/record.js'
 import { SharedRateLimiter } from '../../../waiting/rate/shared-rate-limiter.js'
 import { type LeaseInfo, Semaphore } from '../../../waiting/semaphore/semaphore.js'
-import { type Bounds, turnsOf } from '../../adaptive/follow-load.js'
 import { withdrawNote } from '../../object-index.js'
 import { type HoldRow, leaseReference } from '../records.js'
 import type { HolderName, HolderView, QueueCounts, SharedRow } from '../view.js'
@@ -106,33 +105,15 @@ export class SharedObjects {
     return letters.map(letter => letterView(letter, withPayloads))
   }
 
-  /** `bounds`: within what followLoad was told to steer it. */
-  async rateRow(name: string, bounds: Bounds | undefined): Promise<ReadRow> {
-    const [config, line, isSteered] = await Promise.all([
-      this.rate(name).getConfig(),
-      this.#line(this.#root('rate', name)),
-      bounds !== undefined && this.isSteered(name),
-    ])
+  async rateRow(name: string): Promise<ReadRow> {
+    const [config, line] = await Promise.all([this.rate(name).getConfig(), this.#line(this.#root('rate', name))])
     if (config === null) return { row: { kind: 'rate', name, waiting: 0 } }
     const { rate, intervalMs, mode } = config
-    const steered = isSteered && { steered: bounds as Bounds }
-    const row = { kind: 'rate' as const, name, of: rate, intervalMs, mode, ...line, ...steered }
+    const row = { kind: 'rate' as const, name, of: rate, intervalMs, mode, ...line }
     // In this case each process counts alone, and the dashboard does not know their counts.
     if (mode === 'per-client') return { row }
     const available = await this.rate(name).availablePermits()
     return { row: { ...row, inUse: Math.max(0, rate - available) } }
-  }
-
-  /** Whether a process follows a load with this rate now: then it holds the turn to write it, or waits for it. */
-  async isSteered(rate: string): Promise<boolean> {
-    const turns = this.semaphore(turnsOf(rate))
-    try {
-      const [permits, free, waiting] = await Promise.all([turns.permits(), turns.availablePermits(), turns.waiting()])
-      return free < permits || waiting > 0
-    } catch (error) {
-      if (error instanceof NotInitializedError) return false
-      throw error
-    }
   }
 
   async semaphoreRow(name: string, withHolders: boolean): Promise<ReadRow> {

@@ -11,7 +11,6 @@ import { type AlertCondition, CONDITIONS } from './conditions.js'
 
 export type { Alert, AlertRule } from './alert-rule.js'
 export type { AlertCondition } from './conditions.js'
-export { type WebhookOptions, webhook } from './webhook.js'
 
 /** Options of `alerts`. */
 export interface AlertsOptions {
