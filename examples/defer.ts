@@ -1,5 +1,5 @@
-// Webhooks accepted at any rate and processed at 5 per second, by two workers, one of which is killed on the way.
-// Nothing is lost. Starts a Redis of its own; or set REDIS_URL.
+// Webhooks accepted at any rate and processed at 5 per second, at most 2 per second of one customer, by two workers, one
+// of which is killed on the way. Nothing is lost. Starts a Redis of its own; or set REDIS_URL.
 //
 //   node --import tsx examples/defer.ts
 import { type ChildProcess, fork, spawn } from 'node:child_process'
@@ -7,28 +7,39 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import express from 'express'
 import { Redis } from 'ioredis'
-import { DelayQueue, SharedRateLimiter } from 'spillway'
+import { DelayQueue, RateLimiter, RedisStore, SharedRateLimiter } from 'spillway'
 import { rateLimit } from 'spillway/express'
 
 const WEBHOOKS = 20
 const NAME = 'examples/defer'
 
+interface Webhook {
+  event: number
+  customer: string
+}
+
 if (process.send) await work(new Redis(process.env.REDIS_URL as string))
 else await drive()
 
-/** One of the workers: both together process 5 per second, in any second. */
+/** One of the workers: both together process 5 per second, and 2 of one customer, in any second. */
 async function work(redis: Redis): Promise<void> {
   // Short, so that the messages of a killed worker are delivered again quickly.
-  const queue = new DelayQueue<{ event: number }>(redis, NAME, { visibility: '1s' })
+  const queue = new DelayQueue<Webhook>(redis, NAME, { visibility: '1s' })
+  // One rate for all: each delivery waits for it before its handler begins.
   const limiter = new SharedRateLimiter(redis, NAME)
   await limiter.trySetRate({ rate: 5, interval: '1s' })
+  // A rate for each customer: the handler waits for it. If its turn would come later, `acquire` rejects, and the message
+  // comes back after the backoff.
+  const customers = new RateLimiter({ policy: '2/1s', name: NAME, store: new RedisStore(redis) })
   queue.consume(
-    async ({ payload, attempt }) => {
+    async ({ payload: { event, customer }, attempt }) => {
+      await customers.acquire(customer, { timeout: '5s' })
+      await redis.rpush(`${NAME}:begun`, `${Date.now()} ${customer}`)
       await new Promise(resolve => setTimeout(resolve, 100))
-      await redis.sadd(`${NAME}:done`, payload.event)
-      process.send?.(`${payload.event}${attempt > 1 ? ' (again)' : ''}`)
+      await redis.sadd(`${NAME}:done`, event)
+      process.send?.(`${event} of ${customer}${attempt > 1 ? ' (again)' : ''}`)
     },
-    { concurrency: 2, limiter },
+    { concurrency: 4, limiter },
   )
   process.send?.('ready')
   process.once('disconnect', () => process.exit(0))
@@ -41,8 +52,8 @@ async function drive(): Promise<void> {
   // The server may not listen yet.
   redis.on('error', () => {})
   await redis.ping()
-  const queue = new DelayQueue<{ event: number }>(redis, NAME)
-  await redis.del(`${NAME}:done`)
+  const queue = new DelayQueue<Webhook>(redis, NAME)
+  await redis.del(`${NAME}:done`, `${NAME}:begun`)
 
   const app = express().use(express.json())
   const receive = rateLimit({ policy: '5/1s', key: () => 'all', defer: { queue, message: req => req.body } })
@@ -55,30 +66,35 @@ async function drive(): Promise<void> {
   const { port } = listening.address() as AddressInfo
 
   const workers = await Promise.all([startWorker(url, 'worker 1'), startWorker(url, 'worker 2')])
-  const startedAt = performance.now()
+  const startedAt = Date.now()
   const answers = await Promise.all(
     Array.from({ length: WEBHOOKS }, (_, event) =>
       fetch(`http://127.0.0.1:${port}/webhook`, {
         method: 'POST',
         headers: { 'Content-Type': 'application/json' },
-        body: JSON.stringify({ event }),
+        body: JSON.stringify({ event, customer: event % 2 === 0 ? 'ann' : `c${event}` }),
       }),
     ),
   )
   const accepted = answers.filter(({ status }) => status === 202).length
-  console.log(`${accepted} webhooks accepted in ${Math.round(performance.now() - startedAt)} ms`)
+  console.log(`${accepted} webhooks accepted in ${Date.now() - startedAt} ms`)
 
   setTimeout(() => {
     workers[0].kill('SIGKILL')
     console.log('worker 1 is killed')
   }, 1500)
   while ((await redis.scard(`${NAME}:done`)) < accepted) await new Promise(resolve => setTimeout(resolve, 20))
-  const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
-  console.log(`${accepted} processed in ${seconds} s, at 5 per second; lost: 0`)
+  const seconds = ((Date.now() - startedAt) / 1000).toFixed(1)
+  console.log(`${accepted} processed in ${seconds} s; lost: 0`)
+  const begun = (await redis.lrange(`${NAME}:begun`, 0, -1)).map(line => line.split(' '))
+  const beganAfter = (place: number, lines = begun) => ((Number(lines[place - 1][0]) - startedAt) / 1000).toFixed(3)
+  const ofAnn = begun.filter(([, customer]) => customer === 'ann')
+  console.log(`5 per second: the 16th began after ${beganAfter(16)} s`)
+  console.log(`2 per second of ann: her 10th began after ${beganAfter(10, ofAnn)} s`)
 
   for (const worker of workers) if (worker.connected) worker.disconnect()
   await queue.close()
-  await redis.del(`${NAME}:done`)
+  await redis.del(`${NAME}:done`, `${NAME}:begun`)
   redis.disconnect()
   listening.close()
   server?.stop()

@@ -229,7 +229,7 @@ const HTTP: readonly Row[] = [
   [
     'rateLimit, defer',
     (given: object) => rateLimit({ policy, defer: { queue, message: async () => 1, ...given } as never }),
-    [{ timeuot: 1 }],
+    [{ timeuot: 1 }, { maxPerKey: 100 }],
   ],
   [
     'rateLimit of spillway/koa, options of others',

@@ -1,6 +1,6 @@
 import type { LeaseArithmetic } from '../limiter/algorithms/algorithm.js'
 import { newNote, type Receipt, type RefundNote } from '../limiter/algorithms/refund-note.js'
-import { algorithmOf, copyOf, measure, type State } from '../limiter/algorithms/registry.js'
+import { algorithmOf, copyOf, measure, pack, type State, unpack } from '../limiter/algorithms/registry.js'
 import { blockedVerdict, type Verdict, verdictOf } from '../limiter/core/decision.js'
 import type { Limit } from '../limiter/core/limit.js'
 import { capped, type LeaseFacts, type LeaseOrder, type Sale, type UnspentUnits } from './seller.js'
@@ -90,7 +90,8 @@ export function takeBack(
       const back = arithmeticOf(limit).returned(limit, units, nowMs - lease.soldAt)
       if (back === 0 || one.state === undefined) return
       const algorithm = algorithmOf(limit.algorithm)
-      const state = algorithm.compact?.(one.state) ?? algorithm.copy(one.state)
+      // A copy may share its entries with the state, and `giveBack` changes entries in place.
+      const state = unpack(algorithm, pack(algorithm, one.state))
       const note = ownNote(one.note)
       algorithm.giveBack(limit, state, nowMs, back, { ...receiptOf(terms, facts, i), leased: true }, note)
       one.state = state

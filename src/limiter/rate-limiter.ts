@@ -262,7 +262,7 @@ export class RateLimiter {
    * The store's verdicts for each cost; spends nothing. One list of verdicts per cost. Neither a remembered denial nor
    * the failure policy replaces the store: rejects with `StoreError`.
    *
-   * @internal For deferred requests.
+   * @internal For the dashboard.
    */
   standing(key: LimiterKey, costs: readonly number[]): Promise<Array<readonly Verdict[]>> {
     const charges = this.chargesOf(key)

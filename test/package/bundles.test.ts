@@ -13,8 +13,7 @@ const PROGRAMS = {
   'spillway/fetch': `import { rateLimit } from 'spillway/fetch'\nconsole.log(rateLimit({ policy: '1/1m' }))`,
   RateLimiter: `import { RateLimiter } from 'spillway'\nconsole.log(new RateLimiter({ policy: '1/1m' }))`,
 }
-// The schedules of a deferral in the process lie with the queue still: see KNOWN in .dependency-cruiser.mjs.
-const OF_REDIS = /^dist\/esm\/src\/(redis\/(?!client|keys)|waiting\/(?!queue\/schedules))/
+const OF_REDIS = /^dist\/esm\/src\/(redis\/(?!client|keys)|waiting\/)/
 
 const ON_EDGE = `
   import { rateLimit } from 'spillway/fetch'

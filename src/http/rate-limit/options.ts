@@ -13,11 +13,11 @@ import type { StoreFailure } from '../../limiter/fallback.js'
 import type { RateLimiter, RateLimiterOptions } from '../../limiter/rate-limiter.js'
 import type { ClientOptions } from '../address/client.js'
 import type { GivenKey } from '../call-option.js'
-import type { DeferOptions } from '../deferral/deferral.js'
 import type { HeaderForm } from '../headers.js'
 import type { ResponseEnd } from '../response-watch.js'
 import type { SyncOrAsync } from '../sync-or-async.js'
 import type { BlockOptions } from './auto-block.js'
+import type { DeferOptions } from './deferral.js'
 import type { SlowDownOptions } from './slow-down.js'
 
 /** A limit of an HTTP policy, which may have its own key: per address, per user, for the whole service. */
@@ -142,10 +142,9 @@ export interface HttpOptions<Request, Response> extends ClientOptions {
   slowDown?: SlowDownOptions
   /**
    * Puts requests over the limit into a queue instead of refusing them, and answers 202 with an id, like
-   * `{ queue, message: req => req.body }`. Each message is due when the policy allows it behind the waiting messages of
-   * its key; while messages wait, new requests of the key wait behind them. A request is still refused if its key is
-   * blocked, if it can never fit, if `maxPerKey` (default 100) messages of its key wait, or if the queue is full or
-   * fails.
+   * `{ queue, message: req => req.body }`. Its message is due when the request could be repeated; the consumers of the
+   * queue keep the rate. A request is still refused if its key is blocked, if it can never fit, or if the queue is full
+   * or fails.
    */
   defer?: DeferOptions<Request, Response>
   /** Default: a `MemoryStore` of its own. Stores made for express-rate-limit work too, for one fixed window. */

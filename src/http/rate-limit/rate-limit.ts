@@ -6,13 +6,13 @@ import type { RateLimiter } from '../../limiter/rate-limiter.js'
 import { Client } from '../address/client.js'
 import { callOption, keyText } from '../call-option.js'
 import { holdsPlace } from '../concurrency/process-places.js'
-import { Deferral } from '../deferral/deferral.js'
 import { type Answer, type Framework, type Gate, PASS, plainReply, wordedReply } from '../framework.js'
 import { type Fields, mergeHeaders, otherNames } from '../headers.js'
 import { CreationWatch, KeyWatch } from '../misuse.js'
 import { refuse } from '../refusal.js'
 import { after, isPromise, type SyncOrAsync } from '../sync-or-async.js'
 import { AutoBlock } from './auto-block.js'
+import type { Deferral } from './deferral.js'
 import { DoubleCharge, noteKeys } from './double-charge.js'
 import { type HttpOptions, type HttpPolicyInput, type KeyOf, partKeys } from './options.js'
 import { type OptionFunction, parseHttpOptions, type Rule, Rules, type Settings } from './settings.js'
@@ -72,7 +72,7 @@ export class RateLimitGate<Request, Response> implements Gate<Request, Response>
     // In shadow mode requests pass at once.
     if (!(given?.options ?? settings.limiter).shadow) this.#slowDown = settings.slowDown
     this.#client = new Client(framework, settings.client)
-    this.#deferral = settings.defer && new Deferral(settings.defer, this.#rules.clock, this.#rules.options.deadline)
+    this.#deferral = settings.deferral
     this.#settling = settings.settle && new Settling(settings.settle, framework)
   }
 
@@ -225,17 +225,10 @@ export class RateLimitGate<Request, Response> implements Gate<Request, Response>
   ): SyncOrAsync<Answer> {
     const { limiter } = rule
     if (typeof key !== 'string') noteKeys(decision, key)
-    if (!decision.allowed) return this.#deny(rule, key, decision, req, res)
+    if (!decision.allowed) return this.#deny(rule, decision, req, res)
     const admission = { limiter, key, decision, paysLater }
     const delayMs = Math.max(decision.delayMs, this.#slowDown?.delayMs(decision) ?? 0)
-    const deferral = decision.cost > 0 ? this.#deferral : undefined
-    if (deferral === undefined) return this.#pass(rule, admission, delayMs, req, res)
-    return after(deferral.admit(limiter, key, decision), waitMs => {
-      if (waitMs !== undefined) return this.#pass(rule, admission, Math.max(delayMs, waitMs), req, res)
-      // The limiter has charged it, but messages of its key come first.
-      const givenBack = paysLater ? undefined : giveBack(admission)
-      return after(givenBack, () => this.#defer(deferral, rule, key, decision, req, res))
-    })
+    return this.#pass(rule, admission, delayMs, req, res)
   }
 
   /**
@@ -266,27 +259,24 @@ export class RateLimitGate<Request, Response> implements Gate<Request, Response>
     })
   }
 
-  #deny(rule: Rule, key: LimiterKey, denial: Decision, req: Request, res: Response): SyncOrAsync<Answer> {
+  #deny(rule: Rule, denial: Decision, req: Request, res: Response): SyncOrAsync<Answer> {
     const struck = this.#autoBlock === undefined ? denial : this.#autoBlock.countDenial(rule.limiter, denial)
     return after(struck, decision => {
-      if (this.#deferral?.accepts(decision)) {
-        return this.#defer(this.#deferral, rule, key, decision, req, res)
-      }
+      if (this.#deferral?.accepts(decision)) return this.#defer(this.#deferral, rule, decision, req, res)
       return this.#refuse(rule.headers, decision, req, res)
     })
   }
 
-  /** Puts a request into the queue: a denied one, or one behind waiting messages of its key. */
+  /** Puts a denied request into the queue. */
   async #defer(
     deferral: Deferral<Request, Response>,
     { limiter, headers }: Rule,
-    key: LimiterKey,
-    asked: Decision,
+    decision: Decision,
     req: Request,
     res: Response,
   ): Promise<Answer> {
     const message = await callOption((req, res) => deferral.message(req, res), req, res)
-    const { decision, accepted } = await deferral.answer(message, limiter, key, asked, req)
+    const accepted = await deferral.push(message, decision, limiter.options.observer, req)
     if (accepted === undefined) return this.#refuse(headers, decision, req, res)
     const { fields } = this.#combine(decision, headers(decision), req, res)
     return { decision, fields: { ...fields, ...accepted.fields }, refusal: plainReply(accepted) }

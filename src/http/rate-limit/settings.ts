@@ -13,13 +13,13 @@ import { DEFAULT_LIMITER } from '../../limiter/store.js'
 import { countsHits } from '../../replacing/express-rate-limit/hit-store.js'
 import { CLIENT_OPTIONS, type ClientSettings, parseClientOptions } from '../address/client.js'
 import type { GivenKey } from '../call-option.js'
-import { checkDeferOptions, type DeferOptions } from '../deferral/deferral.js'
 import { clash, type Fields, HEADER_FORMS, type HeaderForm, headersFor } from '../headers.js'
 import { checkIsCalled } from '../misuse.js'
 import { NEWCOMERS } from '../newcomers.js'
 import { bodyOf } from '../refusal.js'
 import type { SyncOrAsync } from '../sync-or-async.js'
 import { type BlockOptions, checkBlockOptions } from './auto-block.js'
+import { Deferral } from './deferral.js'
 import { ownLimits } from './double-charge.js'
 import { type HttpLimitOptions, type HttpOptions, type HttpPolicyInput, partKeys } from './options.js'
 import type { Settle } from './settling.js'
@@ -97,7 +97,7 @@ export interface Settings<Request, Response> {
   readonly settle: Settle<Request, Response> | undefined
   readonly block: BlockOptions | undefined
   readonly slowDown: SlowDown | undefined
-  readonly defer: DeferOptions<Request, Response> | undefined
+  readonly deferral: Deferral<Request, Response> | undefined
   readonly statusCode: number
   readonly message: unknown
   readonly handler: HttpOptions<Request, Response>['handler']
@@ -148,7 +148,6 @@ export function parseHttpOptions<Request, Response>(
   const { settle, block, slowDown, defer } = options
   checkOptional(settle, 'settle', 'settle: (req, res) => (res.statusCode === 401 ? 1 : 0)')
   if (block !== undefined) checkBlockOptions(block)
-  if (defer !== undefined) checkDeferOptions(defer)
   const { store, name, deadline, onStoreFailure, localShare, denyCache, shadow, observer } = options
   const key = oneOf(options, 'key', 'keyGenerator')
   checkOptional(key, 'key', 'key: req => req.user?.id')
@@ -168,7 +167,7 @@ export function parseHttpOptions<Request, Response>(
     settle,
     block,
     slowDown: slowDown === undefined ? undefined : new SlowDown(slowDown),
-    defer,
+    deferral: defer === undefined ? undefined : new Deferral(defer),
     statusCode,
     message,
     handler,

@@ -33,12 +33,6 @@ function large(value: number): number {
   return value
 }
 
-/** The first moment at which a cost fits, in ms from now. */
-export interface Retry {
-  readonly cost: number
-  readonly afterMs: number
-}
-
 /** The layout of a state with a fixed count of numbers, so that a million keys fit in a few flat arrays. */
 export interface Row<State> {
   /** Numbers per key. */
@@ -83,19 +77,12 @@ export interface Algorithm<State> {
    * it.
    */
   readonly notesResets: boolean
-  /**
-   * Whether a verdict does not determine when the units of several requests come back, so that `stateFrom` needs a
-   * `Retry` for each.
-   */
-  readonly needsRetries: boolean
   /** Absent if its units cannot be leased. */
   readonly lease?: LeaseArithmetic<State>
 
   /** The state of a key that was never used. */
   fresh(): State
   copy(state: State): State
-  /** The state as written to JSON, without expired entries. Absent if the state never holds any. */
-  compact?(state: State): State
   /**
    * The state as a list of numbers, for a store that keeps text. Absent if the state is a `row`, which is such a list.
    */
@@ -138,11 +125,6 @@ export interface Algorithm<State> {
    * verdict does not determine it to the millisecond.
    */
   refusedAfterMs?(verdict: Verdict, cost: number): number | undefined
-  /**
-   * A state that allows no more than the one that a store described: `verdict` is the store's answer with nothing
-   * spent, `retries` tell when increasing costs fit.
-   */
-  stateFrom(verdict: Verdict, retries: readonly Retry[], nowMs: number): State
 }
 
 /**

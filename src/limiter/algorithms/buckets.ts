@@ -43,7 +43,6 @@ function bucket({
     redisWork: 1,
     shapes,
     notesResets: true,
-    needsRetries: false,
 
     fresh: () => ({ at: 0, level: 0, capacity: 0 }),
     copy: ({ at, level, capacity }) => ({ at, level, capacity }),
@@ -99,15 +98,6 @@ function bucket({
     refusedAfterMs({ limit, resetAfterMs }, cost) {
       const restMs = ((maxCostOf(limit) - cost) * limit.windowMs) / limit.quota
       return Number.isInteger(restMs) ? resetAfterMs - restMs : undefined
-    },
-
-    // The moment when the bucket is empty, or when a cost fits, determines the level to less than a ms of draining.
-    stateFrom({ limit, resetAfterMs }, retries, nowMs) {
-      const maxCost = maxCostOf(limit)
-      const levels = retries
-        .filter(({ cost, afterMs }) => afterMs > 0 && cost <= maxCost)
-        .map(({ cost, afterMs }) => afterMs * limit.quota + (maxCost - cost) * limit.windowMs)
-      return { at: nowMs, level: Math.min(resetAfterMs * limit.quota, ...levels), capacity: capacityOf(limit) }
     },
   }
 }

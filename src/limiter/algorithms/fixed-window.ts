@@ -29,7 +29,6 @@ export const fixedWindow: Algorithm<FixedWindow> = {
   redisWork: 1,
   shapes: false,
   notesResets: false,
-  needsRetries: false,
 
   fresh: () => ({ startedAt: Number.NEGATIVE_INFINITY, spent: 0 }),
   copy: ({ startedAt, spent }) => ({ startedAt, spent }),
@@ -97,11 +96,6 @@ export const fixedWindow: Algorithm<FixedWindow> = {
   },
 
   refusedAfterMs: ({ resetAfterMs }) => resetAfterMs,
-
-  stateFrom: ({ limit, remaining, resetAfterMs }, _, nowMs) => ({
-    startedAt: calendarOf(limit)?.spanAt(nowMs).startAt ?? nowMs + resetAfterMs - limit.windowMs,
-    spent: limit.quota - remaining,
-  }),
 }
 
 /** The time until the window ends; 0 when it is over. */

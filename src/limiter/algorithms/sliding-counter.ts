@@ -29,7 +29,6 @@ export const slidingCounter: Algorithm<CellPair> = {
   redisWork: 1,
   shapes: false,
   notesResets: true,
-  needsRetries: false,
 
   fresh: () => ({ startedAt: Number.NEGATIVE_INFINITY, current: 0, previous: 0 }),
   copy: ({ startedAt, current, previous }) => ({ startedAt, current, previous }),
@@ -88,15 +87,6 @@ export const slidingCounter: Algorithm<CellPair> = {
   fitsAfterMs(limit, state, nowMs, ahead, cost) {
     const retryAfterMs = (units: number) => this.consume(limit, state, nowMs, units).retryAfterMs
     return fitsAfterWindows(limit, ahead, cost, retryAfterMs)
-  },
-
-  stateFrom({ limit, remaining, resetAfterMs }, _, nowMs) {
-    const spent = limit.quota - remaining
-    const startedAt = cellOf(limit, nowMs)
-    // Something was spent in the current cell: assume that all of it was.
-    if (resetAfterMs > limit.windowMs) return { startedAt, current: spent, previous: 0 }
-    const current = Math.floor((spent * limit.windowMs) / resetAfterMs)
-    return { startedAt: startedAt - limit.windowMs, current, previous: 0 }
   },
 }
 

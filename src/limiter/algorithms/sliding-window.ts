@@ -33,7 +33,6 @@ export const slidingWindow: Algorithm<SpendLog> = {
   redisWork: 2,
   shapes: false,
   notesResets: false,
-  needsRetries: true,
 
   // `newestAt` is a number from the start, so that all logs have the same shape in V8.
   fresh: () => ({ entries: [], from: 0, to: 0, gone: 0, newestAt: Number.NEGATIVE_INFINITY, total: 0 }),
@@ -41,11 +40,6 @@ export const slidingWindow: Algorithm<SpendLog> = {
     leases === undefined
       ? { entries, from, to, gone, newestAt, total }
       : { entries, from, to, gone, newestAt, total, leases },
-  compact(log) {
-    const own = this.copy(log)
-    keepOnly(own)
-    return own
-  },
   // Of each entry what its moment and total have grown by. The units of a lease are negative, and its ttl follows.
   pack(log) {
     const numbers: number[] = []
@@ -124,17 +118,6 @@ export const slidingWindow: Algorithm<SpendLog> = {
   fitsAfterMs(limit, log, nowMs, ahead, cost) {
     const retryAfterMs = (units: number) => this.consume(limit, log, nowMs, units).retryAfterMs
     return fitsAfterWindows(limit, ahead, cost, retryAfterMs)
-  },
-
-  stateFrom({ limit, remaining, resetAfterMs }, retries, nowMs) {
-    const log = this.fresh()
-    let free = remaining
-    for (const { cost, afterMs } of [...retries, { cost: limit.quota, afterMs: resetAfterMs }]) {
-      if (cost <= free) continue
-      this.spend(limit, log, nowMs + afterMs - limit.windowMs, cost - free)
-      free = cost
-    }
-    return log
   },
 }
 

@@ -3,7 +3,6 @@ import { SpillwayError, shown } from '../../limiter/core/errors.js'
 import { checkInteger, checkOptions } from '../../limiter/core/options.js'
 import { noteObject } from '../../operating/object-index.js'
 import type { RedisClient } from '../../redis/client.js'
-import { portOf } from '../../redis/clients.js'
 import { Commands, clockArgument } from '../../redis/commands.js'
 import { keyRoot } from '../../redis/keys.js'
 import { queueCancel, queueClear, queuePause, queueReschedule, queueStats } from '../../redis/scripts.js'
@@ -28,11 +27,9 @@ import {
   pushRequestOf,
 } from './options.js'
 import { PushBatcher } from './push-batcher.js'
-import { QueueSchedules } from './queue-schedules.js'
 import { type QueueLevels, QueueWatch } from './queue-watch.js'
 import { Receiving } from './receiving.js'
 import { NO_RECORD, parseRecord, queueKeys, textOf } from './record.js'
-import { SCHEDULES, type ScheduleStore } from './schedules.js'
 
 /** The number of messages in a queue, by their state. */
 export interface QueueStats {
@@ -73,8 +70,6 @@ export class DelayQueue<T = unknown> {
   readonly #consumers = new Set<QueueConsumer<T>>()
   readonly #receiving = new Set<Receiving<OpenDelivery<T>>>()
   #closed: Promise<void> | undefined
-  /** @internal The store in which `defer` keeps the schedules of its messages. */
-  readonly [SCHEDULES]: ScheduleStore
 
   /** Opens no connection before the first use. Throws `PolicyError` for an invalid name, client or option. */
   constructor(client: RedisClient, name: string, options: DelayQueueOptions<T> = {}) {
@@ -89,7 +84,6 @@ export class DelayQueue<T = unknown> {
     this.#keys = queueKeys(base)
     this.#pushes = new PushBatcher(this.#commands, base, maxSize, clock, () => this.#fetcher.woke())
     this.#dead = new DeadLetters(this.#commands, this.#keys, codec, clock, () => this.#fetcher.woke())
-    this[SCHEDULES] = new QueueSchedules(portOf(client, this.#subject), this.#commands, base, clock)
     const { fetcher, release } = holdFetcher(client, this.#commands, base, clock)
     this.#fetcher = fetcher
     this.#release = release

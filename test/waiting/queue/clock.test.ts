@@ -75,7 +75,7 @@ describe('when the server’s clock is set back', () => {
       .filter(script => script instanceof LuaScript)
       .filter(({ name }) => name.startsWith('queue_'))
     const timed = ours.filter(({ source }) => source.includes("'TIME'"))
-    expect(timed.map(({ name }) => name)).toContain('queue_schedule')
+    expect(timed.map(({ name }) => name)).toContain('queue_reschedule')
     for (const { name, source } of timed) {
       expect([name, source.split("'TIME'").length - 1]).toEqual([name, 1])
       expect([name, source.includes('local function queues_clock(')]).toEqual([name, true])
