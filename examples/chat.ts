@@ -29,7 +29,7 @@ const polite = politeFetch({
           settle: async response => {
             // A call that was refused has cost nothing.
             if (!response.ok) return 0
-            const [, used] = /"total_tokens":(\d+)/.exec(await response.clone().text()) ?? []
+            const [, used] = /"total_tokens":(\d+)/.exec(await response.text()) ?? []
             return used === undefined ? undefined : Number(used)
           },
         },

@@ -46,11 +46,13 @@ export class BudgetAsk {
   #questionText = ''
   #changes = ''
 
+  constructor(readonly prefix: string) {}
+
   /** The number of a budget or of places. */
   numberOf(one: Resource): number {
     let number = this.#numbers.get(one)
     if (number === undefined) {
-      const key = keyOf(one)
+      const key = this.#keyOf(one)
       if (!this.resources.has(key)) this.resources.set(key, one)
       number = [...this.resources.keys()].indexOf(key) + 1
       this.#numbers.set(one, number)
@@ -137,6 +139,13 @@ export class BudgetAsk {
     }
     return [given, this.#changes, this.#calls, totals.join(' '), this.#questionText]
   }
+
+  #keyOf(one: Resource): string {
+    if ('key' in one) return one.key
+    const root = (kind: string) => keyRoot('politeFetch', kind, 'outgoing', this.prefix)
+    if (!(one instanceof Account)) return `${root('places')}:${keySegment(one.partner)}`
+    return `${root('budget')}:${keySegment(one.partner)}:${keySegment(one.budget.id)}`
+  }
 }
 
 function resourcesOf({ charges, places }: Call): Resource[] {
@@ -153,10 +162,4 @@ export function foreignOf(line: string): Foreign {
 function limitOf(one: Resource): readonly [rate: number, intervalMs: number] {
   if (one instanceof Account) return [one.budget.rate, one.budget.intervalMs]
   return 'key' in one ? [one.rate, one.intervalMs] : [one.permits, 0]
-}
-
-function keyOf(one: Resource): string {
-  if ('key' in one) return one.key
-  if (!(one instanceof Account)) return `${keyRoot('politeFetch', 'places', 'outgoing')}:${keySegment(one.partner)}`
-  return `${keyRoot('politeFetch', 'budget', 'outgoing')}:${keySegment(one.partner)}:${keySegment(one.budget.id)}`
 }

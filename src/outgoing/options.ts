@@ -26,8 +26,9 @@ export interface Budget {
   /**
    * What the call has really cost, as its response tells: an integer ≥ 0; undefined: as estimated. Units that were not
    * needed come back at once. More than estimated is charged even if it does not fit: later calls wait longer. The cost
-   * counts until an interval after this is known. To read the body, read that of `response.clone()`, which `settle` has
-   * to make before it awaits anything: the call's response does not wait for `settle`. Called once for each response,
+   * counts until an interval after this is known. The response is a copy, whose body may be
+   * read; it ends with an AbortError when the caller cancels the body of the call's response, which does not wait for
+   * `settle`: then the estimate stays. Called once for each response,
    * also of calls that are repeated. If it throws or rejects, or returns something else, the estimate stays, and a
    * process warning (SPILLWAY_SETTLE) says so once.
    */
@@ -73,6 +74,8 @@ export interface PoliteOptions {
    * seconds. The client is never closed here.
    */
   client?: RedisClient
+  /** Default 'spillway'. Beside `client`: the beginning of its keys; processes with different ones share nothing. */
+  prefix?: string
   /**
    * The partner's name, or several, from the widest to the narrowest, like ['https://api.example.com', 'search']: the
    * limits and pauses of all of them hold. Names without limits only share pauses. Default: the origin of the URL, like
@@ -80,7 +83,9 @@ export interface PoliteOptions {
    */
   partner?: (url: URL, init?: RequestInit) => string | readonly string[]
   /**
-   * How often a call is repeated after 429 and 503, as Retry-After asks, else with backoff. Integer ≥ 0; default 2.
+   * How often a call is repeated that the partner refuses: by 429, 503, 529, or 403 with Retry-After or with nothing
+   * remaining. It waits as Retry-After or a RateLimit field asks, which pauses the partner; else 0.5 s, then 1 s, which
+   * delays this call alone. Integer ≥ 0; default 2.
    * Only calls whose body can be sent again: none, text, bytes, a form or a Blob, not a stream and not the body of a
    * Request.
    */
@@ -88,11 +93,11 @@ export interface PoliteOptions {
   /**
    * Methods that are sent again after a 503, because the partner may have carried the call out. Capitals do not matter.
    * Default: GET, HEAD, OPTIONS, TRACE, PUT, DELETE, and any request with an Idempotency-Key; a list given here
-   * replaces all of these. After a 429 every method is sent again.
+   * replaces all of these. After the other refusals every method is sent again.
    */
   retryMethods?: readonly string[]
   /**
-   * How long one attempt of a call may wait. Default '30s'; 0: not at all; Infinity: no limit. A longer wait rejects at
+   * How long one attempt of a call may wait, for its `cost` too. Default '30s'; 0: not at all; Infinity: no limit. A longer wait rejects at
    * once with `TimeoutError`, whose `retryAfterMs` tells when the call could have left; after an answer, that answer is
    * returned.
    */
@@ -115,6 +120,7 @@ export interface PoliteOptions {
 const OPTIONS: OptionNames<PoliteOptions> = {
   limits: true,
   client: true,
+  prefix: true,
   partner: true,
   retries: true,
   retryMethods: true,
@@ -160,6 +166,7 @@ export const NO_LIMITS: CheckedLimits = {
 export interface CheckedOptions {
   readonly limits: ReadonlyMap<string, CheckedLimits>
   readonly client: RedisClient | undefined
+  readonly prefix: string
   readonly partnerOf: (url: URL, init?: RequestInit) => unknown
   /** Throws `PolicyError` for what is no priority. */
   readonly priorityOf: (url: URL, init?: RequestInit) => number
@@ -177,7 +184,7 @@ export interface CheckedOptions {
 export function parseOptions(options: PoliteOptions): CheckedOptions {
   checkOptions('politeFetch', options, OPTIONS, EXAMPLE)
   const { limits = {}, client, partner, retries = 2, retryMethods, maxWait = '30s', fetch: given, observer } = options
-  const { priority } = options
+  const { priority, prefix } = options
   checkFunction('partner', partner, 'url => url.hostname')
   checkFunction('priority', priority, "url => (url.pathname === '/pay' ? 1 : 0)")
   checkFunction('fetch', given, 'globalThis.fetch')
@@ -185,6 +192,12 @@ export function parseOptions(options: PoliteOptions): CheckedOptions {
     throw new PolicyError(`politeFetch: retries ${shown(retries)}: expected an integer ≥ 0, like 2`)
   }
   if (client !== undefined) portOf(client, 'politeFetch')
+  if (prefix !== undefined) checkText(prefix, 'politeFetch: prefix', 'shop')
+  if (prefix !== undefined && client === undefined) {
+    throw new PolicyError(
+      `politeFetch: prefix ${shown(prefix)}: expected a client beside it, like { client, prefix: "shop" }`,
+    )
+  }
   if (typeof limits !== 'object' || limits === null || Array.isArray(limits)) {
     throw new PolicyError(`politeFetch: limits ${shown(limits)}: expected limits by partner, like ${EXAMPLE}`)
   }
@@ -192,6 +205,7 @@ export function parseOptions(options: PoliteOptions): CheckedOptions {
   return {
     limits: limitsOf(limits, nameOf),
     client,
+    prefix: prefix ?? 'spillway',
     partnerOf: partner ?? (url => url.origin),
     priorityOf: (url, init) => (priority === undefined ? 0 : checkedPriority(priority(url, init))),
     nameOf,
@@ -320,7 +334,10 @@ export function webUrlOf(text: string): URL | undefined {
 }
 
 function repeatable(given: readonly string[] | undefined): CheckedOptions['isRepeatable'] {
-  if (given !== undefined && !(Array.isArray(given) && given.every(method => METHOD.test(method)))) {
+  if (
+    given !== undefined &&
+    !(Array.isArray(given) && given.every(method => typeof method === 'string' && METHOD.test(method)))
+  ) {
     throw new PolicyError(
       `politeFetch: retryMethods ${shown(given)}: expected a list of methods, like ['GET', 'HEAD', 'PUT', 'POST']`,
     )

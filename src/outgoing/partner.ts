@@ -34,7 +34,7 @@ export class Partner {
   constructor(
     readonly name: string,
     limits: CheckedLimits | undefined,
-    redis: { readonly client: RedisClient; readonly guarded: Guarded } | undefined,
+    redis: { readonly client: RedisClient; readonly prefix: string; readonly guarded: Guarded } | undefined,
     observer: Observer | undefined,
   ) {
     const { budgets, shorthand, concurrency, longestPauseMs } = limits ?? NO_LIMITS

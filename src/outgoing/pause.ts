@@ -68,6 +68,7 @@ export class Pause {
 interface RedisPauseOptions {
   readonly client: RedisClient
   readonly partner: string
+  readonly prefix: string
   readonly guarded: Guarded
   readonly longestMs: number
 }
@@ -90,10 +91,10 @@ export class RedisPause extends Pause {
   #looking: Promise<void> | undefined
   #timer: ReturnType<typeof setInterval> | undefined
 
-  constructor({ client, partner, guarded, longestMs }: RedisPauseOptions) {
+  constructor({ client, partner, prefix, guarded, longestMs }: RedisPauseOptions) {
     super()
     this.#port = portOf(client, 'politeFetch')
-    this.#key = keyRoot('politeFetch', 'pause', `outgoing:${partner}`)
+    this.#key = keyRoot('politeFetch', 'pause', `outgoing:${partner}`, prefix)
     this.#guarded = guarded
     this.#longestMs = longestMs
   }

@@ -1,9 +1,10 @@
 import { TimeoutError } from '../limiter/core/errors.js'
 import { guardRedis } from '../redis/guarded-redis.js'
-import { parseRateLimit, parseRetryAfter } from './fields.js'
+import { copied } from './copied-answer.js'
 import { CallLine } from './line.js'
 import { type PoliteOptions, parseOptions, partnerNames, webUrlOf } from './options.js'
 import { Partner, Partners } from './partner.js'
+import { askedBy, discard } from './refusal.js'
 import { Route } from './route.js'
 import { SharedLine } from './shared-line.js'
 
@@ -37,11 +38,11 @@ export interface PoliteFetch {
  * its signal, which ends every wait. A redirect belongs to the call: the partner is that of the first URL.
  */
 export function politeFetch(options: PoliteOptions = {}): PoliteFetch {
-  const { limits, client, partnerOf, priorityOf, nameOf, retries, isRepeatable, maxWaitMs, send, observer } =
+  const { limits, client, prefix, partnerOf, priorityOf, nameOf, retries, isRepeatable, maxWaitMs, send, observer } =
     parseOptions(options)
-  const redis = client && { client, guarded: guardRedis(client, DEADLINE_MS, observer, OVER_REDIS) }
+  const redis = client && { client, prefix, guarded: guardRedis(client, DEADLINE_MS, observer, OVER_REDIS) }
   const partners = new Partners(name => new Partner(name, limits.get(name), redis, observer))
-  const line = redis === undefined ? new CallLine() : new SharedLine(redis.client, redis.guarded)
+  const line = redis === undefined ? new CallLine() : new SharedLine(redis.client, redis.guarded, prefix)
 
   const polite = async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {
     const request = requestOf(input)
@@ -58,10 +59,12 @@ export function politeFetch(options: PoliteOptions = {}): PoliteFetch {
     )
     const route = new Route(called, line)
     try {
-      await route.estimate(url, init)
+      let leftMs = maxWaitMs - (await route.estimate(url, init, { timeoutMs: maxWaitMs, signal }))
       let answer: Response | undefined
+      /** Undefined before the first refusal; 0: the pause of the partner says how long to wait. */
+      let delayMs: number | undefined
       for (let attempt = 0; ; attempt++) {
-        const departure = await route.enter(maxWaitMs, priority, signal, attempt > 0).catch(error => {
+        const departure = await route.enter({ timeoutMs: leftMs, signal }, priority, delayMs).catch(error => {
           if (answer !== undefined && error instanceof TimeoutError) return undefined
           discard(answer)
           throw error
@@ -75,12 +78,17 @@ export function politeFetch(options: PoliteOptions = {}): PoliteFetch {
           throw error
         }
         departure.answered(true)
-        route.settle(answer, departure)
-        const waitMs = waitAskedBy(answer, route.isLimited, attempt)
-        if (waitMs === undefined) return answer
-        route.asksFor(waitMs)
-        const mayRepeat = answer.status === 429 || (answer.status === 503 && isSafe)
+        const { pauseMs, refuses } = askedBy(answer, route.isLimited)
+        if (route.settles) {
+          const [first, second] = copied(answer)
+          answer = first
+          route.settle(second, departure)
+        }
+        if (pauseMs !== undefined) route.asksFor(pauseMs)
+        const mayRepeat = refuses === 'not carried out' || (refuses === 'perhaps carried out' && isSafe)
         if (!mayRepeat || attempt >= most) return answer
+        delayMs = pauseMs === undefined ? BACKOFF_MS * 2 ** attempt : 0
+        leftMs = maxWaitMs
       }
     } finally {
       route.leave()
@@ -89,25 +97,6 @@ export function politeFetch(options: PoliteOptions = {}): PoliteFetch {
   return Object.assign(polite, {
     resume: async (partner: string) => partners.of(nameOf(partner, 'politeFetch: resume')).resume(),
   })
-}
-
-function isRefusal({ status }: Response): boolean {
-  return status === 429 || status === 503
-}
-
-/** The pause that an answer asks for, ms; undefined: none. */
-function waitAskedBy(answer: Response, isLimited: boolean, attempt: number): number | undefined {
-  const { headers } = answer
-  const refused = isRefusal(answer)
-  const asked = refused ? parseRetryAfter(headers) : undefined
-  if (asked !== undefined) return asked
-  // With our own limits, the whole seconds of a header field would halve the rate.
-  if (!refused && isLimited) return undefined
-  let longest: number | undefined
-  for (const { remaining, resetAfterMs } of parseRateLimit(headers)) {
-    if (remaining === 0 && resetAfterMs !== undefined) longest = Math.max(longest ?? 0, resetAfterMs)
-  }
-  return longest ?? (refused ? BACKOFF_MS * 2 ** attempt : undefined)
 }
 
 /** A Request, of this realm or of another implementation of fetch. */
@@ -127,9 +116,4 @@ function canSendAgain(request: Request | undefined, init: RequestInit | undefine
     body instanceof FormData ||
     body instanceof Blob
   )
-}
-
-/** Frees the connection of an unread answer. */
-function discard(answer: Response | undefined): void {
-  answer?.body?.cancel().catch(() => {})
 }

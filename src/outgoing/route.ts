@@ -1,6 +1,6 @@
-import { CostError, shown } from '../limiter/core/errors.js'
+import { CostError, shown, TimeoutError } from '../limiter/core/errors.js'
 import { watched } from '../limiter/core/meters.js'
-import type { Patience } from '../limiter/core/wait.js'
+import { type Patience, Wait } from '../limiter/core/wait.js'
 import { emitWarning } from '../limiter/core/warnings.js'
 import { type Account, type CheckedBudget, tooLong } from './account.js'
 import type { Call, CallLine, Departure } from './line.js'
@@ -40,35 +40,44 @@ export class Route {
     return this.#accounts.length > 0
   }
 
-  /** Finds what the call costs. Rejects with `CostError` if that is no cost, or can never fit. */
-  async estimate(url: URL, init: RequestInit | undefined): Promise<void> {
-    if (this.#accounts.every(({ budget }) => budget.cost === undefined)) return
-    this.#costs = await Promise.all(this.#accounts.map(account => costOf(account, url, init)))
+  /**
+   * Finds what the call costs, and returns how many ms that took. Rejects with `CostError` if that is no cost, or can
+   * never fit, with `TimeoutError` if it is not known in time, and with the reason of the signal.
+   */
+  async estimate(url: URL, init: RequestInit | undefined, patience: Patience): Promise<number> {
+    patience.signal?.throwIfAborted()
+    if (this.#accounts.every(({ budget }) => budget.cost === undefined)) return 0
+    const startedAt = performance.now()
+    const costs = Promise.all(this.#accounts.map(account => costOf(account, url, init)))
+    const { name } = this.#partners[this.#partners.length - 1]
+    const slow = () => new TimeoutError(`politeFetch: ${name}: cost did not answer within maxWait`)
+    this.#costs = await within(costs, patience, slow)
+    return performance.now() - startedAt
   }
 
   /**
-   * Waits until the call may leave. `retries`: it was refused before. Rejects with `TimeoutError` at once if the wait
-   * is longer than `maxWaitMs`.
+   * Waits until the call may leave. `delayMs`: it was refused before, and waits at least so long. Rejects with
+   * `TimeoutError` at once if the wait is longer than the timeout, and with the reason of the signal.
    */
-  async enter(
-    maxWaitMs: number,
-    priority: number,
-    signal: AbortSignal | undefined,
-    retries: boolean,
-  ): Promise<Departure> {
-    const endsAt = performance.now() + maxWaitMs
+  async enter({ timeoutMs, signal }: Patience, priority: number, delayMs: number | undefined): Promise<Departure> {
+    const endsAt = performance.now() + timeoutMs
     const left = (): Patience => ({ timeoutMs: Math.max(0, Math.ceil(endsAt - performance.now())), signal })
     this.#call ??= this.#callOf(priority)
     const call = this.#call
-    for (let again = retries; ; again = false) {
+    for (let delay = delayMs; ; delay = undefined) {
       signal?.throwIfAborted()
-      await this.#waitForPause(left(), again)
+      await this.#waitForPause(left(), delay)
       const departure = await this.#take(call, left())
       // Meanwhile the partner may have asked for a pause, or the caller may have gone.
-      await this.#look()
+      await this.#look(signal).catch(() => {})
       if (this.#mostPaused.pause.leftMs === 0 && !signal?.aborted) return departure
       departure.unused()
     }
+  }
+
+  /** True if some budget asks its answers what they have cost. */
+  get settles(): boolean {
+    return this.#accounts.some(({ budget }) => budget.settle !== undefined)
   }
 
   /**
@@ -105,21 +114,25 @@ export class Route {
     return this.#partners.reduce((most, one) => (one.pause.leftMs > most.pause.leftMs ? one : most))
   }
 
-  async #look(): Promise<void> {
-    if (this.#partners.length === 1) return this.#partners[0].pause.look()
-    await Promise.all(this.#partners.map(({ pause }) => pause.look()))
+  /**
+   * Rejects with the reason of the signal, and with nothing else. The same way with and without a signal, so that no
+   * call overtakes another here.
+   */
+  async #look(signal: AbortSignal | undefined): Promise<void> {
+    const looks = Promise.all(this.#partners.map(({ pause }) => pause.look()))
+    await within(looks, { timeoutMs: Number.POSITIVE_INFINITY, signal })
   }
 
-  async #waitForPause({ timeoutMs, signal }: Patience, again: boolean): Promise<void> {
-    await this.#look()
+  async #waitForPause({ timeoutMs, signal }: Patience, delayMs: number | undefined): Promise<void> {
+    await this.#look(signal)
     const { name, pause } = this.#mostPaused
-    const pauseMs = pause.leftMs
-    if (pauseMs > timeoutMs) throw tooLong(name, pauseMs)
+    const waitMs = Math.max(pause.leftMs, delayMs ?? 0)
+    if (waitMs > timeoutMs) throw tooLong(name, waitMs)
     // With limits of our own, calls do not all leave at one moment.
-    if (this.isLimited && pauseMs > 0) await pause.sleep(Math.min(timeoutMs, pauseMs), signal)
-    if (this.isLimited || (pauseMs === 0 && !again)) return
-    const jitterMs = Math.random() * Math.max(JITTER_SHARE * pauseMs, JITTER_MS)
-    await pause.sleep(Math.min(timeoutMs, pauseMs + jitterMs), signal)
+    if (this.isLimited && waitMs > 0) await pause.sleep(Math.min(timeoutMs, waitMs), signal)
+    if (this.isLimited || (waitMs === 0 && delayMs === undefined)) return
+    const jitterMs = Math.random() * Math.max(JITTER_SHARE * waitMs, JITTER_MS)
+    await pause.sleep(Math.min(timeoutMs, waitMs + jitterMs), signal)
   }
 
   #callOf(priority: number): Call {
@@ -166,6 +179,16 @@ async function costOf({ subject, budget }: Account, url: URL, init: RequestInit 
   throw new CostError(`politeFetch: ${subject}: cost ${shown(cost)}: ${expected}`)
 }
 
+/** What a promise gives, unless the patience ends before. */
+async function within<T>(promise: Promise<T>, patience: Patience, late: () => unknown = () => undefined): Promise<T> {
+  const wait = new Wait<T>(patience, late)
+  promise.then(
+    value => wait.resolve(value),
+    error => wait.reject(error),
+  )
+  return wait.promise
+}
+
 /** Budgets whose `settle` has failed. */
 const WARNED = new WeakSet<CheckedBudget>()
 
@@ -176,6 +199,8 @@ async function settle(budget: CheckedBudget, answer: Response, estimated: number
     if (units === undefined || (Number.isSafeInteger(units) && units >= 0)) return units
     throw new TypeError(`${shown(units)} is no integer ≥ 0`)
   } catch (error) {
+    // The caller does not want the rest of the answer.
+    if (error instanceof DOMException && error.name === 'AbortError') return undefined
     if (WARNED.has(budget)) return undefined
     WARNED.add(budget)
     emitWarning(

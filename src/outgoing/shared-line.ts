@@ -55,8 +55,8 @@ class Asker implements DepartureUser {
   constructor(line: SharedLine, root: string) {
     this.#line = line
     this.#root = root
-    const base = keyRoot('politeFetch', 'line', 'outgoing')
-    this.#mailbox = new Mailbox(line.client, 'spillway', {
+    const base = keyRoot('politeFetch', 'line', 'outgoing', line.prefix)
+    this.#mailbox = new Mailbox(line.client, line.prefix, {
       hear: text => this.#comeIn(Number(text) || 0),
       live: () => this.#comeIn(0),
     })
@@ -180,7 +180,7 @@ class Asker implements DepartureUser {
   }
 
   #next(kinds: readonly (readonly Waiter[])[]): BudgetAsk {
-    const ask = new BudgetAsk()
+    const ask = new BudgetAsk(this.#line.prefix)
     for (const kind of kinds) ask.addCalls(kind)
     const changes = [...this.#changed].slice(0, MOST_CHANGES)
     for (const charge of changes) {
@@ -269,6 +269,7 @@ export class SharedLine extends CallLine {
   constructor(
     readonly client: RedisClient,
     readonly guarded: Guarded,
+    readonly prefix = 'spillway',
   ) {
     super()
     this.port = portOf(client, 'politeFetch')

@@ -21,7 +21,7 @@ test('whatever is paused, resumed and cut off in which order, every process that
     const pauses = clients.map(client => {
       const user = { name: 'politeFetch', meanwhile: 'each process counts alone' }
       const guarded = guardRedis(client, 5000, {}, user)
-      return new RedisPause({ client, partner: `p${round}`, guarded, longestMs: 3_600_000 })
+      return new RedisPause({ client, prefix: 'spillway', partner: `p${round}`, guarded, longestMs: 3_600_000 })
     })
     await Promise.all(clients.map(client => client.ping()))
     const connected = new Set(PROCESSES)
@@ -79,7 +79,7 @@ test('a pause ends in no process before it ends in Redis, also where the process
   const user = { name: 'politeFetch', meanwhile: 'each process counts alone' }
   const pauseOf = (client: ReturnType<RedisServer['client']>) => {
     const guarded = guardRedis(client, 5000, {}, user)
-    return new RedisPause({ client, partner: 'slow', guarded, longestMs: 3_600_000 })
+    return new RedisPause({ client, prefix: 'spillway', partner: 'slow', guarded, longestMs: 3_600_000 })
   }
   const told = pauseOf(teller)
   told.begin(LONG)
