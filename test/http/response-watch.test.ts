@@ -18,206 +18,134 @@ class HandClient {
 let client: HandClient
 let watch: ResponseWatch
 let heard: ResponseEnd[]
-const hear = (end: ResponseEnd) => void heard.push(end)
-const leave = () => {
-  client.gone = true
-  watch.leave()
-}
-
 beforeEach(() => {
   jest.useFakeTimers()
   client = new HandClient()
   watch = new ResponseWatch(() => client)
   heard = []
 })
-afterEach(() => {
-  jest.useRealTimers()
-})
+afterEach(() => void jest.useRealTimers())
 
+const leave = () => {
+  client.gone = true
+  watch.leave()
+}
 const left = () => [client.listeners, jest.getTimerCount()]
 
-test('the end is reported once, in the turn in which it comes, and leaves nothing behind', () => {
-  watch.onEnd({ withinMs: 30_000 }, hear)
-  expect(left()).toEqual([1, 0])
-  watch.end()
-  expect(heard).toEqual([{ completed: true, ended: true }])
-  watch.end()
-  leave()
-  jest.runAllTimers()
-  expect([heard.length, ...left()]).toEqual([1, 0, 0])
+const ENDS: Record<string, ResponseEnd> = {
+  completed: { completed: true, ended: true },
+  aborted: { completed: false, ended: true },
+  expired: { completed: false, ended: false },
+}
+
+const FOR_EVER = Number.POSITIVE_INFINITY
+const ALL = 1e12
+
+/**
+ * What happens to a response, step by step: an event, or ms that pass. `: expired` and so on: what its listener hears
+ * in that step; in the others it hears nothing. `stuck` and `flows`: whether the response can go on; `held up`: that
+ * it cannot is reported; `gone`: the client has gone, and nothing says so.
+ */
+test.each<[what: string, withinMs: number, steps: string]>([
+  ['the end is reported once, in the turn in which it comes', 30_000, `listen; end: completed; end; leave; ${ALL}`],
+  ['an end after the client has gone is reported as such', 30_000, 'listen; leave; 29999; end: aborted'],
+  ['a missing end is reported so long after the client went', 30_000, 'listen; 1e5; leave; 29999; 1: expired; end'],
+  ['who does not wait hears at once that the client has gone', 0, 'listen; leave: expired; listen: expired'],
+  ['who waits for ever has no timer', FOR_EVER, `listen; leave; ${ALL}; end: aborted`],
+  ['a wait that is longer than a timer can hold does not end at once', 2 ** 40, 'listen; leave; 1000; end: aborted'],
+  ['of a client that went before anybody listened, the time counts from then', 10, 'gone; listen; 9; 1: expired'],
+  ['a listener that is removed is not called', 10, `listen; leave; forget; ${ALL}; end`],
+  ['a listener that is added after the end is called at once', 10, 'end; listen: completed'],
+  ['a stream that is detached ends nothing for other listeners', 10, 'listen; leave; detach; end: aborted'],
+  ['held up, it ends so long after its client took something last', 100, 'listen; 1e3; stuck; held up; 99; 1: expired'],
+  [
+    'flowing again, it has as much time the next time',
+    100,
+    'listen; stuck; held up; flows; 90; stuck; held up; 99; 1: expired',
+  ],
+  [
+    'held up, it does not end for a listener that gives its client no bound',
+    0,
+    `listen; stuck; held up; ${ALL}; end: completed`,
+  ],
+  ['nor for one that waits for ever', FOR_EVER, `listen; stuck; held up; ${ALL}; end: completed`],
+  [
+    'held up, it gives its handler the whole time again when the client goes',
+    100,
+    'listen; stuck; held up; 99; leave; 99; 1: expired',
+  ],
+  ['and so if it went without a word, from when that is noticed', 100, 'listen; stuck; held up; gone; 199; 1: expired'],
+  ['returned by its handler, it ends when its client goes', 100, 'listen; hand over; leave: aborted'],
+  ['and at once if the client has gone before', 100, 'listen; leave; hand over: aborted'],
+  [
+    'returned by its handler and sent by nobody, it ends after that time',
+    100,
+    'listen; stuck; hand over; 99; 1: expired',
+  ],
+])('%s', (_, withinMs, steps) => {
+  let waiting = 0
+  const forget: Array<() => void> = []
+  const acts: Record<string, () => void> = {
+    listen: () => {
+      waiting++
+      const hear = (end: ResponseEnd) => {
+        waiting--
+        heard.push(end)
+      }
+      forget.push(watch.onEnd({ withinMs }, hear))
+    },
+    forget: () => {
+      for (const each of forget) each()
+      waiting = 0
+    },
+    end: () => watch.end(),
+    leave,
+    gone: () => {
+      client.gone = true
+    },
+    stuck: () => {
+      client.stuck = true
+    },
+    flows: () => {
+      client.stuck = false
+    },
+    detach: () => watch.detach(),
+    'held up': () => watch.holdUp(),
+    'hand over': () => watch.handOver(),
+  }
+  for (const step of steps.split('; ')) {
+    const [act, end] = step.split(': ')
+    heard = []
+    if (acts[act]) acts[act]()
+    else jest.advanceTimersByTime(Number(act))
+    expect([step, heard]).toEqual([step, end === undefined ? [] : [ENDS[end]]])
+    // Nothing is left behind, and nobody who waits for ever keeps a timer.
+    expect([step, client.listeners]).toEqual([step, waiting > 0 ? 1 : 0])
+    if (waiting === 0 || withinMs === 0 || withinMs === FOR_EVER)
+      expect([step, ...left()]).toEqual([step, client.listeners, 0])
+  }
+  expect(waiting).toBe(0)
 })
 
-test('an end after the client has gone is reported as such', () => {
-  watch.onEnd({ withinMs: 30_000 }, hear)
-  leave()
-  expect([heard, ...left()]).toEqual([[], 1, 1])
-  jest.advanceTimersByTime(29_999)
-  watch.end()
-  expect([heard, ...left()]).toEqual([[{ completed: false, ended: true }], 0, 0])
-})
-
-test('a missing end is reported after a given time since the client went away', () => {
-  watch.onEnd({ withinMs: 30_000 }, hear)
-  jest.advanceTimersByTime(100_000)
-  leave()
-  jest.advanceTimersByTime(29_999)
+test('what was taken since the last look counts as taken when it is looked at next, within the time', () => {
+  watch.onEnd({ withinMs: 100 }, end => heard.push(end))
+  client.stuck = true
+  watch.holdUp()
+  jest.advanceTimersByTime(60)
+  client.taken++
+  jest.advanceTimersByTime(139)
   expect(heard).toEqual([])
   jest.advanceTimersByTime(1)
-  expect([heard, ...left()]).toEqual([[{ completed: false, ended: false }], 0, 0])
-  watch.end()
-  expect(heard.length).toBe(1)
+  expect([heard, ...left()]).toEqual([[ENDS.expired], 0, 0])
 })
 
-test('a listener that does not wait hears at once that the client has gone', () => {
-  watch.onEnd({ withinMs: 0 }, hear)
+test('a stream that is detached ends the response for listeners that want this, once the client has gone', () => {
+  watch.onEnd({ withinMs: 10, orDetached: true }, end => heard.push(end))
+  watch.detach()
   leave()
-  watch.onEnd({ withinMs: 0 }, hear)
-  expect([heard.length, ...left()]).toEqual([2, 0, 0])
-})
-
-test('a listener that waits for ever has no timer', () => {
-  watch.onEnd({ withinMs: Number.POSITIVE_INFINITY }, hear)
-  leave()
-  expect(left()).toEqual([1, 0])
-  watch.end()
-  expect(heard).toEqual([{ completed: false, ended: true }])
-})
-
-test('a wait longer than a timer can hold does not end at once', () => {
-  watch.onEnd({ withinMs: 2 ** 40 }, hear)
-  leave()
-  jest.advanceTimersByTime(1000)
   expect(heard).toEqual([])
-})
-
-test('a client that has gone before anybody listened is noticed, and the time counts from then', () => {
-  client.gone = true
-  watch.onEnd({ withinMs: 10 }, hear)
-  expect(watch.gone).toBe(true)
-  jest.advanceTimersByTime(10)
-  expect([heard, ...left()]).toEqual([[{ completed: false, ended: false }], 0, 0])
-})
-
-test('a removed listener is not called', () => {
-  const forget = watch.onEnd({ withinMs: 10 }, hear)
-  leave()
-  forget()
-  jest.runAllTimers()
-  watch.end()
-  expect([heard, ...left()]).toEqual([[], 0, 0])
-})
-
-test('a listener that is added after the end is called at once', () => {
-  watch.end()
-  watch.onEnd({ withinMs: 10 }, hear)
-  expect([heard, ...left()]).toEqual([[{ completed: true, ended: true }], 0, 0])
-})
-
-describe('a stream that is detached', () => {
-  test('ends the response for listeners that want this, once the client has gone', () => {
-    watch.onEnd({ withinMs: 10, orDetached: true }, hear)
-    watch.detach()
-    expect(heard).toEqual([])
-    leave()
-    expect(heard).toEqual([])
-    watch.detach()
-    expect([heard, ...left()]).toEqual([[{ completed: false, ended: false }], 0, 0])
-  })
-
-  test('has no meaning for other listeners', () => {
-    watch.onEnd({ withinMs: 10 }, hear)
-    leave()
-    watch.detach()
-    expect(heard).toEqual([])
-  })
-})
-
-describe('a response that is held up', () => {
-  const holdUp = () => {
-    client.stuck = true
-    watch.holdUp()
-  }
-
-  test('ends a given time after its client took something last', () => {
-    watch.onEnd({ withinMs: 100 }, hear)
-    jest.advanceTimersByTime(1000)
-    holdUp()
-    jest.advanceTimersByTime(60)
-    client.taken++
-    jest.advanceTimersByTime(40)
-    // It is looked at once within the time: what was taken since the last look counts as taken now.
-    jest.advanceTimersByTime(99)
-    expect(heard).toEqual([])
-    jest.advanceTimersByTime(1)
-    expect([heard, ...left()]).toEqual([[{ completed: false, ended: false }], 0, 0])
-  })
-
-  test('and flows again has as much time when it is held up the next time', () => {
-    watch.onEnd({ withinMs: 100 }, hear)
-    holdUp()
-    client.stuck = false
-    jest.advanceTimersByTime(90)
-    holdUp()
-    jest.advanceTimersByTime(99)
-    expect(heard).toEqual([])
-    jest.advanceTimersByTime(1)
-    expect(heard).toEqual([{ completed: false, ended: false }])
-  })
-
-  test('does not end for a listener that gives its client no bound', () => {
-    watch.onEnd({ withinMs: 0 }, hear)
-    watch.onEnd({ withinMs: Number.POSITIVE_INFINITY }, hear)
-    holdUp()
-    jest.runAllTimers()
-    expect([heard, ...left()]).toEqual([[], 1, 0])
-  })
-
-  test('gives the handler the whole time again when its client goes', () => {
-    watch.onEnd({ withinMs: 100 }, hear)
-    holdUp()
-    jest.advanceTimersByTime(99)
-    leave()
-    jest.advanceTimersByTime(99)
-    expect(heard).toEqual([])
-    jest.advanceTimersByTime(1)
-    expect([heard, ...left()]).toEqual([[{ completed: false, ended: false }], 0, 0])
-  })
-
-  test('whose client has gone without a word is given the time from when that is noticed', () => {
-    watch.onEnd({ withinMs: 100 }, hear)
-    holdUp()
-    client.gone = true
-    jest.advanceTimersByTime(199)
-    expect(heard).toEqual([])
-    jest.advanceTimersByTime(1)
-    expect([heard, ...left()]).toEqual([[{ completed: false, ended: false }], 0, 0])
-  })
-})
-
-describe('a response that its handler has returned', () => {
-  test('ends when its client goes', () => {
-    watch.onEnd({ withinMs: 100 }, hear)
-    watch.handOver()
-    leave()
-    expect([heard, ...left()]).toEqual([[{ completed: false, ended: true }], 0, 0])
-  })
-
-  test('ends at once if its client has gone before', () => {
-    watch.onEnd({ withinMs: 100 }, hear)
-    leave()
-    watch.handOver()
-    expect([heard, ...left()]).toEqual([[{ completed: false, ended: true }], 0, 0])
-  })
-
-  test('and that nobody sends ends after a given time', () => {
-    watch.onEnd({ withinMs: 100 }, hear)
-    client.stuck = true
-    watch.handOver()
-    jest.advanceTimersByTime(99)
-    expect(heard).toEqual([])
-    jest.advanceTimersByTime(1)
-    expect([heard, ...left()]).toEqual([[{ completed: false, ended: false }], 0, 0])
-  })
+  watch.detach()
+  expect([heard, ...left()]).toEqual([[ENDS.expired], 0, 0])
 })
 
 describe('a client', () => {
@@ -236,7 +164,7 @@ describe('a client', () => {
   })
 
   test('that waits longer than a timer can hold is not answered at once', () => {
-    void watch.stays(2 ** 40).then(() => heard.push({ completed: true, ended: true }))
+    void watch.stays(2 ** 40).then(() => heard.push(ENDS.completed))
     jest.advanceTimersByTime(1000)
     expect([heard, ...left()]).toEqual([[], 1, 1])
   })

@@ -3,12 +3,11 @@ import { afterwardsContract } from './adapter-contract/afterwards.js'
 import { answersContract } from './adapter-contract/answers.js'
 import { chainsContract } from './adapter-contract/chains.js'
 import { deferringContract } from './adapter-contract/deferring.js'
-import { earlyEndsContract } from './adapter-contract/early-ends.js'
+import { endsContract } from './adapter-contract/ends.js'
 import { goneClientsContract } from './adapter-contract/gone-clients.js'
 import { mistakesContract } from './adapter-contract/mistakes.js'
 import { optionsContract } from './adapter-contract/options.js'
 import { refusalsContract } from './adapter-contract/refusals.js'
-import { responseEndsContract } from './adapter-contract/response-ends.js'
 import { sharingContract } from './adapter-contract/sharing.js'
 import { whoContract } from './adapter-contract/who.js'
 import { type Adapter, World } from './adapter-contract/world.js'
@@ -25,9 +24,8 @@ export function adapterContract(name: string, adapter: Adapter): void {
     optionsContract(world)
     whoContract(world)
     afterwardsContract(world)
-    earlyEndsContract(world)
+    endsContract(world)
     goneClientsContract(world)
-    responseEndsContract(world)
     refusalsContract(world)
     chainsContract(world)
     sharingContract(world)

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createReadStream } from 'node:fs'
 import { type ClientRequest, createServer, type RequestListener, request, type Server } from 'node:http'
+import { connect as connect2, createServer as createServer2, type Http2Server } from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -15,7 +16,6 @@ import { ofCases } from './cases.js'
 import { eventually } from './eventually.js'
 import { wholeFor } from './everywhere.js'
 import { resetAtOnce } from './gone-clients.js'
-import { describePlaceEnds } from './place-ends.js'
 import { type RawClient, rawClient } from './raw-client.js'
 import { RedisServer } from './redis-server.js'
 import { warnings } from './warnings.js'
@@ -60,10 +60,10 @@ class Service {
   /** How many requests have been handled. */
   done = 0
   readonly #letGo: Array<(error?: Error) => void> = []
-  #server!: Server
+  #server!: Server | Http2Server
 
-  async start(adapter: ConcurrencyAdapter, limits: readonly ConcurrencyControls[]): Promise<this> {
-    const listener = adapter.serve(limits, async url => {
+  async start(adapter: ConcurrencyAdapter, limits: readonly ConcurrencyControls[], http2?: true): Promise<this> {
+    const handle = async (url: string): Promise<string | Readable> => {
       this.most = Math.max(this.most, ++this.inside)
       try {
         if (!['/quick', '/large', '/endless'].includes(url))
@@ -74,8 +74,11 @@ class Service {
       }
       if (url === '/endless') return createReadStream('/dev/zero')
       return url === '/large' ? 'x'.repeat(5_000_000) : 'done'
-    })
-    this.#server = createServer(listener).listen(0, '127.0.0.1')
+    }
+    this.#server = http2
+      ? createServer2(adapter.serve(limits, handle, { http2 }) as never)
+      : createServer(adapter.serve(limits, handle))
+    this.#server.listen(0, '127.0.0.1')
     await once(this.#server, 'listening')
     return this
   }
@@ -117,7 +120,7 @@ class Service {
 
   /** All clients go away, and the server has noticed. */
   async dropClients(): Promise<void> {
-    this.#server.closeAllConnections()
+    ;(this.#server as Server).closeAllConnections()
     await this.allGone()
   }
 
@@ -127,7 +130,7 @@ class Service {
 
   async stop(): Promise<void> {
     while (this.#letGo.length > 0) this.finish()
-    this.#server.closeAllConnections()
+    if ('closeAllConnections' in this.#server) this.#server.closeAllConnections()
     await new Promise(done => this.#server.close(done))
   }
 }
@@ -348,6 +351,18 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       await eventually('it is refused', async () => (await service.ask({}, '/quick').reply).status === 429)
       client.leave()
       await eventually('free', async () => (await service.ask({}, '/quick').reply).status === 200)
+    })
+
+    test('a response that nobody reads frees the place abandonAfter after its last byte was taken', async () => {
+      const service = await serve(limited(options({ permits: 1, key: () => 'all', abandonAfter: '150ms' })))
+      const reader = await service.connect({ reads: false })
+      const askedAt = performance.now()
+      reader.send('/endless')
+      await eventually('it streams', async () => service.done === 1)
+      await eventually('free', async () => (await service.ask({}, '/quick').reply).status === 200)
+      expect(performance.now() - askedAt).toBeGreaterThanOrEqual(149)
+      expect(reader.socket.destroyed).toBe(false)
+      reader.leave()
     })
 
     test('frees the place when the work fails', async () => {
@@ -603,7 +618,32 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
     })
   })
 
-  describePlaceEnds(name, adapter)
+  if (!adapter.http1Only)
+    test(`${name}: over HTTP/2 a stream or a session that its client closes frees the place`, async () => {
+      const limit = limited({ permits: 1, store: new MemoryStore(), abandonAfter: '100ms' })
+      const service = await new Service().start(adapter, [limit], true)
+      running.push(service)
+      const session = () => connect2(`http://127.0.0.1:${service.port}`).on('error', () => {})
+      const asking = session()
+      const ask = (path: string, over = asking) => over.request({ ':path': path }).on('error', () => {})
+      const status = async () => {
+        const stream = ask('/quick')
+        const [fields] = await once(stream, 'response')
+        stream.close()
+        return fields[':status']
+      }
+      for (const leaves of ['stream', 'session']) {
+        const client = session()
+        const stream = ask('/endless', client)
+        const { done } = service
+        await eventually('it streams', async () => service.done > done)
+        if (leaves === 'stream') stream.close(8)
+        else client.destroy()
+        await eventually('free', async () => (await status()) === 200)
+        client.destroy()
+      }
+      asking.destroy()
+    })
 
   describe(`${name}: options`, () => {
     test('that are functions may throw: the error reaches the service, and no place is taken', async () => {

@@ -1,4 +1,7 @@
-import type { RequestListener, ServerResponse } from 'node:http'
+import { once } from 'node:events'
+import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
+import { createServer as createServer2 } from 'node:http2'
+import type { AddressInfo } from 'node:net'
 import type { Readable } from 'node:stream'
 import type { AddressKeyOptions } from '../../../src/http/address/client.js'
 import type { HttpOptions } from '../../../src/http/rate-limit/options.js'
@@ -6,8 +9,10 @@ import type { LimiterAccess } from '../../../src/http/rate-limit/rate-limit.js'
 import type { Decision } from '../../../src/limiter/core/decision.js'
 import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
 import { ManualClock } from '../../../src/testing.js'
+import { eventually } from '../eventually.js'
 import { type Whole, wholeFor } from '../everywhere.js'
 import { get } from '../get.js'
+import { type RawClient, rawClient } from '../raw-client.js'
 import { warnings } from '../warnings.js'
 
 /** Options whose functions are given the framework's own objects, which only the adapter can read. */
@@ -59,6 +64,14 @@ export interface Adapter {
 
 export const START = 1_700_000_000_000
 
+/** A server of a test, and clients that write their requests by hand. */
+interface Listening {
+  readonly port: number
+  visit(options?: { reads?: boolean }): Promise<RawClient>
+  /** The server has noticed that all clients have left. */
+  left(): Promise<void>
+}
+
 /** What a test of the contract works with: services on one store, whose time stands still until it is told to move. */
 export class World {
   /** Declares what does not depend on the adapter. */
@@ -68,6 +81,8 @@ export class World {
   /** How many requests have come through to the service. */
   handled = 0
   readonly warned = warnings()
+  /** What is closed at the end of a test. */
+  readonly #closers: Array<() => void> = []
 
   constructor(
     readonly name: string,
@@ -83,7 +98,32 @@ export class World {
   }
 
   close(): void {
+    for (const close of this.#closers.splice(0).reverse()) close()
     this.store.close()
+  }
+
+  /** Serves on a free port, until the end of the test. */
+  async listen(app: RequestListener, over?: 'HTTP/2'): Promise<Listening> {
+    const server = over ? createServer2(app as never) : createServer(app)
+    const connections = new Set<unknown>()
+    server.on('connection', socket => {
+      connections.add(socket)
+      socket.on('close', () => connections.delete(socket))
+    })
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    this.#closers.push(() => {
+      if (!over) (server as Server).closeAllConnections()
+      server.close()
+    })
+    const { port } = server.address() as AddressInfo
+    const visit = async (options?: { reads?: boolean }): Promise<RawClient> => {
+      const client = await rawClient(port, options)
+      this.#closers.push(() => client.leave())
+      return client
+    }
+    const left = () => eventually('the server has noticed that all have left', async () => connections.size === 0)
+    return { port, visit, left }
   }
 
   /** The address that a request claims as its origin. */
