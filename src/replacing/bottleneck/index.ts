@@ -10,7 +10,7 @@ import {
 import { type DroppedInfo, Events, type JobInfo, type QueuedInfo, type RetryableInfo } from './events.js'
 import { Group } from './group.js'
 import type { JobStatus } from './job.js'
-import { type JobCallback, Limiter, type OpenStore } from './limiter.js'
+import { alsoOnLimiters, type JobCallback, Limiter, type OpenStore } from './limiter.js'
 import {
   BottleneckError,
   type JobSettings,
@@ -65,6 +65,19 @@ export class Bottleneck extends Limiter {
   static readonly Batcher = Batcher
   static readonly RedisConnection = RedisConnection
   static readonly IORedisConnection = IORedisConnection
+
+  static {
+    const { version, strategy, Group } = Bottleneck
+    alsoOnLimiters(Bottleneck, {
+      version,
+      strategy,
+      BottleneckError,
+      Group,
+      Batcher,
+      RedisConnection,
+      IORedisConnection,
+    })
+  }
 
   constructor(options: LimiterSettings = {}, ...rest: never[]) {
     super(options, rest, openStore)

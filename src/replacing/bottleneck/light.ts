@@ -2,7 +2,7 @@ import { Batcher, type BatcherSettings } from './batcher.js'
 import { type DroppedInfo, Events, type JobInfo, type QueuedInfo, type RetryableInfo } from './events.js'
 import { Group } from './group.js'
 import type { JobStatus } from './job.js'
-import { type JobCallback, Limiter } from './limiter.js'
+import { alsoOnLimiters, type JobCallback, Limiter } from './limiter.js'
 import {
   BottleneckError,
   type JobSettings,
@@ -36,6 +36,11 @@ export class Bottleneck extends Limiter {
   static readonly Events = Events
   static readonly Group = LightGroup
   static readonly Batcher = Batcher
+
+  static {
+    const { version, strategy, Group } = Bottleneck
+    alsoOnLimiters(Bottleneck, { version, strategy, BottleneckError, Group, Batcher })
+  }
 
   constructor(options: LimiterSettings = {}, ...rest: never[]) {
     super(options, rest, undefined)

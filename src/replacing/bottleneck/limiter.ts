@@ -47,6 +47,12 @@ interface StoreConnection {
   openStore: OpenStore
 }
 
+/** Programs also read the class's own names from a limiter: `limiter.strategy.LEAK`, `new limiter.Group()`. */
+export function alsoOnLimiters(made: { prototype: object }, names: object): void {
+  const property = (value: unknown) => ({ value, writable: true, enumerable: false, configurable: true })
+  for (const [name, value] of Object.entries(names)) Object.defineProperty(made.prototype, name, property(value))
+}
+
 /** A limiter, as its users see it. */
 export class Limiter extends Emitting<LimiterEvents> {
   id: string | number
@@ -233,6 +239,8 @@ export class Limiter extends Emitting<LimiterEvents> {
       results => call(results as readonly unknown[]),
       error => call(Array.isArray(error) ? error : [error]),
     )
+    // Nothing is to be decided any more, and the original returns nothing.
+    if (this.#scheduler.stopped !== undefined) return this.#scheduler.receive(job)
     return new this.Promise<boolean>(resolve => {
       job.decided = resolve
       this.#scheduler.receive(job)

@@ -36,14 +36,12 @@ export class LocalStore implements LimiterStore {
     this.#nextAt = this.#refreshedAt = this.#increasedAt = clock.now()
   }
 
-  tick({ freed, heads, queued, received, errand }: Tick): Answer {
+  tick({ freed, ended, heads, queued, received, errand }: Tick): Answer {
     const options = this.storeOptions
     const now = this.clock.now()
     this.#refill(now)
-    for (const { options } of freed) {
-      this.#running -= options.weight
-      this.#done += options.weight
-    }
+    for (const { options } of freed) this.#running -= options.weight
+    this.#done += ended
     const waits: number[] = []
     while (waits.length < heads.length && this.#fits(heads[waits.length]))
       waits.push(this.#launch(heads[waits.length], now))

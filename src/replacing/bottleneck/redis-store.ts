@@ -158,9 +158,8 @@ export class RedisStore implements LimiterStore {
     }
   }
 
-  #callOf({ freed, heads, queued, received, held, longestMs, errand }: Tick): string[] {
+  #callOf({ ended, heads, queued, received, held, longestMs, errand }: Tick): string[] {
     const value = errand?.changes === undefined ? String(errand?.value ?? '') : settingsText(errand.changes)
-    const ended = freed.reduce((sum, { options }) => sum + options.weight, 0)
     const numbers = [++this.#calls, this.#leaseMs, this.timeout ?? -1, held, Math.ceil(longestMs), ended, queued]
     return [
       this.clientId,

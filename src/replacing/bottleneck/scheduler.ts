@@ -144,6 +144,7 @@ export class Scheduler {
     this.#freed = []
     const tick: Tick = {
       freed: freed.map(({ job }) => job),
+      ended: freed.reduce((sum, { job }) => sum + (job.turns > 0 ? job.options.weight : 0), 0),
       heads: this.queue.heads(this.#heads),
       queued: this.queue.length,
       received,

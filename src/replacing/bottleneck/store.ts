@@ -14,8 +14,10 @@ export interface Errand {
 
 /** What a limiter tells and asks its store at once. The store goes through it in this order. */
 export interface Tick {
-  /** Jobs that have ended: their places come back. */
+  /** Jobs whose places come back: those that were executed, and those that were dropped before. */
   readonly freed: readonly Job[]
+  /** The weight of those that were executed. */
+  readonly ended: number
   /** The first jobs of the queue. */
   readonly heads: readonly Job[]
   /** The length of the queue, `heads` included. */

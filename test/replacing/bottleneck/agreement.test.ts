@@ -92,6 +92,7 @@ class Process {
     this.errand ??= randomErrand(random)
     const tick: Tick = {
       freed,
+      ended: freed.reduce((sum, { options }) => sum + options.weight, 0),
       heads: queue.heads(integer(1, 3)),
       queued: queue.length,
       received: this.inbox,
@@ -157,7 +158,7 @@ describe('the store in the process and the script in Redis', () => {
   test('a call that arrives once more after later ones changes nothing', async () => {
     const { redis, connection, close } = await pairOf({ id: 'late', reservoir: 9 }, new ManualClock(START))
     const sent = jest.spyOn(connection.port, 'evalsha')
-    const tick = { freed: [], heads: [], queued: 0, received: [], held: 0, longestMs: -1, errand: undefined }
+    const tick = { freed: [], ended: 0, heads: [], queued: 0, received: [], held: 0, longestMs: -1, errand: undefined }
     const job = new Job(() => {}, [], {}, Promise)
     expect((await redis.tick({ ...tick, received: [job] })).verdicts).toEqual([0])
     const late = sent.mock.calls.at(-1) as Parameters<typeof connection.port.evalsha>
@@ -171,7 +172,7 @@ describe('the store in the process and the script in Redis', () => {
 
   test('#73: what is kept of processes that have gone goes with their leases', async () => {
     const clock = new ManualClock(START)
-    const tick = { freed: [], heads: [], queued: 0, received: [], held: 1, longestMs: -1, errand: undefined }
+    const tick = { freed: [], ended: 0, heads: [], queued: 0, received: [], held: 1, longestMs: -1, errand: undefined }
     for (let i = 0; i < 20; i++) {
       const { redis, close } = await pairOf({ id: 'gone' }, clock)
       await redis.tick(tick)
@@ -198,7 +199,16 @@ describe('the store in the process and the script in Redis', () => {
     const job = new Job(() => {}, [], { weight: 1 }, Promise)
     let launches = 0
     for (const end = START + 90 * 200; clock.now() < end; ) {
-      const tick = { freed: [], heads: [job], queued: 1, received: [], held: 0, longestMs: -1, errand: undefined }
+      const tick = {
+        freed: [],
+        ended: 0,
+        heads: [job],
+        queued: 1,
+        received: [],
+        held: 0,
+        longestMs: -1,
+        errand: undefined,
+      }
       const answers = [await local.tick(tick), await redis.tick(tick)]
       const isLaunched = answers.map(({ waits }) => waits.length === 1)
       expect(isLaunched[1]).toBe(isLaunched[0])

@@ -22,6 +22,25 @@ describe('what was broken in bottleneck is not', () => {
     await Promise.all(limiters.splice(0).map(limiter => limiter.disconnect()))
   })
 
+  test('a limiter has the names of its class, and done() counts only what was executed', async () => {
+    const limiter = limiterOf({ minTime: 50 })
+    const names = ['version', 'strategy', 'BottleneckError', 'Group', 'Batcher', 'RedisConnection', 'IORedisConnection']
+    const own = limiter as unknown as Record<string, unknown>
+    for (const name of names) expect(own[name]).toBe((Bottleneck as unknown as Record<string, unknown>)[name])
+    expect(Object.keys(limiter)).not.toContain('strategy')
+    const jobs = [1, 2, 3, 4].map(job => limiter.schedule(async () => job))
+    const ended = Promise.allSettled(jobs)
+    expect(await jobs[0]).toBe(1)
+    await limiter.stop()
+    await ended
+    expect(await limiter.done()).toBe(1)
+    const late = limiter.submit(
+      () => {},
+      error => expect(error).toBeInstanceOf(Bottleneck.BottleneckError),
+    )
+    expect(late).toBeUndefined()
+  })
+
   test('#185: a reservoir goes on to refresh after updateSettings', async () => {
     const limiter = limiterOf({ reservoir: 2, reservoirRefreshInterval: 100, reservoirRefreshAmount: 2 })
     await limiter.updateSettings({ minTime: 0 })
