@@ -1,5 +1,5 @@
 // Decisions over PostgreSQL and SQLite against rate-limiter-flexible: one process and four, one key and many,
-// PostgreSQL also with 1 ms added to each answer; and what leases cost.
+// PostgreSQL also with 1 ms added to each answer.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -36,7 +36,6 @@ const ONE = 'SELECT 1'
 const POSTGRES = 'PostgreSQL'
 const SQLITE = 'SQLite'
 const OWN = "spillway, SQLite of Node's own"
-const LEASES = 'spillway, leases'
 
 const perSecond = ({ decisions, ms }: Run) => (decisions / ms) * 1000
 
@@ -61,15 +60,6 @@ const OVER_SQLITE: typeof OVER_POSTGRES = [
   [1, 64, 1, 3],
   [4, 64, MANY, 1],
   [4, 64, 1, 1],
-]
-
-/**
- * [processes, requests of each in 10 ms]: with 4 processes the limit of 10 000 a minute is within reach, or far away.
- */
-const LEASED: ReadonlyArray<readonly [processes: number, burst: number]> = [
-  [1, 1],
-  [4, 1],
-  [4, 200],
 ]
 
 export async function sql(effort: Effort): Promise<Report> {
@@ -118,9 +108,6 @@ export async function sql(effort: Effort): Promise<Report> {
       }
     }
 
-    const leased = await measureLeases(url, effort, () => admin.query('TRUNCATE spillway'))
-    tables.push(leased.table)
-    claims.push(leased.claim)
     return {
       title: 'Decisions over PostgreSQL and SQLite',
       method:
@@ -190,52 +177,6 @@ async function measure(setting: Setting, effort: Effort): Promise<Turns<Run>> {
     }
   }
   return turns
-}
-
-/** What purchases of leases for one key cost the database. */
-async function measureLeases(url: string, effort: Effort, before: () => unknown) {
-  interface Trickle {
-    readonly asked: number
-    readonly passed: number
-    readonly statements: number
-    readonly ms: number
-  }
-  const rows: string[][] = []
-  const found: number[] = []
-  for (const [processes, burst] of LEASED) {
-    await before()
-    progress(`leases of one key at 10000/1m, ${processes} × ${burst} requests in 10 ms`)
-    const setting = { database: POSTGRES, url, processes, inFlight: 1, keys: 1 }
-    const children = Array.from({ length: processes }, () => new ContenderProcess(contender(LEASES, setting)))
-    try {
-      const trickle = (ms: number) =>
-        Promise.all(children.map(child => child.ask<Trickle>('trickle', { ms: ms * effort.stretch, burst })))
-      await trickle(1000)
-      const runs = await trickle(5000)
-      const each = (of: (run: Trickle) => number) => runs.map(run => (of(run) / run.ms) * 1000)
-      const statements = each(run => run.statements)
-      found.push(...statements)
-      const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0)
-      rows.push([
-        `${processes}`,
-        figure(sum(each(run => run.asked))),
-        figure(sum(each(run => run.passed))),
-        figure(Math.max(...statements)),
-      ])
-    } finally {
-      for (const child of children) await child.end()
-    }
-  }
-  const value = Math.max(...found)
-  const claim: Claim = {
-    text: 'leases of one key at 10000/1m: statements a second of the process that needs most',
-    bound: 'at most',
-    target: 20,
-    measured: { value, low: Math.min(...found), high: value },
-    unit: 'statements/s',
-  }
-  const head = ['processes', 'requests/s', 'allowed/s', 'statements/s of the busiest process']
-  return { table: { caption: 'Over PostgreSQL, one key at 10000/1m, with leases', head, rows }, claim }
 }
 
 function table(setting: Setting, turns: Turns<Run>): Table {

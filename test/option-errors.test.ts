@@ -146,7 +146,7 @@ const STORES: readonly Row[] = [
   [
     'PostgresStore',
     given => new PostgresStore(pool, given),
-    [{ prepare: 'yes' }, { remember: Number.NaN }, { table: 'a.b.c' }, ...each('leases', 'yes', { tll: 50 })],
+    [{ prepare: 'yes' }, { remember: Number.NaN }, { table: 'a.b.c' }, { leases: true }],
   ],
   ['PostgresStore.schema', given => PostgresStore.schema(given), [{ tabel: 'limits' }]],
 ]

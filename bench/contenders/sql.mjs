@@ -10,7 +10,6 @@ import { passedOf30, passes } from './passing.mjs'
 import { clients, PLENTY, WINDOW_MS } from './traffic.mjs'
 
 const { contender, url, inFlight, keys: keyCount } = setup
-let statements = 0
 
 /** @param {import('../../dist/index.mjs').Store} store @param {number} quota */
 function limiterOver(store, quota) {
@@ -40,17 +39,6 @@ async function file() {
   const database = new Database(url)
   database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL')
   return database
-}
-
-/** Counts its statements. */
-function countingClient() {
-  const one = pool()
-  return {
-    async query(/** @type {string} */ text, /** @type {readonly unknown[]} */ values, /** @type {string=} */ name) {
-      statements++
-      return (await one.query({ text, values: [...values], name })).rows
-    },
-  }
 }
 
 /** @type {Record<string, (quota: number) => Promise<(key: string) => Promise<boolean>>>} */
@@ -83,17 +71,6 @@ const contenders = {
       new RateLimiterSQLite({ ...options, keyPrefix: `${quota}`, points: quota, duration: WINDOW_MS / 1000 }),
     )
   },
-
-  'spillway, leases': async () => {
-    const limiter = new RateLimiter({
-      policy: '10000/1m',
-      name: 'leased',
-      store: new PostgresStore(countingClient(), { leases: true }),
-      deadline: '10s',
-      onStoreFailure: 'closed',
-    })
-    return async key => (await limiter.consume(key)).allowed
-  },
 }
 
 const keys = clients(keyCount)
@@ -110,17 +87,4 @@ answer({
   },
 
   run: ({ ms }) => run(ms),
-
-  /** Asks `burst` times every 10 ms: how often it asked, how many passed, and how many statements that took. */
-  async trickle({ ms, burst }) {
-    statements = 0
-    let asked = 0
-    let passed = 0
-    const startedAt = performance.now()
-    while (performance.now() < startedAt + ms) {
-      for (let i = 0; i < burst; i++, asked++) if (await decide(keys[0])) passed++
-      await new Promise(resolve => setTimeout(resolve, 10))
-    }
-    return { asked, passed, statements, ms: performance.now() - startedAt }
-  },
 })

@@ -35,7 +35,7 @@ export class LeasedLimits {
     observer: Observer | undefined,
   ): LeasedLimits | undefined {
     const store = offersOf(owner.store)
-    const book = store?.leasesOf(policy, limiter)
+    const book = store?.leasesOf?.(policy, limiter)
     if (store === undefined || book === undefined) return undefined
     if (observer !== undefined) book.observe(observer)
     return new LeasedLimits(book, store, policy, owner)

@@ -1,3 +1,4 @@
+import { algorithmOf } from '../limiter/algorithms/registry.js'
 import { blockedVerdict, verdictOf } from '../limiter/core/decision.js'
 import { StoreError } from '../limiter/core/errors.js'
 import type { Limit } from '../limiter/core/limit.js'
@@ -6,7 +7,6 @@ import { leaseBuy, leaseOut } from '../redis/scripts.js'
 import { type Changes, waitersChannel } from '../redis/store/changes.js'
 import type { StoreScripts } from '../redis/store/store-scripts.js'
 import { limitArguments, receiptArguments } from '../redis/store/wire-format.js'
-import { receiptOf } from './sale.js'
 import type { LeaseFacts, LeaseOrder, LeaseSeller, Sale, UnspentUnits } from './seller.js'
 import type { LeaseTerms } from './terms.js'
 
@@ -125,8 +125,15 @@ export class RedisSeller implements LeaseSeller {
     return this.terms.limits.map(limit => ({ key, limit, limiter: this.limiter }))
   }
 
-  #receipts(facts: LeaseFacts): ChargeReceipt[] {
-    return this.#charges(facts.key).map((charge, i) => ({ ...charge, ...receiptOf(this.terms, facts, i) }))
+  /** What a lease was charged under each limit. */
+  #receipts({ key, sold, soldAt, limits }: LeaseFacts): ChargeReceipt[] {
+    return this.#charges(key).map((charge, i) => ({
+      ...charge,
+      chargedAt: algorithmOf(charge.limit.algorithm).lease!.chargedAt(soldAt, this.terms.ttlMs),
+      cost: sold,
+      remaining: limits[i].remaining,
+      resetAfterMs: limits[i].resetAfterMs,
+    }))
   }
 }
 

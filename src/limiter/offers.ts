@@ -27,10 +27,10 @@ export interface StoreOffers {
   /** `consume` or `peek` without a promise, which under load would cost more than all other work of the client. */
   ask(verb: 'consume' | 'peek', charges: readonly Charge[], cost: number, asker: Asker): void
   /**
-   * The leases of this process under a policy; undefined if each decision asks the store. Throws `PolicyError`: see the
+   * The leases of this process under a policy; absent or undefined: each decision asks the store. Throws `PolicyError`: see the
    * option `leases`.
    */
-  leasesOf(limits: readonly Limit[], limiter: string | undefined): LeaseBook | undefined
+  leasesOf?(limits: readonly Limit[], limiter: string | undefined): LeaseBook | undefined
   /** The waiting lines of one limiter. Absent: the store keeps none. */
   lines?(guard: LineGuard): StoreLines
   /** The warnings of an outage; `meanwhile` says what happens until it ends. */

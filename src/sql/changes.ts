@@ -21,8 +21,6 @@ export interface Change {
   readonly keys: readonly string[]
   /** By `performance.now()`: after this it is useless and is not carried out. */
   readonly endsAt: number
-  /** Whether its rows must have been read after it was asked for, even if their states are remembered. */
-  readonly reads: boolean
   /**
    * Changes the drafts, which are in the order of `keys`. Called again, with other drafts, if another process has
    * changed a row meanwhile.
@@ -32,14 +30,6 @@ export interface Change {
   done(nowMs: number): void
   /** It failed. If it was being written, nobody knows whether it has been. */
   reject(error: unknown): void
-}
-
-/** When a change is to be made. */
-export interface ChangeOptions {
-  /** By `performance.now()`; default: a second from now. */
-  readonly endsAt?: number | undefined
-  /** Whether the rows are read after this call in any case: the moment is then that of the read. */
-  readonly reads?: boolean
 }
 
 /** Carries out changes, in one of the two ways that databases allow. */
@@ -74,7 +64,6 @@ export interface PlacedLimits {
 
 /** `consume` and `peek`. */
 export class DecisionChange implements Change {
-  readonly reads = false
   #verdicts: readonly Verdict[] = []
 
   constructor(
@@ -126,7 +115,7 @@ function measureIn(draft: RowDraft, limit: Limit, nowMs: number, cost: number): 
   return measure(limit, kept?.state, nowMs, cost, blockedMs(kept, nowMs))
 }
 
-export function blockedMs(kept: Readonly<KeptLimit> | undefined, nowMs: number): number {
+function blockedMs(kept: Readonly<KeptLimit> | undefined, nowMs: number): number {
   return kept?.blockedUntil === undefined ? 0 : Math.max(0, kept.blockedUntil - nowMs)
 }
 
@@ -152,11 +141,11 @@ function isSame({ algorithm }: Limit, a: State, b: State): boolean {
   return String(pack(algorithmOf(algorithm), a)) === String(pack(algorithmOf(algorithm), b))
 }
 
-export function lasts(kept: KeptLimit, until: number): void {
+function lasts(kept: KeptLimit, until: number): void {
   if (until > kept.until) kept.until = until
 }
 
-export function keepState(draft: RowDraft, limit: Limit, state: State, nowMs: number): void {
+function keepState(draft: RowDraft, limit: Limit, state: State, nowMs: number): void {
   const kept = draft.change(limit)
   kept.state = state
   // At quota 0 a bucket keeps its level for the limit after it, at least for a window.
@@ -165,12 +154,12 @@ export function keepState(draft: RowDraft, limit: Limit, state: State, nowMs: nu
 }
 
 /** The settlement note of a limit, to write to. */
-export function noteOf(kept: Readonly<KeptLimit> | undefined, nowMs: number): RefundNote {
+function noteOf(kept: Readonly<KeptLimit> | undefined, nowMs: number): RefundNote {
   const { note, noteUntil = 0 } = kept ?? {}
   return note === undefined || noteUntil <= nowMs ? newNote() : { ...note, gaps: [...note.gaps] }
 }
 
-export function keepNote(draft: RowDraft, limit: Limit, note: RefundNote, nowMs: number): void {
+function keepNote(draft: RowDraft, limit: Limit, note: RefundNote, nowMs: number): void {
   if (isEmptyNote(note)) return
   const kept = draft.change(limit)
   kept.note = note
@@ -224,10 +213,7 @@ export function resetIn(draft: RowDraft, { limit }: Charge, nowMs: number): void
   const kept = draft.of(limit)
   if (kept?.state === undefined) return
   const isUsed = limit.quota === 0 || measure(limit, kept.state, nowMs, 0).verdict.resetAfterMs > 0
-  const after = draft.change(limit)
-  after.state = undefined
-  // Unspent units of a lease do not come back after this.
-  after.sold = undefined
+  draft.change(limit).state = undefined
   if (isUsed && algorithmOf(limit.algorithm).notesResets) keepNote(draft, limit, resetNote(nowMs), nowMs)
 }
 

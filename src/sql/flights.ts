@@ -219,8 +219,8 @@ export class Flights implements ChangeRunner {
 
   async #carryOut(flight: Flight): Promise<void> {
     const unread = new Set<string>()
-    for (const { keys, reads } of flight.open) {
-      for (const key of keys) if (reads || this.#known.isDoubtful(key)) unread.add(key)
+    for (const { keys } of flight.open) {
+      for (const key of keys) if (this.#known.isDoubtful(key)) unread.add(key)
     }
     let nowMs = unread.size > 0 ? await this.#read(flight, unread) : this.#now()
     for (let tries = 0; flight.open.size > 0; tries++) {

@@ -9,7 +9,7 @@ import { DEFAULT_LIMITER } from '../limiter/store.js'
 /** The version of a row that is missing, or that was added only to be locked: it holds nothing. */
 export const NO_VERSION = '0'
 /** The layout of a row's text, and its first word. */
-export const FORMAT = '1'
+export const FORMAT = '2'
 /**
  * A row or a record that no longer matters is kept for this much longer, so that a clock that steps back a little still
  * finds it.
@@ -39,8 +39,6 @@ export interface KeptLimit {
   /** The counts of `BlockRule.denials` and `BlockRule.blocks`. */
   denials?: State | undefined
   blocks?: State | undefined
-  /** Sold leases: the numbers that are kept of each, by its name, which contains no space. */
-  sold?: ReadonlyMap<string, readonly number[]> | undefined
 }
 
 /**
@@ -103,7 +101,7 @@ export class KeyRow {
     readonly version: string,
     /**
      * The moment of the write, ms; or a later one, if the clock has run back since a state was written that this write
-     * has left as it is. Nothing but leases reaches beyond it.
+     * has left as it is. Nothing reaches beyond it.
      */
     readonly at: number,
     limits: Array<KeptLimit | StoredLimit>,
@@ -248,19 +246,18 @@ export class RowDraft {
 
 /** The text of one limit: a line with the end of its time and its id, then a line for each part. */
 function encodeLimit(kept: KeptLimit): string {
-  const { id, algorithm, until, state, blockedUntil, note, noteUntil, denials, blocks, sold } = kept
+  const { id, algorithm, until, state, blockedUntil, note, noteUntil, denials, blocks } = kept
   let text = `${until} ${id}`
   const numbers = state === undefined ? [] : pack(algorithmOf(algorithm), state)
   if (numbers.length > 0) text += `\ns ${numbers.join(' ')}`
   if (blockedUntil !== undefined) text += `\nb ${blockedUntil}`
   if (note !== undefined) {
     const gaps = note.gaps.flatMap(({ from, to, size }) => [from, to, size])
-    const { cutAt, refunded, left, capacity, leasedUntil } = note
-    text += `\nn ${[noteUntil, cutAt, refunded, left, capacity, leasedUntil, ...gaps].join(' ')}`
+    const { cutAt, refunded, left, capacity } = note
+    text += `\nn ${[noteUntil, cutAt, refunded, left, capacity, ...gaps].join(' ')}`
   }
   if (denials !== undefined) text += `\nd ${pack(COUNTS, denials).join(' ')}`
   if (blocks !== undefined) text += `\nk ${pack(COUNTS, blocks).join(' ')}`
-  if (sold !== undefined) for (const [lease, numbers] of sold) text += `\nl ${lease} ${numbers.join(' ')}`
   return text
 }
 
@@ -270,27 +267,20 @@ const COUNTS = algorithmOf('fixed-window')
 function decodeLimit({ id, until, text }: StoredLimit, algorithm: AlgorithmName): KeptLimit {
   const [, ...lines] = text.split('\n')
   const kept: KeptLimit = { id, algorithm, until }
-  let sold: Map<string, readonly number[]> | undefined
   for (const line of lines) {
     const [part, ...words] = line.split(' ')
-    if (part === 'l') {
-      sold ??= new Map()
-      sold.set(words[0], words.slice(1).map(Number))
-      continue
-    }
     const numbers = words.map(Number)
     if (part === 's') kept.state = unpack(algorithmOf(algorithm), numbers)
     else if (part === 'b') kept.blockedUntil = numbers[0]
     else if (part === 'd') kept.denials = unpack(COUNTS, numbers)
     else if (part === 'k') kept.blocks = unpack(COUNTS, numbers)
     else if (part === 'n') {
-      const [noteUntil, cutAt, refunded, left, capacity, leasedUntil, ...rest] = numbers
+      const [noteUntil, cutAt, refunded, left, capacity, ...rest] = numbers
       const gaps = []
       for (let i = 0; i < rest.length; i += 3) gaps.push({ from: rest[i], to: rest[i + 1], size: rest[i + 2] })
-      kept.note = { cutAt, refunded, left, capacity, leasedUntil, gaps }
+      kept.note = { cutAt, refunded, left, capacity, gaps }
       kept.noteUntil = noteUntil
     }
   }
-  if (sold !== undefined) kept.sold = sold
   return kept
 }

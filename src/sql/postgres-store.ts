@@ -123,9 +123,8 @@ export class PostgresStore extends SqlStore {
     return `${postgresSchema(checkTable('PostgresStore.schema', table), logged).join(';\n')};\n`
   }
 
-  /** Gives back unspent units of leases, and stops its timers; the client stays open. */
-  override async close(): Promise<void> {
-    await super.close()
+  /** Stops its timers; the client stays open. */
+  async close(): Promise<void> {
     this.#sweeper.stop()
   }
 }

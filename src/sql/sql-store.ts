@@ -1,11 +1,16 @@
-import { type LeaseBook, Leases } from '../leases/leases.js'
-import { type LeaseOptions, type LeaseSettings, parseLeases } from '../leases/terms.js'
 import type { BlockRule, Denials, Strikes } from '../limiter/block-rule.js'
 import type { Clock } from '../limiter/core/clock.js'
 import type { Verdict } from '../limiter/core/decision.js'
 import { PolicyError, shown } from '../limiter/core/errors.js'
 import type { Limit } from '../limiter/core/limit.js'
-import { checkClock, checkInteger, checkOptions, checkText, type OptionNames } from '../limiter/core/options.js'
+import {
+  checkClock,
+  checkInteger,
+  checkOptions,
+  checkText,
+  type ForeignNames,
+  type OptionNames,
+} from '../limiter/core/options.js'
 import { OutageWarnings } from '../limiter/core/warnings.js'
 import { OFFERS, type StoreOffers } from '../limiter/offers.js'
 import {
@@ -19,7 +24,6 @@ import {
 } from '../limiter/store.js'
 import {
   blockIn,
-  type ChangeOptions,
   type ChangeRunner,
   chargeIn,
   DecisionChange,
@@ -30,7 +34,6 @@ import {
   strikeIn,
 } from './changes.js'
 import type { RowDraft, RowKeys } from './key-row.js'
-import { SqlSeller } from './lease-seller.js'
 
 /** Options of the stores over SQL. */
 export interface SqlStoreOptions {
@@ -41,14 +44,6 @@ export interface SqlStoreOptions {
   table?: string
   /** Default 'spillway': separates services that share the table. */
   prefix?: string
-  /**
-   * Default false. true: a process buys units of a busy key in advance and spends them without asking the database. The
-   * limit is never exceeded, with any number of processes, through crashes and pauses. The database decides keys that
-   * are not busy, and limits too small to divide, as before. Not for 'leaky-bucket' (with `{ … }`: `PolicyError` when a
-   * limiter with such a limit is built; with true: the database decides). A request may be denied while other processes
-   * hold unspent units.
-   */
-  leases?: boolean | LeaseOptions
   /** Default 400: the most rows of one statement; integer ≥ 1. */
   maxBatch?: number
   /**
@@ -64,8 +59,6 @@ export interface SqlStoreOptions {
 export interface SqlStoreSettings {
   readonly table: string
   readonly prefix: string
-  /** Undefined: no leases. */
-  readonly leases: LeaseSettings | undefined
   readonly maxBatch: number
   readonly remember: number
   readonly clock: Clock | undefined
@@ -74,11 +67,15 @@ export interface SqlStoreSettings {
 export const SQL_OPTIONS: OptionNames<SqlStoreOptions> = {
   table: true,
   prefix: true,
-  leases: true,
   maxBatch: true,
   remember: true,
   clock: true,
 }
+
+/** Options of other stores. */
+const FOREIGN: ForeignNames = [
+  ['table', 'a hot key belongs in Redis, which leases its units: new RedisStore(client, { leases: true })', 'leases'],
+]
 
 /** Throws `PolicyError` for options that mean nothing. `names`: all options of the store. */
 export function parseSqlOptions<Options extends SqlStoreOptions>(
@@ -86,14 +83,13 @@ export function parseSqlOptions<Options extends SqlStoreOptions>(
   options: Options,
   names: OptionNames<Options>,
 ): SqlStoreSettings {
-  checkOptions(owner, options, names, '{ prefix: "app" }')
-  const { table = 'spillway', prefix = 'spillway', leases, maxBatch = 400, remember = 10_000, clock } = options
+  checkOptions(owner, options, names, '{ prefix: "app" }', FOREIGN)
+  const { table = 'spillway', prefix = 'spillway', maxBatch = 400, remember = 10_000, clock } = options
   checkText(prefix, `${owner}: prefix`, 'spillway')
   checkInteger(maxBatch, `${owner}: maxBatch`, 400, 1)
   checkInteger(remember, `${owner}: remember`, 10_000, 1)
   if (clock !== undefined) checkClock(clock, `${owner}: clock`)
-  const leased = parseLeases(leases, owner)
-  return { table: checkTable(owner, table), prefix, leases: leased, maxBatch, remember, clock }
+  return { table: checkTable(owner, table), prefix, maxBatch, remember, clock }
 }
 
 /** A name of a table that needs no quotes. */
@@ -124,32 +120,15 @@ export abstract class SqlStore implements Store {
   readonly #keys: RowKeys
   readonly #runner: ChangeRunner
   readonly #steps: ClockSteps
-  readonly #leases: Leases | undefined
 
   /** @internal */
-  constructor(
-    { table, prefix, leases, clock }: SqlStoreSettings,
-    keys: RowKeys,
-    runner: ChangeRunner,
-    steps: ClockSteps,
-  ) {
+  constructor({ table, prefix, clock }: SqlStoreSettings, keys: RowKeys, runner: ChangeRunner, steps: ClockSteps) {
     if (clock !== undefined) this.clock = clock
     this.table = table
     this.prefix = prefix
     this.#keys = keys
     this.#runner = runner
     this.#steps = steps
-    if (leases === undefined) return
-    // Looked up once, because the global is a getter.
-    const { performance: processTime } = globalThis
-    this.#leases = new Leases({
-      settings: leases,
-      sellerOf: (terms, limiter) => new SqlSeller(this, terms, limiter),
-      now: clock === undefined ? () => processTime.now() : () => clock.now(),
-      askStore: (verb, charges, cost, asker) => this.#askDatabase(verb, charges, cost, asker),
-      // Resets in other processes are not heard: their leases end within one ttl.
-      hearResets: () => {},
-    })
   }
 
   /** @internal Changes by other processes are not heard. */
@@ -160,14 +139,6 @@ export abstract class SqlStore implements Store {
   /** @internal */
   get [OFFERS](): StoreOffers {
     return this
-  }
-
-  /**
-   * @internal The leases of this process under a policy; undefined if each decision asks the database. Throws
-   *   `PolicyError`: see the option `leases`.
-   */
-  leasesOf(limits: readonly Limit[], limiter: string | undefined): LeaseBook | undefined {
-    return this.#leases?.bookOf(limits, limiter)
   }
 
   /** @internal */
@@ -181,9 +152,8 @@ export abstract class SqlStore implements Store {
     return this.#runner.isFirst
   }
 
-  /** @internal Decisions without a list of charges. Leases look at each charge. */
-  bind(limits: readonly Limit[], limiter: string | undefined): BoundPolicy | undefined {
-    if (this.#leases !== undefined) return undefined
+  /** @internal Decisions without a list of charges. */
+  bind(limits: readonly Limit[], limiter: string | undefined): BoundPolicy {
     return {
       ask: (verb, key, cost, asker) => this.#decide(verb, { limits, keys: [this.#keys.of(key, limiter)] }, cost, asker),
     }
@@ -208,7 +178,7 @@ export abstract class SqlStore implements Store {
   /** @internal `consume` or `peek` without a promise. Check `isAskable` first. */
   ask(verb: 'consume' | 'peek', charges: readonly Charge[], cost: number, asker: Asker): void {
     if (charges.length === 0) asker.resolve([], performance.now())
-    else if (!this.#leases?.ask(verb, charges, cost, asker)) this.#askDatabase(verb, charges, cost, asker)
+    else this.#decide(verb, { limits: charges.map(({ limit }) => limit), ...this.#placesOf(charges) }, cost, asker)
   }
 
   async refund(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> {
@@ -224,101 +194,27 @@ export abstract class SqlStore implements Store {
   }
 
   async charge(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> {
-    if (cost === 0 || charges.length === 0) return
-    const answered = this.#leases?.charge(charges, cost) ?? (() => {})
-    const apply = each(charges, (draft, charge, nowMs) => chargeIn(draft, charge, nowMs, cost))
-    await new Promise<void>((resolve, reject) => {
-      this.run(
-        charges,
-        apply,
-        { endsAt },
-        () => {
-          answered()
-          resolve()
-        },
-        error => {
-          answered()
-          reject(error)
-        },
-      )
-    })
+    if (cost === 0) return
+    await this.#changeEach(charges, endsAt, (draft, charge, nowMs) => chargeIn(draft, charge, nowMs, cost))
   }
 
   async block(charges: readonly Charge[], forMs: number, endsAt?: number): Promise<void> {
-    this.#leases?.end(charges)
     await this.#changeEach(charges, endsAt, (draft, charge, nowMs) => blockIn(draft, charge, nowMs, forMs))
   }
 
   /** Makes each key as if it was never used under its limit; blocks stay. Rejects with `StoreError`. */
   async reset(charges: readonly Charge[], endsAt?: number): Promise<void> {
-    this.#leases?.end(charges)
     await this.#changeEach(charges, endsAt, resetIn)
   }
 
   /** @internal Counts denials of a key that is not blocked, and blocks it if they are too many. */
   async strike(charge: Charge, denials: Denials, rule: BlockRule, endsAt?: number): Promise<Strikes> {
-    const apply = ([draft]: readonly RowDraft[], nowMs: number) => strikeIn(draft, charge, nowMs, denials, rule)
-    const { value } = await this.change([charge], apply, { endsAt })
-    if (value.isNew) this.#leases?.end([charge])
-    return value
-  }
-
-  /**
-   * Changes the rows of these charges in one step. `apply` gets the row of each charge, the same object where it is the
-   * same row; it is called again if another process has changed a row meanwhile. Nothing is written if it changes
-   * nothing. Rejects with `StoreError`; then nobody knows whether it was written.
-   *
-   * @internal All changes but decisions are made by it.
-   */
-  change<T>(
-    charges: readonly Charge[],
-    apply: (drafts: readonly RowDraft[], nowMs: number) => T,
-    options: ChangeOptions = {},
-  ): Promise<{ readonly value: T; readonly at: number }> {
-    return new Promise((resolve, reject) => {
-      this.run(charges, apply, options, (value, at) => resolve({ value, at }), reject)
-    })
-  }
-
-  /**
-   * @internal As `change`, without a promise: `done` or `failed` is called when the answer is read, before any promise
-   *   of it is settled.
-   */
-  run<T>(
-    charges: readonly Charge[],
-    apply: (drafts: readonly RowDraft[], nowMs: number) => T,
-    { endsAt = performance.now() + DEFAULT_DEADLINE_MS, reads = false }: ChangeOptions,
-    done: (value: T, at: number) => void,
-    failed: (error: unknown) => void,
-  ): void {
-    const { keys, rows } = this.#placesOf(charges)
-    let value: T
-    this.#runner.run({
-      keys,
-      endsAt,
-      reads,
-      apply: (drafts, nowMs) => {
-        value = apply(rows === undefined ? charges.map(() => drafts[0]) : rows.map(row => drafts[row]), nowMs)
-      },
-      done: at => done(value, at),
-      reject: failed,
-    })
+    return this.#change([charge], endsAt, ([draft], nowMs) => strikeIn(draft, charge, nowMs, denials, rule))
   }
 
   /** @internal The warnings of an outage; `meanwhile` says what happens until it ends. */
   outageWarnings(meanwhile: string): OutageWarnings {
     return new OutageWarnings(this.client, () => this.server, meanwhile)
-  }
-
-  /** Gives back unspent units, and stops its timers; what was passed in stays open. */
-  async close(): Promise<void> {
-    await this.#leases?.close()
-  }
-
-  /** Asks the database, regardless of leases. */
-  #askDatabase(verb: 'consume' | 'peek', charges: readonly Charge[], cost: number, by: Asker): void {
-    const asker = this.#leases?.beside(verb, charges, by) ?? by
-    this.#decide(verb, { limits: charges.map(({ limit }) => limit), ...this.#placesOf(charges) }, cost, asker)
   }
 
   #decide(verb: 'consume' | 'peek', placed: PlacedLimits, cost: number, asker: Asker): void {
@@ -332,7 +228,34 @@ export abstract class SqlStore implements Store {
     change: (draft: RowDraft, charge: C, nowMs: number) => void,
   ): Promise<void> {
     if (charges.length === 0) return
-    await this.change(charges, each(charges, change), { endsAt })
+    await this.#change(charges, endsAt, (drafts, nowMs) => {
+      charges.forEach((charge, i) => void change(drafts[i], charge, nowMs))
+    })
+  }
+
+  /**
+   * Changes the rows of these charges in one step. `apply` gets the row of each charge, the same object where it is the
+   * same row; it is called again if another process has changed a row meanwhile. Nothing is written if it changes
+   * nothing. Rejects with `StoreError`; then nobody knows whether it was written.
+   */
+  #change<T>(
+    charges: readonly Charge[],
+    endsAt = performance.now() + DEFAULT_DEADLINE_MS,
+    apply: (drafts: readonly RowDraft[], nowMs: number) => T,
+  ): Promise<T> {
+    const { keys, rows } = this.#placesOf(charges)
+    return new Promise((resolve, reject) => {
+      let value: T
+      this.#runner.run({
+        keys,
+        endsAt,
+        apply: (drafts, nowMs) => {
+          value = apply(rows === undefined ? charges.map(() => drafts[0]) : rows.map(row => drafts[row]), nowMs)
+        },
+        done: () => resolve(value),
+        reject,
+      })
+    })
   }
 
   #placesOf(charges: readonly Charge[]): Pick<PlacedLimits, 'keys' | 'rows'> {
@@ -343,13 +266,6 @@ export abstract class SqlStore implements Store {
     const all = charges.map(({ key, limiter }) => this.#keys.of(key, limiter))
     const keys = [...new Set(all)]
     return { keys, rows: all.map(key => keys.indexOf(key)) }
-  }
-}
-
-/** Changes the row of each charge. */
-function each<C extends Charge>(charges: readonly C[], change: (draft: RowDraft, charge: C, nowMs: number) => void) {
-  return (drafts: readonly RowDraft[], nowMs: number): void => {
-    charges.forEach((charge, i) => void change(drafts[i], charge, nowMs))
   }
 }
 

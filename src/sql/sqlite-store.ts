@@ -84,8 +84,7 @@ export class SqliteStore extends SqlStore {
   }
 
   /** Stops its timers, and closes a database that it opened itself. */
-  override async close(): Promise<void> {
-    await super.close()
+  async close(): Promise<void> {
     this.#sweeper.stop()
     this.#transactions.close()
   }

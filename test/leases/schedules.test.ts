@@ -8,8 +8,7 @@ import type { Asker } from '../../src/limiter/store.js'
 import { ofCases } from '../support/cases.js'
 import { type Breach, Spending } from '../support/leases/spending.js'
 import { type Random, randomFrom } from '../support/random.js'
-import type { Message } from './simulated-seller.js'
-import { SimulatedTable } from './simulated-table.js'
+import { type Message, SimulatedSeller, SimulatedServer } from './simulated-seller.js'
 
 const SCHEDULES = ofCases(10_000)
 const MOST_PROCESSES = 32
@@ -25,11 +24,11 @@ const POLICIES = [
   '400/1s; 60/400ms token-bucket name=short',
 ]
 
-/** Processes that spend from one key by the real code, over one row of a simulated table, and a network. */
+/** Processes that spend from one key by the real code, over a simulated server, and a network. */
 class Schedule {
   readonly spending = new Spending()
   readonly terms: LeaseTerms
-  readonly server: SimulatedTable
+  readonly server: SimulatedServer
   readonly seller: LeaseSeller
   readonly messages: Message[]
   now = 1_000_000
@@ -45,9 +44,10 @@ class Schedule {
     const terms = leaseTerms(limits, { ttlMs: undefined, strict: true, store: 'RedisStore' })
     if (terms === undefined) throw new Error('these limits are not leased')
     this.terms = terms
-    this.server = new SimulatedTable(terms, () => Math.floor(this.now))
-    this.seller = this.server.seller
-    this.messages = this.server.messages
+    this.server = new SimulatedServer(terms)
+    const seller = new SimulatedSeller(this.server, () => Math.floor(this.now))
+    this.seller = seller
+    this.messages = seller.messages
     const processes = 2 + random.integer(0, MOST_PROCESSES - 2)
     this.#books = Array.from({ length: processes }, () => this.#process())
   }
@@ -106,7 +106,7 @@ class Schedule {
     for (const { book } of this.#books) {
       while (book.spend('k', 1, book.now()) !== undefined) this.#spent(1)
     }
-    while (this.server.spend()) this.#spent(1)
+    while (this.server.spend(Math.floor(this.now))) this.#spent(1)
   }
 
   #deliver(): void {
@@ -142,7 +142,7 @@ class Schedule {
   }
 
   #decide(cost: number): void {
-    if (cost === 1 && this.server.spend()) this.#spent(1)
+    if (cost === 1 && this.server.spend(Math.floor(this.now))) this.#spent(1)
   }
 
   #spent(units: number, askedAt = Math.floor(this.now)): void {

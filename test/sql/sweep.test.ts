@@ -110,7 +110,7 @@ describe('over PostgreSQL', () => {
 })
 
 describe('the rows that a process remembers', () => {
-  const row = (letters: number) => KeyRow.decode('1', `1 0\n=9 fw1000 x\n${'s'.repeat(letters)}`)
+  const row = (letters: number) => KeyRow.decode('1', `2 0\n=9 fw1000 x\n${'s'.repeat(letters)}`)
   const remembered = (known: KnownRows) => [0, 1, 2, 3, 4].filter(i => known.get(`${i}`) !== KeyRow.none)
 
   test('are as many as the option says: the oldest go', () => {

@@ -42,14 +42,10 @@ export interface Row<State> {
 }
 
 /**
- * How units are sold as a lease: a process may spend them at any moment until it ends, `ttlMs` after the sale at the
+ * How units of a lease come back: a process may spend them at any moment until it ends, `ttlMs` after the sale at the
  * latest. docs/leases.md says why the limit holds all the same.
  */
-export interface LeaseArithmetic<State> {
-  /** How many units may be sold now, and for how long they may be spent. Corrects the state as `consume` does. */
-  room(limit: Limit, state: State, nowMs: number, ttlMs: number): { readonly units: number; readonly lastsMs: number }
-  /** Charges units that there is room for. Records in `note` what a later `giveBack` needs. */
-  buy(limit: Limit, state: State, nowMs: number, units: number, ttlMs: number, note: RefundNote): void
+export interface LeaseArithmetic {
   /** When the units of a lease count as spent: the `chargedAt` of their receipt. */
   chargedAt(soldAt: number, ttlMs: number): number
   /** How many of a lease's unspent units become free if they come back `ageMs` after the sale. */
@@ -78,7 +74,7 @@ export interface Algorithm<State> {
    */
   readonly notesResets: boolean
   /** Absent if its units cannot be leased. */
-  readonly lease?: LeaseArithmetic<State>
+  readonly lease?: LeaseArithmetic
 
   /** The state of a key that was never used. */
   fresh(): State

@@ -70,8 +70,7 @@ function bucket({
     // The newest units. What remains of the older ones goes on draining.
     refund(limit, bucket, nowMs, cost, note) {
       const level = levelAt(limit, bucket, nowMs)
-      const back = Math.max(0, cost * limit.windowMs - heldByLeases(limit, note, nowMs))
-      setLevel(limit, bucket, nowMs, Math.max(0, level - back))
+      setLevel(limit, bucket, nowMs, Math.max(0, level - cost * limit.windowMs))
       if (level === 0) return
       scaleNote(limit, note)
       const left = leftOfCut(limit, note, nowMs)
@@ -109,14 +108,6 @@ function leftOfCut(limit: Limit, note: RefundNote, nowMs: number): number {
   // A bucket that had time to fill has regained all earlier charges.
   if (quota > 0 && quota * (nowMs - note.cutAt) >= burst * windowMs) return Number.POSITIVE_INFINITY
   return Math.max(0, note.left - quota * Math.max(0, nowMs - note.cutAt))
-}
-
-/**
- * While a lease lasts, this much of the level from before its sale belongs to the lease, so a settlement must not give
- * it back.
- */
-function heldByLeases({ quota }: Limit, { leasedUntil }: RefundNote, nowMs: number): number {
-  return leasedUntil > nowMs ? quota * (leasedUntil - nowMs) : 0
 }
 
 /**
@@ -186,24 +177,7 @@ function verdict(limit: Limit, level: number, retryAfterMs: number, delayMs: num
   return verdictOf(limit, remaining, toSmallInteger(retryAfterMs), resetAfterMs, toSmallInteger(delayMs))
 }
 
-/** The units of a lease count as spent at its end: the level is first raised by what the bucket regains until then. */
-function levelForLease(limit: Limit, bucket: Bucket, nowMs: number, ttlMs: number): number {
-  return Math.max(levelAt(limit, bucket, nowMs), limit.quota * ttlMs)
-}
-
-const LEASED_BUCKET: LeaseArithmetic<Bucket> = {
-  room(limit, bucket, nowMs, ttlMs) {
-    const left = capacityOf(limit) - levelForLease(limit, bucket, nowMs, ttlMs)
-    if (bucket.at > nowMs) bucket.at = nowMs
-    return { units: left > 0 ? floorDiv(left, limit.windowMs) : 0, lastsMs: ttlMs }
-  },
-
-  buy(limit, bucket, nowMs, units, ttlMs, note) {
-    const level = levelForLease(limit, bucket, nowMs, ttlMs)
-    setLevel(limit, bucket, nowMs, levelBehind(limit, level, units))
-    note.leasedUntil = Math.max(note.leasedUntil, nowMs + ttlMs)
-  },
-
+const LEASED_BUCKET: LeaseArithmetic = {
   chargedAt: soldAt => soldAt,
 
   // The bucket may have sold the units again that it has regained since the sale.
@@ -236,9 +210,7 @@ export const tokenBucket = bucket({
     const isNewest = chargedAt === state.at
     // The clock stepped back to before the decision.
     if (chargedAt > nowMs && !isNewest) return
-    const held = receipt.leased ? 0 : heldByLeases(limit, note, nowMs)
-    const own = Math.max(0, Math.min(units, ownLeft(receipt, note)) * limit.windowMs - held)
-    let back = Math.min(own, levelAt(limit, state, nowMs))
+    let back = Math.min(Math.min(units, ownLeft(receipt, note)) * limit.windowMs, levelAt(limit, state, nowMs))
     scaleNote(limit, note)
     if (!isNewest) {
       let left = levelThen(limit, receipt) - limit.quota * (nowMs - chargedAt)

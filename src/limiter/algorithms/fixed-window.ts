@@ -75,12 +75,6 @@ export const fixedWindow: Algorithm<FixedWindow> = {
 
   // A lease ends with its window, so all its units are spent in the window to which they are charged.
   lease: {
-    room(limit, window, nowMs, ttlMs) {
-      const leftMs = runsFor(limit, window, nowMs)
-      const spent = leftMs > 0 ? window.spent : 0
-      return { units: Math.max(0, limit.quota - spent), lastsMs: Math.min(ttlMs, (leftMs || limit.windowMs) - 1) }
-    },
-    buy: (limit, window, nowMs, units) => fixedWindow.spend(limit, window, nowMs, units),
     chargedAt: soldAt => soldAt,
     returned: (_, units) => units,
   },

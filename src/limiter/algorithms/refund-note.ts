@@ -9,8 +9,6 @@ export interface Receipt {
   /** `remaining` and `resetAfterMs` of the verdict that allowed them. */
   readonly remaining: number
   readonly resetAfterMs: number
-  /** Whether the units are those of a lease that comes back, which `returned` has reduced already. */
-  readonly leased?: boolean
 }
 
 /**
@@ -26,8 +24,6 @@ export interface RefundNote {
   left: number
   /** Buckets: the capacity under which `left` and `gaps` are counted, as of a level; 0: they are empty. */
   capacity: number
-  /** Buckets: when the newest lease ends; −Infinity: none was sold. */
-  leasedUntil: number
   /** Token bucket: units × ms that were given back from the middle of the level. */
   readonly gaps: Gap[]
 }
@@ -51,13 +47,12 @@ export function settleableMs(limit: Limit): number {
 }
 
 /** Whether the note says nothing. */
-export function isEmptyNote({ cutAt, leasedUntil, gaps }: RefundNote): boolean {
-  return cutAt === Number.NEGATIVE_INFINITY && leasedUntil === Number.NEGATIVE_INFINITY && gaps.length === 0
+export function isEmptyNote({ cutAt, gaps }: RefundNote): boolean {
+  return cutAt === Number.NEGATIVE_INFINITY && gaps.length === 0
 }
 
 export function newNote(): RefundNote {
-  const never = Number.NEGATIVE_INFINITY
-  return { cutAt: never, refunded: 0, left: 0, capacity: 0, leasedUntil: never, gaps: [] }
+  return { cutAt: Number.NEGATIVE_INFINITY, refunded: 0, left: 0, capacity: 0, gaps: [] }
 }
 
 /** How many of a decision's own units certainly still count after refunds. */

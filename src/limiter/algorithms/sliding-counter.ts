@@ -75,11 +75,6 @@ export const slidingCounter: Algorithm<CellPair> = {
 
   // A lease ends with its cell, so all its units are spent in the cell to which they are charged.
   lease: {
-    room(limit, state, nowMs, ttlMs) {
-      const { remaining } = slidingCounter.consume(limit, state, nowMs, 0)
-      return { units: remaining, lastsMs: Math.min(ttlMs, limit.windowMs - (nowMs % limit.windowMs) - 1) }
-    },
-    buy: (limit, state, nowMs, units) => slidingCounter.spend(limit, state, nowMs, units),
     chargedAt: soldAt => soldAt,
     returned: (_, units) => units,
   },

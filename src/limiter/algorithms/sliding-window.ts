@@ -7,10 +7,6 @@ import { type Algorithm, fitsAfterWindows, toSmallInteger } from './algorithm.js
  * Running totals make every question about a span a binary search. Entries `from`…`to - 1` count; the newest one is
  * kept in fields, so that spending again in the same ms changes one number. Entries from `to` on are garbage: several
  * states share one array, and an abandoned state may leave entries there.
- *
- * The units of a lease are logged at its end, so its entry may lie in the future. `leases` tells these entries from
- * those that are there because the clock ran back: by the moment of the entry, the ttl of its lease. The map is never
- * changed in place.
  */
 interface SpendLog {
   entries: number[]
@@ -20,8 +16,6 @@ interface SpendLog {
   gone: number
   newestAt: number
   total: number
-  /** Absent in logs that no lease was sold from, which then have one shape in V8. */
-  leases?: ReadonlyMap<number, number> | undefined
 }
 
 /**
@@ -36,11 +30,8 @@ export const slidingWindow: Algorithm<SpendLog> = {
 
   // `newestAt` is a number from the start, so that all logs have the same shape in V8.
   fresh: () => ({ entries: [], from: 0, to: 0, gone: 0, newestAt: Number.NEGATIVE_INFINITY, total: 0 }),
-  copy: ({ entries, from, to, gone, newestAt, total, leases }) =>
-    leases === undefined
-      ? { entries, from, to, gone, newestAt, total }
-      : { entries, from, to, gone, newestAt, total, leases },
-  // Of each entry what its moment and total have grown by. The units of a lease are negative, and its ttl follows.
+  copy: ({ entries, from, to, gone, newestAt, total }) => ({ entries, from, to, gone, newestAt, total }),
+  // Of each entry what its moment and total have grown by.
   pack(log) {
     const numbers: number[] = []
     if (log.total === log.gone) return numbers
@@ -48,9 +39,7 @@ export const slidingWindow: Algorithm<SpendLog> = {
     for (let i = log.from; i <= log.to; i++) {
       const at = i === log.to ? log.newestAt : log.entries[2 * i]
       const total = i === log.to ? log.total : log.entries[2 * i + 1]
-      const ttlMs = log.leases?.get(at)
-      if (ttlMs === undefined) numbers.push(at - before, total - spent)
-      else numbers.push(at - before, spent - total, ttlMs)
+      numbers.push(at - before, total - spent)
       before = at
       spent = total
     }
@@ -58,13 +47,10 @@ export const slidingWindow: Algorithm<SpendLog> = {
   },
   unpack(numbers) {
     const log = this.fresh()
-    const leases = new Map<number, number>()
     for (let i = 0, at = 0; i < numbers.length; i += 2) {
       at += numbers[i]
-      append(log, log.total, at, Math.abs(numbers[i + 1]))
-      if (numbers[i + 1] < 0) leases.set(at, numbers[++i + 1])
+      append(log, log.total, at, numbers[i + 1])
     }
-    if (leases.size > 0) log.leases = leases
     return log
   },
   isOver: (limit, { total, gone, newestAt }, nowMs) => total === gone || expired(limit, newestAt, nowMs),
@@ -102,15 +88,6 @@ export const slidingWindow: Algorithm<SpendLog> = {
   },
 
   lease: {
-    room: (limit, log, nowMs, ttlMs) => ({
-      units: Math.max(0, limit.quota - advance(limit, log, nowMs)),
-      lastsMs: ttlMs,
-    }),
-    buy(limit, log, nowMs, units, ttlMs) {
-      const spent = advance(limit, log, nowMs)
-      append(log, spent, nowMs + ttlMs, units)
-      noteLease(log, nowMs + ttlMs, ttlMs)
-    },
     chargedAt: (soldAt, ttlMs) => soldAt + ttlMs,
     returned: (_, units) => units,
   },
@@ -143,7 +120,6 @@ function entryAt(log: SpendLog, at: number): number | undefined {
 
 /** Removes units from entry `i`, and the entry if it becomes empty. Changes the entries in place. */
 function remove(log: SpendLog, i: number, units: number, whole: boolean): void {
-  if (whole) noteLease(log, i === log.to ? log.newestAt : log.entries[2 * i], undefined)
   for (let j = whole ? i + 1 : i; j < log.to; j++) log.entries[2 * j + 1] -= units
   log.total -= units
   if (!whole) return
@@ -169,13 +145,10 @@ function giveBackOldest(log: SpendLog, units: number): void {
 function advance(limit: Limit, log: SpendLog, nowMs: number): number {
   if (log.total === log.gone) return 0
   if (log.newestAt > nowMs) {
-    if (log.leases !== undefined) repairLeased(log, nowMs, log.leases)
-    else {
-      while (log.to > log.from && log.entries[2 * log.to - 2] >= nowMs) log.to--
-      // A copy, because another state that shares the entries still counts those that this one drops.
-      log.entries = log.entries.slice(0, 2 * log.to)
-      log.newestAt = nowMs
-    }
+    while (log.to > log.from && log.entries[2 * log.to - 2] >= nowMs) log.to--
+    // A copy, because another state that shares the entries still counts those that this one drops.
+    log.entries = log.entries.slice(0, 2 * log.to)
+    log.newestAt = nowMs
   }
   const lastExpiredAt = nowMs - limit.windowMs
   if (log.newestAt <= lastExpiredAt) return 0
@@ -203,82 +176,13 @@ function keepOnly(log: SpendLog): void {
   log.from = 0
 }
 
-/**
- * Repairs a leased log after the clock ran back: entries of leases move to the end of a lease that is sold now, unless
- * they end earlier; all others move to now. As in lua/limiter/log_repairs.lua, the newest entry tells whether the clock
- * ran back. What then stands at one moment becomes one entry.
- */
-function repairLeased(log: SpendLog, nowMs: number, leases: ReadonlyMap<number, number>): void {
-  const movedTo = (at: number) => {
-    const ttlMs = leases.get(at)
-    return ttlMs === undefined ? nowMs : Math.min(at, nowMs + ttlMs)
-  }
-  if (movedTo(log.newestAt) === log.newestAt) return
-  const entries = unfolded(log)
-  let first = 0
-  while (entries[first] < nowMs) first += 2
-  const future = entries.splice(first)
-  let total = first > 0 ? entries[first - 1] : log.gone
-  const moved: [at: number, units: number, ttlMs: number][] = []
-  let toNow = 0
-  let before = total
-  for (let i = 0; i < future.length; i += 2) {
-    const ttlMs = leases.get(future[i])
-    const units = future[i + 1] - before
-    if (ttlMs === undefined || future[i] === nowMs) toNow += units
-    else moved.push([movedTo(future[i]), units, ttlMs])
-    before = future[i + 1]
-  }
-  total += toNow
-  if (toNow > 0) entries.push(nowMs, total)
-  const kept = new Map([...leases].filter(([at]) => at < nowMs))
-  for (const [at, units, ttlMs] of moved.sort((a, b) => a[0] - b[0])) {
-    total += units
-    if (entries.at(-2) === at) entries[entries.length - 1] = total
-    else entries.push(at, total)
-    kept.set(at, ttlMs)
-  }
-  fold(log, entries)
-  log.leases = kept
-}
-
-/** A copy of the entries that count, with the newest. */
-function unfolded({ entries, from, to, newestAt, total }: SpendLog): number[] {
-  const all = entries.slice(2 * from, 2 * to)
-  all.push(newestAt, total)
-  return all
-}
-
-/** The inverse of `unfolded`; takes over the array. */
-function fold(log: SpendLog, all: number[]): void {
-  log.total = all.pop()!
-  log.newestAt = all.pop()!
-  log.entries = all
-  log.from = 0
-  log.to = all.length / 2
-}
-
-/** The entry of this moment is that of a lease; undefined: it is not. Forgets entries that no longer count. */
-function noteLease(log: SpendLog, at: number, ttlMs: number | undefined): void {
-  const { leases } = log
-  if (leases === undefined ? ttlMs === undefined : leases.get(at) === ttlMs) return
-  const oldestAt = log.from < log.to ? log.entries[2 * log.from] : log.newestAt
-  const noted = new Map([...(leases ?? [])].filter(([of]) => of >= oldestAt && of !== at))
-  if (ttlMs !== undefined) noted.set(at, ttlMs)
-  log.leases = noted
-}
-
-/** Spends at a time; `spent` is the sum of the log so far. Entries of leases may be later. */
+/** Spends at a time that is not before the newest entry; `spent` is the sum of the log so far. */
 function append(log: SpendLog, spent: number, at: number, cost: number): void {
   if (spent === 0) {
     begin(log, at, cost)
     return
   }
   if (log.total + cost > Number.MAX_SAFE_INTEGER) rebase(log)
-  if (log.newestAt > at) {
-    insert(log, at, cost)
-    return
-  }
   if (log.newestAt !== at) {
     log.entries[2 * log.to] = log.newestAt
     log.entries[2 * log.to + 1] = log.total
@@ -286,22 +190,6 @@ function append(log: SpendLog, spent: number, at: number, cost: number): void {
     log.newestAt = at
   }
   log.total = Math.min(log.total + cost, Number.MAX_SAFE_INTEGER)
-  if (log.leases !== undefined) noteLease(log, at, undefined)
-}
-
-/** Spends at a time before the newest entry. */
-function insert(log: SpendLog, at: number, cost: number): void {
-  const entries = unfolded(log)
-  let i = entries.length
-  while (i > 0 && entries[i - 2] > at) {
-    i -= 2
-    entries[i + 1] += cost
-  }
-  const before = i > 0 ? entries[i - 1] : log.gone
-  if (i > 0 && entries[i - 2] === at) entries[i - 1] += cost
-  else entries.splice(i, 0, at, before + cost)
-  fold(log, entries)
-  noteLease(log, at, undefined)
 }
 
 function begin(log: SpendLog, at: number, cost: number): void {
@@ -311,7 +199,6 @@ function begin(log: SpendLog, at: number, cost: number): void {
   log.gone = 0
   log.newestAt = at
   log.total = cost
-  if (log.leases !== undefined) log.leases = undefined
 }
 
 /**

@@ -1,8 +1,7 @@
 /*
   One row that several processes change by comparing its version: README.md explains the words and the properties.
 
- * Time is counted in ticks; a window has two. A state is what the limit has spent in one window, and the leases that
- * were sold of it.
+ * Time is counted in ticks; a window has two. A state is what the limit has spent in one window.
 */
 #ifndef PROCESSES
 #define PROCESSES 2
@@ -22,9 +21,6 @@
 #ifndef RESETS
 #define RESETS 0
 #endif
-#ifndef LEASES
-#define LEASES 0
-#endif
 #ifndef SWEEPS
 #define SWEEPS 1
 #endif
@@ -39,20 +35,14 @@
 
 #define CONSUME 1
 #define RESET 2
-#define BUY 3
-#define RETURN 4
 
-#define LEASE 1
 #define ENDOF(t) ((t) / 2 * 2 + 2)
-#define BIT(q) (1 << (q))
 
 /* `end`: the tick at which the window of `spent` is over. */
 typedef Content {
   byte spent;
   byte end;
   byte expires;   /* the row may be swept afterwards */
-  byte sold;      /* leases, by process */
-  byte returned;
 };
 typedef Row { bool present; byte version; Content s };
 Row row;
@@ -67,7 +57,6 @@ typedef Statement {
   byte version;
   byte moment;
   byte until;
-  byte units;      /* of a lease */
   Content s;
 };
 Statement sent[PROCESSES];
@@ -86,31 +75,24 @@ typedef Process {
 #if MUTANT_SAME_VERSION_AGAIN
   byte unsure;     /* the version of a write without an answer */
 #endif
-  byte held;       /* units of its lease */
-  byte leaseEnd;
-  bool doubt;      /* a purchase without an answer */
-  byte owed;       /* units of a return without an answer */
-  bool done;       /* it has had its lease */
   bool wasFull;    /* really: at some moment since it asked, nothing was left */
   bool written;    /* really: its write was carried out */
 };
 Process p[PROCESSES];
 
-/* What really happened: units of this window and of the one before since the last reset, and what became of each lease.
-   */
+/* What really happened: units of this window and of the one before since the last reset. */
 byte committed, before, asks, lost, resets, sweeps;
-byte outstanding[PROCESSES], soldEnd[PROCESSES];
 byte i, fresh;
 
 #define KEPT (row.present && clock < row.s.end -> row.s.spent : 0)
 
 inline copyState(to, from) {
-  to.spent = from.spent; to.end = from.end; to.expires = from.expires; to.sold = from.sold; to.returned = from.returned
+  to.spent = from.spent; to.end = from.end; to.expires = from.expires
 }
-inline forgetState(s_) { s_.spent = 0; s_.end = 0; s_.expires = 0; s_.sold = 0; s_.returned = 0 }
+inline forgetState(s_) { s_.spent = 0; s_.end = 0; s_.expires = 0 }
 inline forget(q) { p[q].knows = false; p[q].version = 0; forgetState(p[q].s) }
 inline forgetStatement(x) {
-  x.alive = false; x.under = false; x.kind = 0; x.expected = 0; x.version = 0; x.moment = 0; x.until = 0; x.units = 0; forgetState(x.s)
+  x.alive = false; x.under = false; x.kind = 0; x.expected = 0; x.version = 0; x.moment = 0; x.until = 0; forgetState(x.s)
 }
 inline rest(q) {
   p[q].doing = IDLE; p[q].kind = 0; p[q].sure = false; p[q].askedAt = 0; p[q].wasFull = false; p[q].written = false;
@@ -154,7 +136,7 @@ inline check() {
 inline decide(q, t) {
   copyState(sent[q].s, p[q].s);
   if
-  :: t >= sent[q].s.end -> sent[q].s.spent = 0; sent[q].s.sold = 0; sent[q].s.returned = 0; sent[q].s.end = ENDOF(t)
+  :: t >= sent[q].s.end -> sent[q].s.spent = 0; sent[q].s.end = ENDOF(t)
   :: else
   fi;
 #if MUTANT_EXPIRY_SHRINKS
@@ -167,36 +149,7 @@ inline decide(q, t) {
   if
   :: p[q].kind == CONSUME && sent[q].s.spent < QUOTA -> sent[q].s.spent++
   :: p[q].kind == CONSUME && sent[q].s.spent >= QUOTA -> sent[q].alive = false
-  :: p[q].kind == RESET -> sent[q].s.spent = 0; sent[q].s.sold = 0; sent[q].s.returned = 0
-  :: p[q].kind == BUY ->
-    if
-#if !MUTANT_SOLD_UNMARKED
-    :: sent[q].s.sold & BIT(q) -> sent[q].alive = false
-    :: !(sent[q].s.sold & BIT(q)) && sent[q].s.spent + LEASE <= QUOTA ->
-#else
-    :: sent[q].s.spent + LEASE <= QUOTA ->
-#endif
-      sent[q].s.spent = sent[q].s.spent + LEASE; sent[q].s.sold = sent[q].s.sold | BIT(q)
-    :: !(sent[q].s.sold & BIT(q)) && sent[q].s.spent + LEASE > QUOTA -> sent[q].alive = false
-    :: else -> sent[q].alive = false
-    fi
-  :: p[q].kind == RETURN ->
-    sent[q].units = p[q].owed;
-#if MUTANT_RETURN_UNMARKED
-    if
-    :: (sent[q].s.sold & BIT(q)) && sent[q].s.spent >= p[q].owed
-#else
-#if MUTANT_RETURN_LATE
-    if
-    :: sent[q].s.spent >= p[q].owed && !(sent[q].s.returned & BIT(q))
-#else
-    if
-    :: (sent[q].s.sold & BIT(q)) && !(sent[q].s.returned & BIT(q))
-#endif
-#endif
-      -> sent[q].s.spent = sent[q].s.spent - p[q].owed; sent[q].s.returned = sent[q].s.returned | BIT(q)
-    :: else -> sent[q].alive = false
-    fi
+  :: p[q].kind == RESET -> sent[q].s.spent = 0
   fi;
   if
   :: sent[q].alive ->
@@ -228,9 +181,6 @@ inline decide(q, t) {
 inline settle(q) {
   if
   :: p[q].kind == CONSUME -> assert(p[q].wasFull) /* refused_truly */
-  :: p[q].kind == BUY && (p[q].s.sold & BIT(q)) && clock < p[q].s.end && p[q].doubt ->
-    p[q].held = LEASE; p[q].leaseEnd = p[q].s.end; p[q].doubt = false; p[q].done = true
-  :: p[q].kind == RETURN -> p[q].owed = 0
   :: else
   fi;
   rest(q)
@@ -239,11 +189,6 @@ inline settle(q) {
 /* With one, whose answer has come. */
 inline finish(q) {
   assert(p[q].written); /* told_is_written */
-  if
-  :: p[q].kind == BUY -> p[q].held = LEASE; p[q].leaseEnd = sent[q].s.end; p[q].doubt = false; p[q].done = true
-  :: p[q].kind == RETURN -> p[q].owed = 0
-  :: else
-  fi;
   rest(q)
 }
 
@@ -256,27 +201,7 @@ inline count(q, x) {
   :: x.kind == CONSUME && ENDOF(x.moment) != ENDOF(clock) -> before++
   :: x.kind == RESET ->
     /* Of the window before: its last units stay spent, if the reset was asked for in it. */
-    committed = 0; before = 0;
-    i = 0;
-    do
-    :: i < PROCESSES -> outstanding[i] = 0; soldEnd[i] = 0; i++
-    :: else -> break
-    od;
-    i = 0
-  :: x.kind == BUY ->
-    assert(soldEnd[q] == 0 || clock >= soldEnd[q]); /* sold_once */
-    soldEnd[q] = ENDOF(x.moment);
-    outstanding[q] = LEASE;
-    if
-    :: ENDOF(x.moment) == ENDOF(clock) -> committed = committed + LEASE
-    :: else -> before = before + LEASE
-    fi
-  :: x.kind == RETURN ->
-    if
-    :: clock < soldEnd[q] && outstanding[q] >= x.units -> committed = committed - x.units
-    :: else
-    fi;
-    outstanding[q] = 0
+    committed = 0; before = 0
   fi;
   assert(committed <= QUOTA && before <= QUOTA) /* never_over */
 }
@@ -325,8 +250,8 @@ inline remember(q) {
 inline ask(q, what, ahead) {
   p[q].kind = what; p[q].askedAt = clock; p[q].wasFull = (KEPT >= QUOTA); asks++;
   if
-  :: !p[q].knows || what == BUY -> p[q].doing = READ
-  :: p[q].knows && what != BUY ->
+  :: !p[q].knows -> p[q].doing = READ
+  :: p[q].knows ->
 #if MUTANT_STALE_CLOCK
     decide(q, p[q].last)
 #else
@@ -339,24 +264,9 @@ active [PROCESSES] proctype process() {
   byte q = _pid;
 end:
   do
-  :: d_step { p[q].doing == IDLE && asks < ASKS && p[q].owed == 0 -> ask(q, CONSUME, 0); printf("%d: consumes at %d\n", q, clock) }
-  :: d_step { p[q].doing == IDLE && asks < ASKS && p[q].owed == 0 && p[q].knows -> ask(q, CONSUME, 1); printf("%d: consumes at %d, ahead\n", q, clock) }
+  :: d_step { p[q].doing == IDLE && asks < ASKS -> ask(q, CONSUME, 0); printf("%d: consumes at %d\n", q, clock) }
+  :: d_step { p[q].doing == IDLE && asks < ASKS && p[q].knows -> ask(q, CONSUME, 1); printf("%d: consumes at %d, ahead\n", q, clock) }
   :: d_step { p[q].doing == IDLE && asks < ASKS && resets < RESETS -> resets++; ask(q, RESET, 0); printf("%d: resets at %d\n", q, clock) }
-  /* A lease: bought once, by its name again if no answer has come. */
-  :: d_step { LEASES && p[q].doing == IDLE && asks < ASKS && !p[q].done && p[q].owed == 0 -> ask(q, BUY, 0); printf("%d: buys at %d\n", q, clock) }
-  :: d_step { p[q].held > 0 && clock < p[q].leaseEnd -> p[q].held--;
-      /* Spent: never comes back. */
-      outstanding[q] = (outstanding[q] > 0 -> outstanding[q] - 1 : 0);
-      printf("%d: spends of its lease\n", q)
-    }
-  :: d_step { p[q].doing == IDLE && asks < ASKS && p[q].held > 0 ->
-      p[q].owed = p[q].held;
-#if !MUTANT_RETURN_HELD
-      p[q].held = 0;
-#endif
-      ask(q, RETURN, 0); printf("%d: returns %d\n", q, p[q].owed)
-    }
-  :: d_step { p[q].doing == IDLE && asks < ASKS && p[q].owed > 0 -> ask(q, RETURN, 0); printf("%d: returns %d again\n", q, p[q].owed) }
   /* The server reads. */
   :: d_step { p[q].doing == READ -> remember(q); p[q].last = clock; p[q].sure = true; p[q].doing = TOLD; printf("%d: is read version %d\n", q, p[q].version) }
   :: d_step { p[q].doing == TOLD -> decide(q, p[q].last); printf("%d: decides at %d of version %d\n", q, p[q].last, p[q].version) }
@@ -392,13 +302,9 @@ end:
   :: d_step { p[q].doing != IDLE && lost < LOST && !late[q].alive ->
       lost++;
       if
-      :: p[q].kind == BUY -> p[q].doubt = true
-      :: else
-      fi;
-      if
       :: p[q].doing == WRITE ->
         late[q].alive = true; late[q].kind = sent[q].kind; late[q].expected = sent[q].expected; late[q].version = sent[q].version;
-        late[q].moment = sent[q].moment; late[q].until = sent[q].until; late[q].units = sent[q].units;
+        late[q].moment = sent[q].moment; late[q].until = sent[q].until;
         copyState(late[q].s, sent[q].s)
       :: else
       fi;

@@ -219,7 +219,7 @@ export async function snapshotFinding({ ask, table }: Examined): Promise<Finding
       SNAPSHOTS,
       `a transaction has been open for ${count(Number(longest))} s: meanwhile every version of every row is ` +
         'kept, and busy keys become slower',
-      'end it (pg_stat_activity names it), and read reports and backups from a standby; leases make fewer versions',
+      'end it (pg_stat_activity names it), and read reports and backups from a standby',
     )
   }
   return ok(SNAPSHOTS, `no transaction has been open for ${LONG_S} s`)
