@@ -4,7 +4,6 @@ import type { Redis } from 'ioredis'
 import { LeaseLostError } from '../../src/limiter/core/errors.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
-import { DelayQueue } from '../../src/waiting/queue/delay-queue.js'
 import { SharedRateLimiter } from '../../src/waiting/rate/shared-rate-limiter.js'
 import { Semaphore } from '../../src/waiting/semaphore/semaphore.js'
 import { eventually } from '../../test/support/eventually.js'
@@ -187,20 +186,4 @@ describe.each(STEPS)('a step of the server’s clock, %s', (_, stepMs) => {
     expect(tookMs).toBeLessThan(leaseMs + AFTER_A_DEATH_MS + (await late.stop()))
     await lost
   })
-})
-
-test('when the clock is set an hour back, a queue delivers in the order of the pushes, and what is due stays due', async () => {
-  const queue = new DelayQueue<number>(redis.client(), 'k')
-  const push = async (first: number) => {
-    for (let i = first; i < first + 5; i++) await queue.push(i)
-  }
-  await push(0)
-  await clock.set(-3_600_000)
-  await push(5)
-  await queue.push(10, { delay: 200 })
-  expect((await queue.receive({ count: 20 })).map(({ payload }) => payload)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
-  const [late] = await queue.receive({ wait: '5s' })
-  expect(late.payload).toBe(10)
-  expect(Math.abs(late.dueAt - (Date.now() - 3_600_000))).toBeLessThan(5000)
-  await queue.close()
 })

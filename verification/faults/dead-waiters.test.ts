@@ -129,21 +129,4 @@ describe.each(KINDS)('behind a dead waiter: $name', kind => {
     for (const client of dead) client.disconnect()
     expect(await servedAfter(release, served)).toBeLessThan(10 * 1000)
   })
-
-  test.each([
-    ['10 s', 10_000],
-    ['40 s', 40_000],
-  ] as const)(
-    'after the server’s clock was set forward by %s a waiter is served within 2 s of a release',
-    async (_, stepMs) => {
-      const release = await kind.acquire(redis.client())
-      const served = [kind.acquire(redis.client())]
-      await waiting(1)
-      served.push(kind.acquire(redis.client()))
-      await waiting(2)
-      await clock.set(stepMs)
-      for (const one of served) one.catch(() => {})
-      expect(await servedAfter(release, Promise.race(served))).toBeLessThan(2000)
-    },
-  )
 })

@@ -5,7 +5,6 @@ import { Child } from '../../test/support/child.js'
 import { eventually } from '../../test/support/eventually.js'
 import { randomFrom } from '../../test/support/random.js'
 import { RedisServer } from '../../test/support/redis-server.js'
-import { TcpProxy } from '../../test/support/tcp-proxy.js'
 
 const PROCESSES = 8
 const NAMES = Array.from({ length: 5 }, (_, i) => `name${i}`)
@@ -32,29 +31,22 @@ const FOLLOWER = `
 
 let redis: RedisServer
 let admin: Redis
-let proxy: TcpProxy
 let workers: Child[]
 let live: LivePolicies
 beforeAll(async () => {
   redis = await RedisServer.start({ args: ['--appendonly', 'yes', '--appendfsync', 'always'] })
-  proxy = await TcpProxy.start(redis.port)
   admin = redis.client()
   live = new LivePolicies(redis.client(), {
     defaults: Object.fromEntries(NAMES.map(name => [name, '1/1m'])),
     observer: { storeFailed: () => {} },
   })
   workers = await Promise.all(
-    Array.from({ length: PROCESSES }, (_, i) => {
-      // One of them is reached through a proxy, which can make its connection silent.
-      const url = i === 0 ? `redis://127.0.0.1:${proxy.port}` : redis.url
-      return Child.start(FOLLOWER, [url, NAMES.join(), KEYS.join()])
-    }),
+    Array.from({ length: PROCESSES }, () => Child.start(FOLLOWER, [redis.url, NAMES.join(), KEYS.join()])),
   )
 }, 60_000)
 afterAll(async () => {
   for (const worker of workers) worker.kill()
   await live.close()
-  await proxy.stop()
   await redis.stop()
 })
 
@@ -108,17 +100,6 @@ async function change(quota: number): Promise<void> {
   else keys[at - NAMES.length] = clears ? null : quota
 }
 
-test('without faults every process follows each change within 1 s', async () => {
-  await allListen()
-  let slowest = 0
-  for (let quota = 2; quota < 22; quota++) {
-    await change(quota)
-    slowest = Math.max(slowest, await agreeAfterMs(expected()))
-  }
-  console.log(`slowest: ${slowest.toFixed(0)} ms`)
-  expect(slowest).toBeLessThan(1000)
-}, 60_000)
-
 test('changes every 100 ms, connections that listen killed at random, Redis restarted: all agree within 1 s after all listen again', async () => {
   const waits: number[] = []
   for (let round = 0; round < 4; round++) {
@@ -148,20 +129,3 @@ test('changes every 100 ms, connections that listen killed at random, Redis rest
   console.log(`agreed after ${waits.map(ms => `${ms.toFixed(0)} ms`).join(', ')}`)
   expect(Math.max(...waits)).toBeLessThan(1000)
 }, 90_000)
-
-test('a connection that goes silent, so that messages are lost: all agree within 5 s', async () => {
-  await agreeAfterMs(expected())
-  // The connection that listens is then the newest one through the proxy.
-  await admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
-  await eventually(
-    'nobody listens',
-    async () => ((await admin.pubsub('NUMSUB', 'spillway!live')) as [string, number])[1] === 0,
-  )
-  await allListen()
-  await agreeAfterMs(expected())
-  proxy.swallowNewest()
-  for (let quota = 1000; quota < 1010; quota++) await change(quota)
-  const wait = await agreeAfterMs(expected())
-  console.log(`agreed after ${wait.toFixed(0)} ms`)
-  expect(wait).toBeLessThan(5000)
-}, 30_000)

@@ -5,7 +5,6 @@ import { createClient, createCluster } from 'redis'
 import { StoreError } from '../../src/limiter/core/errors.js'
 import type { Observer } from '../../src/limiter/core/observer.js'
 import { DelayQueue } from '../../src/waiting/queue/delay-queue.js'
-import { Child } from '../../test/support/child.js'
 import { eventually } from '../../test/support/eventually.js'
 import { olderModule } from '../../test/support/older.js'
 import { RedisCluster } from '../../test/support/redis-cluster.js'
@@ -24,76 +23,6 @@ const infoNumber = async (section: string, field: string) =>
   Number(new RegExp(`${field}:(\\d+)`).exec(await redis.client().info(section))?.[1])
 const blocked = () => infoNumber('clients', 'blocked_clients')
 const untilOneMoreBlocks = (before: number) => eventually('it waits', async () => (await blocked()) > before)
-
-/** A process that consumes. */
-async function consumingProcess(name: string): Promise<Child> {
-  const before = await blocked()
-  const child = await Child.start(
-    `import { Redis } from 'ioredis'
-     import { DelayQueue } from './src/waiting/queue/delay-queue.ts'
-     const [url, name] = process.argv.slice(2)
-     new DelayQueue(new Redis(url), name).consume(async () => {})
-     process.send('ready')`,
-    [redis.url, name],
-  )
-  await untilOneMoreBlocks(before)
-  return child
-}
-
-async function consumerHere(name: string) {
-  const before = await blocked()
-  const queue = new DelayQueue<number>(redis.client(), name)
-  const lateMs: number[] = []
-  const consumer = queue.consume(async ({ dueAt }) => {
-    lateMs.push(Date.now() - dueAt)
-  })
-  await untilOneMoreBlocks(before)
-  const close = async () => {
-    await consumer.close()
-    await queue.close()
-  }
-  return { lateMs, close }
-}
-
-// A process that computes without a break is the same to the others.
-describe('beside a process that is stopped by SIGSTOP, ten messages are late by 500 ms at most', () => {
-  const halt = async (child: Child) => {
-    child.kill('SIGSTOP')
-    await pause(50)
-  }
-  const ten = (delay: number) =>
-    Array.from({ length: 10 }, (_, i) => ({ payload: i, options: { delay: delay + 20 * i } }))
-
-  test('when they are pushed afterwards', async () => {
-    const name = nextName()
-    const child = await consumingProcess(name)
-    const idle = await consumerHere(name)
-    await halt(child)
-    const client = redis.client()
-    await new DelayQueue(client, name).pushMany(ten(0))
-    // No process is left to check whether the wake-up was handled.
-    client.disconnect()
-    await eventually('all are delivered', async () => idle.lateMs.length === 10, 5000)
-    child.kill()
-    expect(Math.max(...idle.lateMs)).toBeLessThanOrEqual(500)
-    await idle.close()
-  }, 20_000)
-
-  test('when they were pushed before, and nothing is pushed afterwards', async () => {
-    const name = nextName()
-    const child = await consumingProcess(name)
-    const idle = await consumerHere(name)
-    const client = redis.client()
-    await new DelayQueue(client, name).pushMany(ten(1000))
-    client.disconnect()
-    await pause(500)
-    await halt(child)
-    await eventually('all are delivered', async () => idle.lateMs.length === 10, 5000)
-    child.kill()
-    expect(Math.max(...idle.lateMs)).toBeLessThanOrEqual(500)
-    await idle.close()
-  }, 20_000)
-})
 
 describe('a consumer whose blocking connection has gone silent', () => {
   const CLIENTS: ReadonlyArray<readonly [kind: string, open: (port: number) => Promise<{ duplicate: unknown }>]> = [

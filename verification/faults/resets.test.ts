@@ -41,16 +41,3 @@ test('a connection that has gone silent is replaced within 5 s while a denial is
   expect(performance.now() - silentAt).toBeLessThan(6000)
   await proxy.stop()
 }, 20_000)
-
-test('an idle process sends nothing, and after the last denial nobody listens', async () => {
-  const other = limiterOver(redis.client(), 'idle', '2/500ms')
-  await other.consume('k', 2)
-  await denied(other, 'idle', 'k')
-  const commands = async () => Number(/total_commands_processed:(\d+)/.exec(await admin.info('stats'))?.[1])
-  await new Promise(resolve => setTimeout(resolve, 600))
-  const before = await commands()
-  await new Promise(resolve => setTimeout(resolve, 3000))
-  // The question itself is one.
-  expect((await commands()) - before).toBe(1)
-  await eventually('nobody listens', async () => (await listeners('idle')) === 0, 12_000)
-}, 25_000)

@@ -5,8 +5,6 @@ import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
 import { SharedRateLimiter } from '../../src/waiting/rate/shared-rate-limiter.js'
 import { eventually } from '../../test/support/eventually.js'
-import { Lateness } from '../../test/support/lateness.js'
-import { GrantLog, mostWithin } from '../../test/support/rate-workers.js'
 import { RedisServer } from '../../test/support/redis-server.js'
 import { longestCall } from './longest-call.js'
 
@@ -20,11 +18,6 @@ afterEach(() => redis.stop())
 
 const figure = (text: string) => {
   if (process.env.SPILLWAY_FIGURES) process.stdout.write(`    ${text}\n`)
-}
-
-/** The most moments within any span of so many ms. */
-function most(times: readonly number[], ms: number): number {
-  return Math.max(...times.map(from => times.filter(at => at >= from && at < from + ms).length))
 }
 
 const waitingIn = async (key: string) => {
@@ -70,37 +63,6 @@ describe('ten thousand waiters for one key', () => {
     )
     expect(longestMs).toBeLessThan(5 + waitedMs)
   }, 60_000)
-
-  test('a thousand at once on 10 per second are served in order, never more than ten in a second, and none fails', async () => {
-    const limiter = new RateLimiter({
-      policy: '10/1s',
-      store: new RedisStore(redis.client()),
-      onStoreFailure: 'closed',
-    })
-    await limiter.consume('warm')
-    const control = new AbortController()
-    const order: number[] = []
-    const errors: unknown[] = []
-    const [state] = (await admin.keys('*{warm}*')).filter(key => !/!|:line/.test(key))
-    const log = new GrantLog(redis.client(), state.replace('{warm}', '{k}'), 1000)
-    const late = await Lateness.of(redis)
-    const all = Array.from({ length: 1000 }, (_, i) =>
-      limiter.acquire('k', { signal: control.signal }).then(
-        () => order.push(i),
-        error => errors.push(error),
-      ),
-    )
-    await eventually('forty are granted', async () => order.length >= 40)
-    control.abort()
-    await Promise.all(all)
-    const lateMs = await late.stop()
-    expect(errors.filter(error => error !== control.signal.reason)).toEqual([])
-    expect(order).toEqual(order.map((_, i) => i))
-    // By the server's clock.
-    const granted = await log.stop(order.length)
-    expect(mostWithin(1000, granted)).toBe(10)
-    expect(granted[39] - granted[0]).toBeLessThanOrEqual(3 * (1000 + 5) + lateMs)
-  }, 30_000)
 })
 
 describe('fifty thousand waiters for a shared rate', () => {
@@ -137,68 +99,6 @@ describe('fifty thousand waiters for a shared rate', () => {
 })
 
 describe('a shared rate', () => {
-  test('whose newest writes Redis lost grants at most one extra window', async () => {
-    const limiter = new SharedRateLimiter(redis.client(), 'lost')
-    await limiter.setRate({ rate: 5, interval: 1000 })
-    const granted: number[] = []
-    const control = new AbortController()
-    const late = await Lateness.of(redis)
-    const all = Array.from({ length: 100 }, () =>
-      limiter.acquire(1, { signal: control.signal }).then(
-        () => granted.push(performance.now()),
-        () => {},
-      ),
-    )
-    await sleep(1500)
-    const lost = (await admin.keys('*{lost}*')).filter(key => !key.endsWith(':rate'))
-    await admin.del(...lost)
-    const lostAt = performance.now()
-    await sleep(4500)
-    expect(most(granted, 1000)).toBeLessThanOrEqual(10)
-    // Grants go on within 2.5 s, and none of the intervals that follow is left unused.
-    const after = granted.filter(at => at > lostAt)
-    expect(after[0] - lostAt).toBeLessThan(2500 + (await late.stop()))
-    expect(after.length).toBeGreaterThanOrEqual(2 * 5)
-    control.abort()
-    await Promise.all(all)
-    await limiter.close()
-  }, 30_000)
-
-  test('whose process was blocked for some seconds does not grant the missed turns', async () => {
-    const limiter = new SharedRateLimiter(redis.client(), 'blocked')
-    await limiter.setRate({ rate: 10, interval: 1000 })
-    const granted: number[] = []
-    const control = new AbortController()
-    const all = Array.from({ length: 100 }, () =>
-      limiter.acquire(1, { signal: control.signal }).then(
-        () => granted.push(performance.now()),
-        () => {},
-      ),
-    )
-    await sleep(1500)
-    const until = performance.now() + 3500
-    while (performance.now() < until);
-    await sleep(2500)
-    expect(most(granted, 1000)).toBeLessThanOrEqual(20)
-    control.abort()
-    await Promise.all(all)
-    await limiter.close()
-  }, 30_000)
-
-  test('that falls while requests wait grants by the new rate, not by earlier messages', async () => {
-    const limiter = new SharedRateLimiter(redis.client(), 'falls')
-    await limiter.setRate({ rate: 3, interval: 1000 })
-    const spentAt = performance.now()
-    await limiter.acquire(3)
-    const waiting = limiter.acquire()
-    await eventually('it waits', async () => (await admin.zcard('spillway:{falls}:rate:line')) === 1)
-    await limiter.setRate({ rate: 1, interval: 3000 }, { keepState: true })
-    await waiting
-    // The server counts in whole ms.
-    expect(performance.now() - spentAt).toBeGreaterThanOrEqual(3000 - 1)
-    await limiter.close()
-  }, 30_000)
-
   test('detects a silent connection by pings, only while a request waits', async () => {
     const pings = async () => Number(/cmdstat_ping:calls=(\d+)/.exec(await admin.info('commandstats'))?.[1] ?? 0)
     const limiter = new SharedRateLimiter(redis.client(), 'silent')
