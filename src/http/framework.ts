@@ -76,7 +76,7 @@ export interface Gate<Request, Response> {
 
 /** How an answer is written: the part of the port to a web framework that changes request and response. */
 export interface Delivery<Request, Response> {
-  /** Stores a decision where services look for it, and where `Framework.decision` finds it. */
+  /** Stores the strictest decision where services look for it. */
   leaveDecision(req: Request, decision: Decision, res: Response): void
   /** True if the header fields have been sent: nothing can be set any more. */
   isSent(res: Response): boolean
@@ -195,10 +195,6 @@ export interface Framework<Request, Response> {
   peer(req: Request): string | undefined
   trust(req: Request): Trust
   requestHeader(req: Request, name: string): string | undefined
-  /** A header field set on the response so far. */
-  responseHeader(res: Response, name: string, req: Request): string | undefined
   /** Reports when the handler has ended the response; all callers for one response share the watch. */
   watch(res: Response, req: Request): ResponseWatch
-  /** The decision that an earlier limiter stored on this request. */
-  decision(req: Request, res: Response): Decision | undefined
 }

@@ -21,95 +21,52 @@ export const HEADER_FORMS: readonly HeaderForm[] = ['draft-8', 'draft-7', 'draft
 /** Names and values of header fields. */
 export type Fields = Record<string, string>
 
+/** Other names for limits, by name, where earlier limits of a response have taken theirs. */
+type Names = ReadonlyMap<string, string> | undefined
+
+/** What one limit tells the clients of its requests. */
+export interface Report<Decided> {
+  /** The names of its limits in lists; undefined: its lists, if it has any, name none. */
+  readonly names: readonly string[] | undefined
+  /** The fields of a decision, as if no other limit told the client anything. */
+  of(decision: Decided, names: Names): Fields
+}
+
 /** Writes the fields of one form. */
 interface Writer {
   /** `RateLimit-Policy`; undefined: the form has no such field. */
-  readonly policy?: string
+  policy?(names: Names): string
   /** Writes the other fields, for a decision that was counted. */
-  write(fields: Fields, decision: Decision): void
+  write(fields: Fields, decision: Decision, names: Names): void
 }
 
 /** RFC 9651, section 3.3.1: an Integer has at most fifteen digits. */
 const MOST = 999_999_999_999_999
 
 /**
- * Returns the header fields of a decision in the given forms. Text that is the same for every decision is
- * built once, here. `clock` is for the one form with a moment instead of a duration.
+ * The header fields of decisions under a policy in the given forms. Text that is the same for every decision is built
+ * once, here. `clock` is for the one form with a moment instead of a duration.
  */
-export function headersFor(forms: readonly HeaderForm[], policy: Policy, clock: Clock): (decision: Decision) => Fields {
+export function headersFor(forms: readonly HeaderForm[], policy: Policy, clock: Clock): Report<Decision> {
   const chosen = forms.map(form => writers[form](policy, clock))
-  return decision => {
-    const fields: Fields = {}
-    // If the failure policy allows or denies all, nothing is counted, and there are no numbers to report.
-    const counted = decision.source !== 'open' && decision.source !== 'closed'
-    for (const writer of chosen) {
-      if (writer.policy !== undefined) fields['RateLimit-Policy'] = writer.policy
-      if (counted) writer.write(fields, decision)
-    }
-    return fields
+  return {
+    names: forms.includes('draft-8') ? policy.map(({ name }) => name) : undefined,
+    of(decision, names) {
+      const fields: Fields = {}
+      // If the failure policy allows or denies all, nothing is counted, and there are no numbers to report.
+      const counted = decision.source !== 'open' && decision.source !== 'closed'
+      for (const writer of chosen) {
+        if (writer.policy !== undefined) fields['RateLimit-Policy'] = writer.policy(names)
+        if (counted) writer.write(fields, decision, names)
+      }
+      return fields
+    },
   }
 }
 
 /** True if two forms give one field different meanings, so that they cannot be sent together. */
 export function clash(forms: readonly HeaderForm[]): boolean {
   return forms.includes('draft-8') && (forms.includes('draft-7') || forms.includes('draft-6'))
-}
-
-/**
- * The fields to set after another limiter has set its own on the same response: lists are extended, by other names
- * where two limits have one name; where only one limit fits, and where the lists are of different drafts, the stricter
- * of the two decisions stays.
- */
-export function mergeHeaders(fields: Fields, set: (name: string) => string | undefined, stricter: boolean): Fields {
-  const merged: Fields = {}
-  const policy = set('RateLimit-Policy')
-  const names = otherNames(fields, policy)
-  for (const name of Object.keys(fields)) {
-    const before = name === 'RateLimit-Policy' ? policy : set(name)
-    const now = fields[name]
-    if (before === undefined) merged[name] = renamed(now, names)
-    else if ((name === 'RateLimit-Policy' || isNamed(now)) && isNamed(before) === isNamed(now)) {
-      merged[name] = `${before}, ${renamed(now, names)}`
-    } else if (stricter) merged[name] = now
-  }
-  return merged
-}
-
-/**
- * By the name of a limit: its name in the fields of one response, where `policy`, set by another limiter, has a limit
- * of that name. undefined: all keep their names.
- */
-export function otherNames(fields: Fields, policy: string | undefined): ReadonlyMap<string, string> | undefined {
-  const own = fields['RateLimit-Policy']
-  if (policy === undefined || own === undefined || !isNamed(policy) || !isNamed(own)) return undefined
-  const taken = new Set(namesIn(policy))
-  const names = namesIn(own)
-  const clashes = names.filter(name => taken.has(name))
-  if (clashes.length === 0) return undefined
-  for (const name of names) taken.add(name)
-  return new Map(
-    clashes.map(name => {
-      let number = 2
-      while (taken.has(`${name}-${number}`)) number++
-      taken.add(`${name}-${number}`)
-      return [name, `${name}-${number}`]
-    }),
-  )
-}
-
-/** The name of each item of a list. In a name, a quotation mark is escaped. */
-const ITEM_NAME = /(^|, )"((?:[^"\\]|\\.)*)"/g
-
-function namesIn(list: string): string[] {
-  return Array.from(list.matchAll(ITEM_NAME), ([, , name]) => name.replace(/\\(.)/g, '$1'))
-}
-
-function renamed(list: string, names: ReadonlyMap<string, string> | undefined): string {
-  if (names === undefined || !isNamed(list)) return list
-  return list.replace(ITEM_NAME, (item, comma: string, text: string) => {
-    const name = names.get(text.replace(/\\(.)/g, '$1'))
-    return name === undefined ? item : `${comma}${quoted(name)}`
-  })
 }
 
 /** An item of `RateLimit-Policy`, in the form of drafts 8 to 11, for a concurrency limit, which has no window. */
@@ -125,25 +82,34 @@ const writers: Record<HeaderForm, (policy: Policy, clock: Clock) => Writer> = {
 }
 
 function draft8(policy: Policy): Writer {
+  const policyText = (names: Names) =>
+    policy.map(limit => `${quoted(nameOf(limit, names))};q=${integer(limit.quota)}${windowOf(limit)}`).join(', ')
+  const ownPolicy = policyText(undefined)
   /** `"100-per-1m";r=` of each limit by its name, which a share of it in an outage keeps. */
   const items = new Map(policy.map(({ name }) => [name, `${quoted(name)};r=`]))
   return {
-    policy: policy.map(limit => `${quoted(limit.name)};q=${integer(limit.quota)}${windowOf(limit)}`).join(', '),
-    write(fields, { verdicts }) {
+    policy: names => (names === undefined ? ownPolicy : policyText(names)),
+    write(fields, { verdicts }, names) {
       let text = ''
       for (let i = 0; i < verdicts.length; i++) {
         const verdict = verdicts[i]
         if (i > 0) text += ', '
-        text += `${items.get(verdict.limit.name)}${remainingOf(verdict)};t=${secondsOf(verdict)}`
+        const item = names === undefined ? items.get(verdict.limit.name) : `${quoted(nameOf(verdict.limit, names))};r=`
+        text += `${item}${remainingOf(verdict)};t=${secondsOf(verdict)}`
       }
       fields.RateLimit = text
     },
   }
 }
 
+function nameOf({ name }: Limit, names: Names): string {
+  return names?.get(name) ?? name
+}
+
 function draft7(policy: Policy): Writer {
+  const list = quotaList(policy)
   return {
-    policy: quotaList(policy),
+    policy: () => list,
     write(fields, decision) {
       const limit = integer(decision.limit.quota)
       fields.RateLimit = `limit=${limit}, remaining=${remainingOf(decision)}, reset=${secondsOf(decision)}`
@@ -152,8 +118,9 @@ function draft7(policy: Policy): Writer {
 }
 
 function draft6(policy: Policy): Writer {
+  const list = quotaList(policy)
   return {
-    policy: quotaList(policy),
+    policy: () => list,
     write(fields, decision) {
       fields['RateLimit-Limit'] = `${integer(decision.limit.quota)}`
       fields['RateLimit-Remaining'] = `${remainingOf(decision)}`
@@ -209,10 +176,6 @@ function quotaList(policy: Policy): string {
 /** A String of RFC 9651, section 3.3.3. Names are printable ASCII, so only two characters need an escape. */
 function quoted(name: string): string {
   return `"${name.replace(/[\\"]/g, '\\$&')}"`
-}
-
-function isNamed(list: string): boolean {
-  return list.startsWith('"')
 }
 
 function integer(units: number): number {

@@ -23,7 +23,8 @@ const TYPES = 'https://iana.org/assignments/http-problem-types#'
  * never fit.
  *
  * The body is problem details (RFC 9457, types of draft-ietf-httpapi-ratelimit-headers) for a client whose `Accept`
- * names JSON, and one line of text for any other. Neither contains the key. `names`: see `otherNames`.
+ * names JSON, and one line of text for any other. Neither contains the key. `names`: other names that
+ * the fields of this response have for limits, by name.
  */
 export function refuse(
   decision: Decision,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { clash, type HeaderForm, headersFor, mergeHeaders, otherNames } from '../../src/http/headers.js'
+import { clash, type HeaderForm, headersFor } from '../../src/http/headers.js'
 import type { Decision, Verdict } from '../../src/limiter/core/decision.js'
 import { type Policy, parsePolicy } from '../../src/limiter/core/limit.js'
 import { decisionOf } from '../../src/limiter/settlement.js'
@@ -32,7 +32,7 @@ function fields(
   ...says: Parameters<typeof decision> extends [Policy, ...infer Rest] ? Rest : never
 ) {
   const policy = parsePolicy(input)
-  return headersFor([form], policy, clock)(decision(policy, ...says))
+  return headersFor([form], policy, clock).of(decision(policy, ...says), undefined)
 }
 
 describe('draft-8', () => {
@@ -77,11 +77,10 @@ describe('draft-8', () => {
     fc.assert(
       fc.property(fc.uniqueArray(name, { minLength: 1, maxLength: 4 }), names => {
         const policy = parsePolicy(names.map(name => ({ quota: 7, window: '1m', name })))
-        const { RateLimit, ...rest } = headersFor(
-          ['draft-8'],
-          policy,
-          clock,
-        )(decision(policy, ...policy.map((): [number, number] => [3, 5000])))
+        const { RateLimit, ...rest } = headersFor(['draft-8'], policy, clock).of(
+          decision(policy, ...policy.map((): [number, number] => [3, 5000])),
+          undefined,
+        )
         expect(namesIn(rest['RateLimit-Policy'])).toEqual(names.map(name => [name, ';q=7;w=60']))
         expect(namesIn(RateLimit)).toEqual(names.map(name => [name, ';r=3;t=5']))
       }),
@@ -131,7 +130,7 @@ describe('legacy', () => {
 
 test('several forms are sent together', () => {
   const policy = parsePolicy('100/1m')
-  const given = headersFor(['draft-8', 'legacy'], policy, clock)(decision(policy, [99, 60_000]))
+  const given = headersFor(['draft-8', 'legacy'], policy, clock).of(decision(policy, [99, 60_000]), undefined)
   expect(Object.keys(given)).toEqual([
     'RateLimit-Policy',
     'RateLimit',
@@ -147,7 +146,7 @@ test.each(['open', 'closed'] as const)(
     const policy = parsePolicy('100/1m')
     const verdicts = decision(policy, [99, 1000]).verdicts
     for (const form of ['draft-8', 'draft-7', 'draft-6', 'legacy'] as const) {
-      const given = headersFor([form], policy, clock)(decisionOf('secret', 1, verdicts, source, true))
+      const given = headersFor([form], policy, clock).of(decisionOf('secret', 1, verdicts, source, true), undefined)
       expect(Object.keys(given)).toEqual(form === 'legacy' ? [] : ['RateLimit-Policy'])
     }
   },
@@ -160,55 +159,6 @@ test.each([
   [['draft-6', 'draft-8'], true],
 ] as const)('%j: do they give one field two meanings? %s', (forms, expected) => {
   expect(clash(forms)).toBe(expected)
-})
-
-describe('after another limiter', () => {
-  const first = { 'RateLimit-Policy': '"a";q=10;w=1', RateLimit: '"a";r=9;t=1', 'X-RateLimit-Limit': '10' }
-  const second = { 'RateLimit-Policy': '"b";q=5;w=1', RateLimit: '"b";r=1;t=1', 'X-RateLimit-Limit': '5' }
-  const set = (name: string) => (first as Record<string, string>)[name]
-
-  test('lists are extended, and the stricter decision sets the single fields', () => {
-    expect(mergeHeaders(second, set, true)).toEqual({
-      'RateLimit-Policy': '"a";q=10;w=1, "b";q=5;w=1',
-      RateLimit: '"a";r=9;t=1, "b";r=1;t=1',
-      'X-RateLimit-Limit': '5',
-    })
-  })
-
-  test('a milder decision leaves the single fields as they are', () => {
-    expect(mergeHeaders(second, set, false)).toEqual({
-      'RateLimit-Policy': '"a";q=10;w=1, "b";q=5;w=1',
-      RateLimit: '"a";r=9;t=1, "b";r=1;t=1',
-    })
-  })
-
-  test('a field that was not set before is set', () => {
-    expect(mergeHeaders({ 'RateLimit-Limit': '5' }, set, false)).toEqual({ 'RateLimit-Limit': '5' })
-  })
-
-  test('the lists of two drafts are not mixed: both fields are those of the stricter decision', () => {
-    const other = { 'RateLimit-Policy': '5;w=1', RateLimit: 'limit=5' }
-    expect(mergeHeaders(other, set, true)).toEqual(other)
-    expect(mergeHeaders(other, set, false)).toEqual({})
-  })
-
-  test('a limit whose name is taken gets another, in both fields', () => {
-    const same = { 'RateLimit-Policy': '"a";q=10;w=1, "a-2";q=5;w=1', RateLimit: '"a";r=8;t=1, "a-2";r=3;t=1' }
-    expect(mergeHeaders(same, set, true)).toEqual({
-      'RateLimit-Policy': '"a";q=10;w=1, "a-3";q=10;w=1, "a-2";q=5;w=1',
-      RateLimit: '"a";r=9;t=1, "a-3";r=8;t=1, "a-2";r=3;t=1',
-    })
-  })
-
-  test('names are compared as they are meant, whatever they contain', () => {
-    const name = 'a, "b";q=1 \\'
-    const given = headersFor(['draft-8'], parsePolicy({ quota: 1, window: 1000, name }), clock)
-    const policy = given(decision(parsePolicy({ quota: 1, window: 1000, name }), [0, 1000]))
-    const twice = mergeHeaders(policy, field => policy[field], true)
-    expect(namesIn(twice['RateLimit-Policy']).map(([text]) => text)).toEqual([name, `${name}-2`])
-    expect(namesIn(twice.RateLimit).map(([text]) => text)).toEqual([name, `${name}-2`])
-    expect(otherNames(second, twice['RateLimit-Policy'])).toBeUndefined()
-  })
 })
 
 /** Reads a List of Strings (RFC 9651, section 4.2): each with the text of its parameters. */

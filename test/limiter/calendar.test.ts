@@ -179,7 +179,7 @@ test('header fields leave the length of such a window out', () => {
       degraded: false,
       shadow: false,
     } as const
-    const fields = headersFor([form], policy, { now: () => 0 })(decision)
+    const fields = headersFor([form], policy, { now: () => 0 }).of(decision, undefined)
     expect(fields['RateLimit-Policy']).toBe(
       form === 'draft-8' ? '"100-per-calendar-month";q=100, "10-per-1m";q=10;w=60' : '100, 10;w=60',
     )

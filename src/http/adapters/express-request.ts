@@ -1,6 +1,5 @@
 import { IncomingMessage } from 'node:http'
 import type { Request } from 'express'
-import type { Decision } from '../../limiter/core/decision.js'
 import { ExistingObject } from '../../limiter/core/maps.js'
 import type { Trust } from '../framework.js'
 
@@ -14,13 +13,6 @@ const EXTENDED = new WeakSet<object>()
 export function leaveDecision(req: Request, decision: object): void {
   if (isExtended(req) && req.rawHeaders) RequestValues.setValue(req.rawHeaders, NAME, decision)
   else leaveOnRequest(req, NAME, decision)
-}
-
-/** The decision stored on a request, or a value that others stored there. */
-export function decisionOn(req: Request): Decision | undefined {
-  return isExtended(req) && req.rawHeaders
-    ? (RequestValues.decision(req.rawHeaders) as Decision | undefined)
-    : req.rateLimit
 }
 
 /** Stores a value on a request, as a property of that name. */

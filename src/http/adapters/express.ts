@@ -10,7 +10,7 @@ import { watchResponse } from '../node-response.js'
 import type { HttpOptions } from '../rate-limit/options.js'
 import { type LimiterAccess, RateLimitGate } from '../rate-limit/rate-limit.js'
 import { ShedGate, type ShedOptions } from '../shed.js'
-import { decisionOn, leaveDecision, trustOf } from './express-request.js'
+import { leaveDecision, trustOf } from './express-request.js'
 
 export type * from '../adapter-exports.js'
 export type { ShedOptions } from '../shed.js'
@@ -80,9 +80,7 @@ const express: Framework<Request, Response> & Delivery<Request, Response> = {
   peer: nodePeer,
   trust: trustOf,
   requestHeader: (req, name) => req.headers[name] as string | undefined,
-  responseHeader: (res, name) => res.getHeader(name)?.toString(),
   watch: res => watchResponse(res),
-  decision: decisionOn,
   leaveDecision,
 }
 

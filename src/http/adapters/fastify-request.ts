@@ -15,9 +15,7 @@ export function frameworkOf(): Framework<FastifyRequest, FastifyReply> {
       return trust
     },
     requestHeader: (request, name) => request.raw.headers[name] as string | undefined,
-    responseHeader: (reply, name) => reply.getHeader(name)?.toString(),
     watch: reply => watchResponse(reply.raw),
-    decision: request => request.rateLimit,
   }
 }
 

@@ -4,6 +4,7 @@ import { PolicyError, shown } from '../../limiter/core/errors.js'
 import { ExistingObject } from '../../limiter/core/maps.js'
 import { type AddressKeyOptions, addressKeyOf, type BunServer, nodePeer, webPeer } from '../address/client.js'
 import { admit, type Delivery, type Framework } from '../framework.js'
+import { Ledger } from '../ledger.js'
 import { checkCaller } from '../misuse.js'
 import type { HttpOptions } from '../rate-limit/options.js'
 import { type LimiterAccess, RateLimitGate } from '../rate-limit/rate-limit.js'
@@ -64,6 +65,7 @@ class Exchange {
     let exchange = StoredExchange.exchange(request)
     if (exchange === undefined || exchange.#isOver) {
       forgetRequest(request)
+      Ledger.forget(request)
       exchange = new Exchange(request)
       StoredExchange.keep(request, exchange)
     }
@@ -297,9 +299,7 @@ const web: Framework<Request, unknown> & Delivery<Request, unknown> = {
   peer: peerOf,
   trust: request => (Exchange.of(request).ignoresProxy ? 'nobody' : 'some'),
   requestHeader: (request, name) => request.headers.get(name) ?? undefined,
-  responseHeader: (_, name, request) => Exchange.of(request).fields.get(name),
   watch: (_, request) => watchRequest(request, Exchange.of(request).socket),
-  decision: request => Exchange.of(request).decision,
   leaveDecision(request, decision) {
     Exchange.of(request).decision = decision
   },

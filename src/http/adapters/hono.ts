@@ -121,10 +121,7 @@ const hono: Framework<Context, Context> & Delivery<Context, Context> = {
   peer: peerOf,
   trust: () => 'nobody',
   requestHeader: headerOf,
-  // `c.res` of Hono 3 is a response without the fields that were set on the context.
-  responseHeader: (c, name) => c.newResponse(null).headers.get(name) ?? undefined,
   watch: watchOf,
-  decision: c => c.get('rateLimit'),
   leaveDecision: (c, decision) => c.set('rateLimit', decision),
   // A response is returned, not sent.
   isSent: () => false,

@@ -164,28 +164,16 @@ async function limited(gate: Gate<Context, Context>, ctx: Context, next: Next): 
   }
 }
 
-const DECISION = Symbol('decision')
-
-/** The decision is also stored on the context, because services may replace `ctx.state`. */
-interface DecidedContext extends Context {
-  [DECISION]?: Decision
-}
-
-function leaveDecision(ctx: DecidedContext, decision: Decision): void {
-  ctx.state.rateLimit = decision
-  ctx[DECISION] = decision
-}
-
 const koa: Framework<Context, Context> & Delivery<Context, Context> = {
   name: 'Koa',
   address: ctx => ctx.ip,
   peer: ctx => nodePeer(ctx.req),
   trust: trustOf,
   requestHeader: (ctx, name) => ctx.req.headers[name] as string | undefined,
-  responseHeader: (ctx, name) => ctx.res.getHeader(name)?.toString(),
   watch: watchContext,
-  decision: ctx => ctx.state.rateLimit ?? (ctx as DecidedContext)[DECISION],
-  leaveDecision,
+  leaveDecision(ctx, decision) {
+    ctx.state.rateLimit = decision
+  },
   isSent: ctx => ctx.headerSent,
   // As ctx.set, without the arrays that ctx.set creates first.
   setFields: (ctx, fields) => setNodeFields(ctx.res, fields),

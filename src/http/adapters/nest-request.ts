@@ -6,7 +6,7 @@ import { nodePeer } from '../address/client.js'
 import { type Delivery, type Framework, setNodeFields, type Trust } from '../framework.js'
 import { watchResponse } from '../node-response.js'
 import { type Body, refuse } from '../refusal.js'
-import { decisionOn, trustOf as expressTrust, leaveDecision } from './express-request.js'
+import { trustOf as expressTrust, leaveDecision } from './express-request.js'
 import { trustOf as fastifyTrust } from './fastify-request.js'
 
 /** The common part of Express and Fastify requests. */
@@ -52,9 +52,7 @@ export const nest: Framework<NestRequest, NestResponse> & Delivery<NestRequest, 
     // Nest does not negotiate content types: the body of an HttpException is an object.
     return name === 'accept' ? 'application/json' : (req.headers[name] as string | undefined)
   },
-  responseHeader: (res, name) => res.getHeader(name)?.toString(),
   watch: res => watchResponse(rawOf(res)),
-  decision: req => (isFastify(req) ? req.rateLimit : decisionOn(req as ExpressRequest)),
   leaveDecision(req, decision) {
     if (isFastify(req)) req.rateLimit = decision
     else leaveDecision(req as ExpressRequest, decision)
@@ -67,7 +65,7 @@ export const nest: Framework<NestRequest, NestResponse> & Delivery<NestRequest, 
   removeField: (res, name) => void res.removeHeader(name),
   status: res => res.statusCode,
   setStatus: (res, status) => void res.status(status),
-  write: (res, body, req) => keepRefusal(req, res, parsed(body, res.statusCode, nest.decision(req, res))),
+  write: (res, body, req) => keepRefusal(req, res, parsed(body, res.statusCode, req.rateLimit)),
 }
 
 /** Each Fastify instance has its own class of requests, with its setting. */

@@ -104,9 +104,7 @@ const node: Framework<NodeRequest, NodeResponse> & Delivery<NodeRequest, NodeRes
   peer: nodePeer,
   trust: () => 'nobody',
   requestHeader: (req, name) => req.headers[name] as string | undefined,
-  responseHeader: (res, name) => res.getHeader(name)?.toString(),
   watch: res => watchResponse(res),
-  decision: req => req.rateLimit,
   leaveDecision(req, decision) {
     req.rateLimit = decision
   },

@@ -1,15 +1,17 @@
 import { BoundedMap } from '../../limiter/core/maps.js'
 import { HoldWatch, type WaitEnd } from '../../limiter/core/meters.js'
 import { ownCopy, shortKey } from '../../limiter/core/short-key.js'
+import { emitWarning } from '../../limiter/core/warnings.js'
 import { Client } from '../address/client.js'
 import { callOption, keyText } from '../call-option.js'
 import { type Answer, type Framework, type Gate, GONE, PASS, wordedReply } from '../framework.js'
-import { concurrencyPolicy, type Fields, mergeHeaders, otherNames } from '../headers.js'
+import { concurrencyPolicy, type Fields, type Report } from '../headers.js'
+import { Ledger } from '../ledger.js'
 import { KeyWatch } from '../misuse.js'
 import { refuseAtOnce } from '../refusal.js'
 import { after, isPromise, type SyncOrAsync } from '../sync-or-async.js'
 import { type ConcurrencyOptions, type ConcurrencySettings, parseConcurrencyOptions } from './options.js'
-import { HeldPlaces, type Place } from './process-places.js'
+import type { Place } from './process-places.js'
 
 /** The weight of one request in the mean, which about the last ten requests determine. */
 const WEIGHT = 0.2
@@ -51,13 +53,12 @@ const WHOLE_SERVICE = '*'
 export class ConcurrencyGate<Request, Response> implements Gate<Request, Response>, ConcurrencyControls {
   readonly #framework: Framework<Request, Response>
   readonly #settings: ConcurrencySettings<Request, Response>
-  /** The cached header field, and the number of permits that it reports. */
-  #policy: { readonly fields: Fields; readonly permits: number } = { fields: PASS.fields, permits: -1 }
+  readonly #report: Report<undefined> | undefined
   readonly #estimate = new RetryEstimate()
   /** The number of waiting requests of each key. */
   readonly #queued = new Map<string, number>()
   readonly #watch: HoldWatch | undefined
-  readonly #held: HeldPlaces
+  #warnedOfDouble = false
   readonly #client: Client<Request, Response>
   readonly #keys = new KeyWatch('concurrencyLimit')
 
@@ -65,8 +66,8 @@ export class ConcurrencyGate<Request, Response> implements Gate<Request, Respons
   constructor(options: ConcurrencyOptions<Request, Response>, framework: Framework<Request, Response>) {
     this.#framework = framework
     this.#settings = parseConcurrencyOptions(options)
-    const { name, observer, places, client } = this.#settings
-    this.#held = new HeldPlaces(places, name)
+    const { name, observer, client, headers } = this.#settings
+    if (headers) this.#report = { names: [name], of: (_, names) => this.#fieldsOf(names?.get(name) ?? name) }
     this.#client = new Client(framework, client)
     this.#watch = observer && new HoldWatch(observer, 'concurrency', name)
   }
@@ -101,7 +102,7 @@ export class ConcurrencyGate<Request, Response> implements Gate<Request, Respons
   }
 
   #enter(key: string, req: Request, res: Response): SyncOrAsync<Answer> {
-    if (this.#held.has(req as object, key)) return PASS
+    if (this.#holds(req, key)) return PASS
     const { places, waitMs, queue } = this.#settings
     const told = this.#watch?.begin()
     if (this.#permits === 0) return this.#refuse(key, req, res, told)
@@ -153,7 +154,8 @@ export class ConcurrencyGate<Request, Response> implements Gate<Request, Respons
       return GONE
     }
     told?.('granted')
-    this.#held.add(req as object, key)
+    const ledger = Ledger.of(req as object)
+    ledger.hold({ places: this.#settings.places, key })
     const tellLeft = this.#watch?.hold(1, place.lease)
     const enteredAt = performance.now()
     const { permits, abandonAfterMs } = this.#settings
@@ -164,15 +166,14 @@ export class ConcurrencyGate<Request, Response> implements Gate<Request, Respons
       tellLeft?.(!kept)
       if (ended) this.#estimate.took(key, performance.now() - enteredAt)
     })
-    return { ...PASS, fields: this.#fields(req, res) }
+    return this.#report === undefined ? PASS : { ...PASS, fields: ledger.tell(this.#report, undefined).fields }
   }
 
   #refuse(key: string, req: Request, res: Response, told: WaitEnd | undefined): Answer {
     told?.('timeout')
     const { statusCode, message, handler } = this.#settings
-    const own = this.#ownFields
-    const policy = this.#framework.responseHeader(res, 'RateLimit-Policy', req)
-    const name = otherNames(own, policy)?.get(this.#settings.name) ?? this.#settings.name
+    const said = this.#report && Ledger.of(req as object).tell(this.#report, undefined)
+    const name = said?.names?.get(this.#settings.name) ?? this.#settings.name
     const afterMs = this.#estimate.nextFreeMs(key, this.#permits, this.#queuedOf(key))
     const accept = this.#framework.requestHeader(req, 'accept')
     const refusal = refuseAtOnce(
@@ -180,22 +181,27 @@ export class ConcurrencyGate<Request, Response> implements Gate<Request, Respons
       accept,
     )
     const reply = wordedReply(refusal, { handler, message }, 'concurrencyLimit', req, res)
-    return { decision: undefined, fields: { ...this.#fields(req, res), ...refusal.fields }, refusal: reply }
+    return { decision: undefined, fields: { ...said?.fields, ...refusal.fields }, refusal: reply }
   }
 
   /** Where another draft's list is set, that stays: it has a state beside it, and a concurrency limit has none. */
-  #fields(req: Request, res: Response): Fields {
-    return mergeHeaders(this.#ownFields, field => this.#framework.responseHeader(res, field, req), false)
+  #fieldsOf(name: string): Fields {
+    return { 'RateLimit-Policy': concurrencyPolicy(name, this.#permits) }
   }
 
-  get #ownFields(): Fields {
-    if (!this.#settings.headers) return PASS.fields
-    const permits = this.#permits
-    if (this.#policy.permits !== permits) {
-      const fields = { 'RateLimit-Policy': concurrencyPolicy(this.#settings.name, permits) }
-      this.#policy = { fields, permits }
-    }
-    return this.#policy.fields
+  /** Whether the request has a place of this key: then it needs no other, for which it would wait for itself. */
+  #holds(req: Request, key: string): boolean {
+    const { places, name } = this.#settings
+    if (!Ledger.of(req as object).holds(places, key)) return false
+    if (this.#warnedOfDouble) return true
+    this.#warnedOfDouble = true
+    emitWarning(
+      'SPILLWAY_DOUBLE',
+      `concurrencyLimit: a request came twice for a place of "${name}", and holds one: the same middleware is passed ` +
+        'twice, or two limits count the same key under one name. Mount it once, or give one of them a name of its ' +
+        'own, like concurrencyLimit({ name: "uploads" })',
+    )
+    return true
   }
 
   /** The current number of permits. */

@@ -1,23 +1,22 @@
-import { type Decision, strictest } from '../../limiter/core/decision.js'
+import type { Decision } from '../../limiter/core/decision.js'
 import { costOf, PolicyError } from '../../limiter/core/errors.js'
 import type { PolicyInput } from '../../limiter/core/limit.js'
+import { emitWarning } from '../../limiter/core/warnings.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
 import { Client } from '../address/client.js'
 import { callOption, keyText } from '../call-option.js'
-import { holdsPlace } from '../concurrency/process-places.js'
-import { type Answer, type Framework, type Gate, PASS, plainReply, wordedReply } from '../framework.js'
-import { type Fields, mergeHeaders, otherNames } from '../headers.js'
+import { type Answer, type Framework, type Gate, GONE, PASS, plainReply, wordedReply } from '../framework.js'
+import { Ledger } from '../ledger.js'
 import { CreationWatch, KeyWatch } from '../misuse.js'
 import { refuse } from '../refusal.js'
 import { after, isPromise, type SyncOrAsync } from '../sync-or-async.js'
 import { AutoBlock } from './auto-block.js'
 import type { Deferral } from './deferral.js'
-import { DoubleCharge, noteKeys } from './double-charge.js'
 import { type HttpOptions, type HttpPolicyInput, type KeyOf, partKeys } from './options.js'
 import { type OptionFunction, parseHttpOptions, type Rule, Rules, type Settings } from './settings.js'
 import { type Admission, giveBack, Settling } from './settling.js'
-import { doneWaiting, mayWait, refusedInstead, type SlowDown } from './slow-down.js'
+import { doneWaiting, mayWait, type SlowDown } from './slow-down.js'
 
 /** The properties that the middleware function carries. */
 export interface LimiterAccess {
@@ -48,7 +47,7 @@ export class RateLimitGate<Request, Response> implements Gate<Request, Response>
   readonly #deferral: Deferral<Request, Response> | undefined
   readonly #client: Client<Request, Response>
   readonly #settling: Settling<Request, Response> | undefined
-  readonly #doubleCharge: DoubleCharge
+  #warnedOfDouble = false
   readonly #keys: KeyWatch | undefined
   /** undefined: this middleware was not made for one request. */
   #creation: CreationWatch | undefined
@@ -62,7 +61,6 @@ export class RateLimitGate<Request, Response> implements Gate<Request, Response>
     this.#rules = new Rules(given?.options ?? settings.limiter, settings.headers)
     if (given !== undefined) this.#rule = { ...this.#rules.ruleOf(given), keys: undefined }
     else this.#rule = typeof policy === 'function' ? undefined : this.#ruleOf(policy)
-    this.#doubleCharge = new DoubleCharge(given !== undefined)
     if (settings.key !== undefined || this.#rule?.keys !== undefined) this.#keys = new KeyWatch('rateLimit')
     if (given === undefined && settings.limiter.store === undefined) {
       const limits = this.#rule?.policy.map(({ name, algorithm }) => `${name} ${algorithm}`) ?? []
@@ -223,12 +221,26 @@ export class RateLimitGate<Request, Response> implements Gate<Request, Response>
     req: Request,
     res: Response,
   ): SyncOrAsync<Answer> {
-    const { limiter } = rule
-    if (typeof key !== 'string') noteKeys(decision, key)
+    const admission = { limiter: rule.limiter, key, decision, paysLater }
+    const ledger = Ledger.of(req as object)
+    this.#checkDouble(ledger, admission)
+    ledger.add(admission)
     if (!decision.allowed) return this.#deny(rule, decision, req, res)
-    const admission = { limiter, key, decision, paysLater }
     const delayMs = Math.max(decision.delayMs, this.#slowDown?.delayMs(decision) ?? 0)
     return this.#pass(rule, admission, delayMs, req, res)
+  }
+
+  /** Warns, once per middleware, when a request is charged twice for the same count. Both charges count. */
+  #checkDouble(ledger: Ledger, admission: Admission): void {
+    const limit = this.#warnedOfDouble ? undefined : ledger.chargedTwice(admission)
+    if (limit === undefined) return
+    this.#warnedOfDouble = true
+    emitWarning(
+      'SPILLWAY_DOUBLE',
+      `rateLimit: a request was charged twice for the limit "${limit.name}": the same middleware is passed twice, or ` +
+        'two limiters count the same key under one name. Mount it once, or give one of them a name of its own, like ' +
+        'rateLimit({ name: "uploads" })',
+    )
   }
 
   /**
@@ -236,15 +248,16 @@ export class RateLimitGate<Request, Response> implements Gate<Request, Response>
    */
   #pass(rule: Rule, admission: Admission, delayMs: number, req: Request, res: Response): SyncOrAsync<Answer> {
     const { decision } = admission
-    const answer = this.#combine(decision, rule.headers(decision), req, res)
     if (delayMs === 0) {
       this.#settling?.follow(admission, req, res)
-      return answer
+      const told = Ledger.of(req as object).tell(rule.report, decision)
+      return { decision: told.decision, fields: told.fields, refusal: undefined }
     }
     const slowed = delayMs > decision.delayMs
-    if (slowed && !mayWait()) {
-      const refused = refusedInstead(decision, delayMs)
-      return after(giveBack(admission), () => this.#refuse(rule.headers, refused, req, res))
+    const slowDown = slowed ? this.#slowDown : undefined
+    if (slowDown !== undefined && !mayWait()) {
+      Ledger.of(req as object).remove(admission)
+      return after(giveBack(admission), () => this.#refuse(rule, slowDown.refusedInstead(decision), req, res))
     }
     const watch = this.#framework.watch(res, req)
     const told = rule.waits?.begin()
@@ -255,7 +268,7 @@ export class RateLimitGate<Request, Response> implements Gate<Request, Response>
       // No handler will run: other limits can release the places and units of this request, too.
       watch.end()
       await giveBack(admission)
-      return { ...answer, gone: true }
+      return GONE
     })
   }
 
@@ -263,50 +276,30 @@ export class RateLimitGate<Request, Response> implements Gate<Request, Response>
     const struck = this.#autoBlock === undefined ? denial : this.#autoBlock.countDenial(rule.limiter, denial)
     return after(struck, decision => {
       if (this.#deferral?.accepts(decision)) return this.#defer(this.#deferral, rule, decision, req, res)
-      return this.#refuse(rule.headers, decision, req, res)
+      return this.#refuse(rule, decision, req, res)
     })
   }
 
   /** Puts a denied request into the queue. */
   async #defer(
     deferral: Deferral<Request, Response>,
-    { limiter, headers }: Rule,
+    rule: Rule,
     decision: Decision,
     req: Request,
     res: Response,
   ): Promise<Answer> {
     const message = await callOption((req, res) => deferral.message(req, res), req, res)
-    const accepted = await deferral.push(message, decision, limiter.options.observer, req)
-    if (accepted === undefined) return this.#refuse(headers, decision, req, res)
-    const { fields } = this.#combine(decision, headers(decision), req, res)
+    const accepted = await deferral.push(message, decision, rule.limiter.options.observer, req)
+    if (accepted === undefined) return this.#refuse(rule, decision, req, res)
+    const { fields } = Ledger.of(req as object).tell(rule.report, decision)
     return { decision, fields: { ...fields, ...accepted.fields }, refusal: plainReply(accepted) }
   }
 
-  /** Several limiters may decide on one request: the stricter decision stays, with its header fields. */
-  #combine(decision: Decision, fields: Fields, req: Request, res: Response): Answer {
-    const before = this.#framework.decision(req, res)
-    // Other packages use the same property for other values. A concurrency limit leaves no decision, but a policy.
-    if (before?.verdicts === undefined) {
-      const all = holdsPlace(req as object) ? this.#merged(fields, true, req, res) : fields
-      return { decision, fields: all, refusal: undefined }
-    }
-    this.#doubleCharge.check(req as object, before, decision)
-    const strict = strictest([before, decision]) === before ? before : decision
-    return { decision: strict, fields: this.#merged(fields, strict === decision, req, res), refusal: undefined }
-  }
-
-  #merged(fields: Fields, stricter: boolean, req: Request, res: Response): Fields {
-    return mergeHeaders(fields, name => this.#framework.responseHeader(res, name, req), stricter)
-  }
-
-  #refuse(headers: Rule['headers'], decision: Decision, req: Request, res: Response): Answer {
+  #refuse(rule: Rule, decision: Decision, req: Request, res: Response): Answer {
     const { statusCode, message, handler } = this.#settings
-    const own = headers(decision)
-    const { fields } = this.#combine(decision, own, req, res)
+    const { fields, names } = Ledger.of(req as object).tell(rule.report, decision)
     const accept = this.#framework.requestHeader(req, 'accept')
-    const isAlone = fields === own
-    const told = isAlone ? undefined : this.#framework.responseHeader(res, 'RateLimit-Policy', req)
-    const refusal = refuse(decision, statusCode, accept, otherNames(own, told))
+    const refusal = refuse(decision, statusCode, accept, names)
     const reply = wordedReply(refusal, { handler, message }, 'rateLimit', req, res, decision)
     return { decision, fields: { ...fields, ...refusal.fields }, refusal: reply }
   }

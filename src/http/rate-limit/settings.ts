@@ -13,14 +13,13 @@ import { DEFAULT_LIMITER } from '../../limiter/store.js'
 import { countsHits } from '../../replacing/express-rate-limit/hit-store.js'
 import { CLIENT_OPTIONS, type ClientSettings, parseClientOptions } from '../address/client.js'
 import type { GivenKey } from '../call-option.js'
-import { clash, type Fields, HEADER_FORMS, type HeaderForm, headersFor } from '../headers.js'
+import { clash, HEADER_FORMS, type HeaderForm, headersFor, type Report } from '../headers.js'
 import { checkIsCalled } from '../misuse.js'
 import { NEWCOMERS } from '../newcomers.js'
 import { bodyOf } from '../refusal.js'
 import type { SyncOrAsync } from '../sync-or-async.js'
 import { type BlockOptions, checkBlockOptions } from './auto-block.js'
 import { Deferral } from './deferral.js'
-import { ownLimits } from './double-charge.js'
 import { type HttpLimitOptions, type HttpOptions, type HttpPolicyInput, partKeys } from './options.js'
 import type { Settle } from './settling.js'
 import { SlowDown } from './slow-down.js'
@@ -29,7 +28,7 @@ import { SlowDown } from './slow-down.js'
 export interface Rule {
   readonly limiter: RateLimiter
   readonly policy: Policy
-  readonly headers: (decision: Decision) => Fields
+  readonly report: Report<Decision>
   /** Reports requests that the limiter delays. */
   readonly waits: WaitWatch | undefined
 }
@@ -66,10 +65,9 @@ export class Rules {
     const { policy } = limiter
     let rule = this.#ofPolicies.get(policy)
     if (rule === undefined || rule.limiter !== limiter) {
-      ownLimits(limiter)
       const { observer, name = DEFAULT_LIMITER } = limiter.options
       const waits = observer && new WaitWatch(observer, 'limiter', name)
-      rule = { limiter, policy, headers: headersFor(this.#forms, policy, this.clock), waits }
+      rule = { limiter, policy, report: headersFor(this.#forms, policy, this.clock), waits }
       this.#ofPolicies.set(policy, rule)
     }
     return rule

@@ -1,11 +1,11 @@
-import { type Decision, strictest } from '../../limiter/core/decision.js'
+import { type Decision, strictest, type Verdict } from '../../limiter/core/decision.js'
 import { type Duration, parseOption } from '../../limiter/core/duration.js'
 import { PolicyError, shown } from '../../limiter/core/errors.js'
 import { checkInteger, checkOptions, type OptionNames } from '../../limiter/core/options.js'
 
 /** Delays requests before they are refused. */
 export interface SlowDownOptions {
-  /** Units of a window without a delay; integer ≥ 0. */
+  /** Units of a window without a delay; integer ≥ 0. Each limit of a policy counts its own; the longest delay holds. */
   after: number
   /** The additional delay of each unit above `after`; more than 0. */
   by: Duration
@@ -39,26 +39,33 @@ export class SlowDown {
     this.#maxMs = parseOption(max, 'rateLimit: slowDown: max')
   }
 
-  /** The delay of the request of this decision, ms. */
-  delayMs({ cost, limit, remaining }: Decision): number {
+  /** The delay of the request of this decision, ms: the longest that one of its limits asks for. */
+  delayMs({ cost, verdicts }: Decision): number {
+    let longest = 0
+    if (cost > 0) for (const verdict of verdicts) longest = Math.max(longest, this.#delayUnder(verdict))
+    return longest
+  }
+
+  /**
+   * The denial of a request that would have to wait while too many others wait: by the limit that makes it wait. Its
+   * units are given back, so that it has spent none.
+   */
+  refusedInstead(decision: Decision): Decision {
+    const { key, cost, source, degraded, shadow } = decision
+    const delayMs = this.delayMs(decision)
+    const slowest = decision.verdicts.find(verdict => this.#delayUnder(verdict) === delayMs)
+    const verdicts = decision.verdicts.map(verdict => {
+      const unspent = { ...verdict, remaining: Math.min(verdict.limit.burst, verdict.remaining + cost), delayMs: 0 }
+      return verdict === slowest ? { ...unspent, allowed: false, retryAfterMs: delayMs } : unspent
+    })
+    return { ...strictest(verdicts), key, cost, verdicts, source, degraded, shadow }
+  }
+
+  #delayUnder({ limit, remaining }: Verdict): number {
     // A decision spends from what fits at once: that is the burst, if the algorithm has one.
     const used = limit.burst - remaining
-    return cost === 0 ? 0 : Math.min(this.#maxMs, Math.max(0, used - this.#after) * this.#byMs)
+    return Math.min(this.#maxMs, Math.max(0, used - this.#after) * this.#byMs)
   }
-}
-
-/**
- * The denial of a request that would have to wait while too many others wait: by the limit whose units make it wait.
- * Its units are given back, so that it has spent none.
- */
-export function refusedInstead(decision: Decision, delayMs: number): Decision {
-  const { limit, key, cost, source, degraded, shadow } = decision
-  const denied = { allowed: false, retryAfterMs: delayMs, delayMs: 0 }
-  const verdicts = decision.verdicts.map(verdict => {
-    const unspent = { ...verdict, remaining: Math.min(verdict.limit.burst, verdict.remaining + cost), delayMs: 0 }
-    return verdict.limit === limit ? { ...unspent, ...denied } : unspent
-  })
-  return { ...strictest(verdicts), key, cost, verdicts, source, degraded, shadow }
 }
 
 /** Counts a waiting request; false if there are too many. Call `doneWaiting` when it ends. */

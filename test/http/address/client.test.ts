@@ -18,9 +18,7 @@ const frameworkOf = (trust: Trust): Framework<Request, object> => ({
   peer: req => (req.gone ? undefined : (req.peer ?? '')),
   trust: () => trust,
   requestHeader: (req, name) => req.headers?.[name],
-  responseHeader: () => undefined,
   watch: () => new ResponseWatch(() => ({ gone: true, stuck: false, taken: 0, watch() {}, unwatch() {} })),
-  decision: () => undefined,
 })
 
 const ANYBODY: Trust = { anybody: 'Plain believes everybody' }

@@ -3,7 +3,6 @@ import type { Framework } from '../../../src/http/framework.js'
 import type { HttpOptions } from '../../../src/http/rate-limit/options.js'
 import { RateLimitGate } from '../../../src/http/rate-limit/rate-limit.js'
 import { ResponseWatch } from '../../../src/http/response-watch.js'
-import type { Decision } from '../../../src/limiter/core/decision.js'
 import { getOrMake } from '../../../src/limiter/core/maps.js'
 import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
@@ -14,7 +13,6 @@ interface Request {
   address?: string
   headers?: Record<string, string>
   gone?: boolean
-  decision?: Decision
 }
 type Response = Record<string, string>
 
@@ -26,7 +24,6 @@ const plain: Framework<Request, Response> = {
   peer: req => (req.gone ? undefined : (req.address ?? '')),
   trust: () => 'nobody',
   requestHeader: (req, name) => req.headers?.[name],
-  responseHeader: (res, name) => res[name],
   watch: res => {
     const watch = getOrMake(
       WATCHES,
@@ -35,7 +32,6 @@ const plain: Framework<Request, Response> = {
     )
     return watch
   },
-  decision: req => req.decision,
 }
 
 function guard(options: HttpOptions<Request, Response>) {
@@ -89,17 +85,6 @@ test('functions are called in their order, and only as far as needed', async () 
     cost: note('cost', 1),
   }).answer({}, {})
   expect(asked.splice(0)).toEqual(['skip', 'key'])
-})
-
-test('a property that another package set is not mistaken for a decision', async () => {
-  const limiter = guard({ policy: '9/1m' })
-  const foreign = { limit: 5, used: 5, remaining: 0, resetTime: new Date() } as unknown as Decision
-  const { decision, fields } = await limiter.answer(
-    { address: '203.0.113.7', decision: foreign },
-    { RateLimit: 'limit=5' },
-  )
-  expect(decision?.remaining).toBe(8)
-  expect(fields.RateLimit).toBe('"9-per-1m";r=8;t=60')
 })
 
 describe('without an address', () => {

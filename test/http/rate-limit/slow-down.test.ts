@@ -4,9 +4,12 @@ import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, jest, test } from '@jest/globals'
 import express from 'express'
 import { type RateLimitOptions, rateLimit } from '../../../src/http/adapters/express.js'
-import { SlowDown } from '../../../src/http/rate-limit/slow-down.js'
+import { doneWaiting, mayWait, SlowDown, type SlowDownOptions } from '../../../src/http/rate-limit/slow-down.js'
+import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
+import { ManualClock } from '../../../src/testing.js'
 import { eventually } from '../../support/eventually.js'
+import { warnings } from '../../support/warnings.js'
 
 const servers: Server[] = []
 afterEach(() => {
@@ -15,6 +18,12 @@ afterEach(() => {
 })
 
 describe('the wait', () => {
+  const clock = new ManualClock()
+  const limited = (policy: string, options: SlowDownOptions) => ({
+    limiter: new RateLimiter({ policy, store: new MemoryStore({ clock }) }),
+    slow: new SlowDown(options),
+  })
+
   const waits = async (policy: string, count: number, cost = 1) => {
     const slow = new SlowDown({ after: 2, by: '100ms', max: 250 })
     const limiter = new RateLimiter({ policy })
@@ -32,6 +41,16 @@ describe('the wait', () => {
     expect(await waits('10/1h token-bucket burst=20', 4)).toEqual([0, 0, 100, 200])
   })
 
+  test('is the longest of those of all limits, each by its own units', async () => {
+    // The second limit has more left all the time, and yet it is the one whose units are above `after`.
+    const { limiter, slow } = limited('10/1s; 100/1h', { after: 5, by: '100ms', max: '10s' })
+    for (let second = 0; second < 2; second++) {
+      for (let i = 0; i < 4; i++) await limiter.consume('k')
+      clock.advance(1000)
+    }
+    expect(slow.delayMs(await limiter.consume('k'))).toBe(400)
+  })
+
   test('is nothing for a request that costs nothing', async () => {
     expect(await waits('10/1m', 3, 0)).toEqual([0, 0, 0])
   })
@@ -47,7 +66,28 @@ async function serve(options: RateLimitOptions): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
 }
 
+const warned = warnings()
+
 describe('slowDown over HTTP', () => {
+  test('a refusal because too many wait is no second charge of its request', async () => {
+    const earlier = rateLimit({ policy: '100/1m', name: 'other' })
+    const slowed = rateLimit({ policy: '10/1m', slowDown: { after: 0, by: '1ms', max: '1s' } })
+    const app = express().use(earlier, slowed)
+    const server = createServer(app).listen(0, '127.0.0.1')
+    servers.push(server)
+    await once(server, 'listening')
+    let waiting = 0
+    while (mayWait()) waiting++
+    try {
+      const answer = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`)
+      expect(answer.status).toBe(429)
+      expect(answer.headers.get('ratelimit')).toMatch(/^"100-per-1m";r=99;t=60, "10-per-1m";r=10;t=\d+$/)
+    } finally {
+      for (; waiting > 0; waiting--) doneWaiting()
+    }
+    expect(warned.codes).toEqual([])
+  })
+
   test('makes requests wait and then refuses those above the quota', async () => {
     const url = await serve({ policy: '4/1m', slowDown: { after: 2, by: '60ms', max: '1s' } })
     const took: number[] = []
