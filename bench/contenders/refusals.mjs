@@ -1,4 +1,4 @@
-// Clients that ask for a hundred times their quota, on Redis. Each sends its requests evenly, one after another.
+// Clients that ask for far more than their quota, on Redis. Each sends its requests evenly, one after another.
 import { Redis } from 'ioredis'
 import { RateLimiterRedis } from 'rate-limiter-flexible'
 import { RateLimiter, RedisStore } from '../../dist/index.mjs'
@@ -6,9 +6,8 @@ import { answer, setup } from './answering.mjs'
 import { passes } from './passing.mjs'
 
 const QUOTA = 100
-const WINDOW_MS = 1000
 const CLIENTS = 10
-const { contender, algorithm, port } = setup
+const { contender, algorithm, windowMs, port } = setup
 const client = new Redis({ port })
 
 /**
@@ -18,7 +17,7 @@ const client = new Redis({ port })
  */
 const contenders = {
   spillway() {
-    const policy = { quota: QUOTA, window: WINDOW_MS, algorithm }
+    const policy = { quota: QUOTA, window: windowMs, algorithm }
     const limiter = new RateLimiter({
       policy,
       store: new RedisStore(client),
@@ -37,7 +36,7 @@ const contenders = {
     const limiter = new RateLimiterRedis({
       storeClient: client,
       points: QUOTA,
-      duration: WINDOW_MS / 1000,
+      duration: windowMs / 1000,
       inMemoryBlockOnConsumed: QUOTA,
     })
     const decide = passes(limiter)
@@ -49,19 +48,20 @@ const decide = contenders[contender]()
 const latencies = new Float64Array(1 << 20)
 
 answer({
-  async run({ windows, times }) {
+  /** Each client asks for so many times 100 a second. */
+  async run({ seconds, times }) {
     let refusals = 0
     let passed = 0
     let asked = 0
     let askedForRefusal = 0
     let known = true
-    const perClient = QUOTA * times * windows
+    const perClient = QUOTA * times * seconds
     const startedAt = performance.now()
 
     /** One client: as many requests as are due by now, then waits for the next turn. */
     const run = async (/** @type {string} */ key) => {
       for (let sent = 0; sent < perClient; ) {
-        const due = Math.min(perClient, ((performance.now() - startedAt) / WINDOW_MS) * QUOTA * times)
+        const due = Math.min(perClient, ((performance.now() - startedAt) / 1000) * QUOTA * times)
         for (; sent < due; sent++) {
           const askedAt = performance.now()
           const answer = await decide(key)

@@ -1,5 +1,5 @@
 --[[
-  Changes what a key may spend, wakes the requests that wait for the units that come free, and tells other processes.
+  Changes what a key may spend, and wakes the requests that wait for the units that come free.
 
   KEYS      the state of each limit; the note of each; the sold leases of each (ZSET lease → when it was sold, ms; see
             leases.take_back); the block list of each (ZSET state key → blocked until, ms); the line in which requests
@@ -22,16 +22,14 @@
             of these moments are not settled, because they may belong to either pass. ARGV[5]: the last such moment
             return: the lease. ARGV[5]: when it was sold, ms
   ARGV[6]   what the channel of every process begins with on which it hears of its waiters
-  ARGV[7]   the channel on which changes are announced; ARGV[8]: the message, '' for none
-  ARGV[9]   number of limits, then for each: see limits.read; then of settle and return for each:
+  ARGV[7]   number of limits, then for each: see limits.read; then of settle and return for each:
             charged at, cost, remaining, reset; of strike: the age of the oldest denial in ms, after, window in ms, the
             first block in ms, factor, the longest block in ms, forget in ms
   ARGV[…]   last: the last moment at which the script may act, ms
 
   Returns now, and nothing else, if it was too late; an error of the first log that is something else, before
-  anything changed; the text of an error if only the message was refused; else nothing. strike: now, for how much longer
-  the key is blocked, 1 if these denials have blocked it, the denials left before the block, ms until their count begins
-  anew; then that text, if there is one.
+  anything changed; else nothing. strike: now, for how much longer the key is blocked, 1 if these denials have blocked
+  it, the denials left before the block, ms until their count begins anew.
 ]]
 local limits = require 'limiter.limits'
 local states = require 'limiter.states'
@@ -40,9 +38,9 @@ local timely = require 'redis.timely'
 local now = timely.now_ms(ARGV[1])
 if timely.is_late(now) then return { now } end
 local verb, units = ARGV[2], tonumber(ARGV[3])
-local channel, announcements, message = ARGV[6], ARGV[7], ARGV[8]
-local count = tonumber(ARGV[9])
-local list, receipts_at = limits.read(10, count, now)
+local channel = ARGV[6]
+local count = tonumber(ARGV[7])
+local list, receipts_at = limits.read(8, count, now)
 local keys, notes = { unpack(KEYS, 1, count) }, { unpack(KEYS, count + 1, 2 * count) }
 local sold, blocks = { unpack(KEYS, 2 * count + 1, 3 * count) }, { unpack(KEYS, 3 * count + 1, 4 * count) }
 local line_at = 4 * count + 1
@@ -134,14 +132,6 @@ if verb ~= 'charge' and not (block_for and block_for > 0) then
   if redis.call('EXISTS', KEYS[line_at]) == 1 then
     local line_capacity = require 'limiter.line_capacity'
     line_capacity.wake(line_at, channel, waiting_units, list, keys, blocks, now)
-  end
-end
-if message ~= '' then
-  -- Without permission for the channel, the change is made all the same.
-  local told = redis.pcall('PUBLISH', announcements, message)
-  if type(told) == 'table' then
-    if not struck then return told.err end
-    struck[6] = told.err
   end
 end
 return struck

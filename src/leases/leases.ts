@@ -148,17 +148,6 @@ export class LeaseBook implements PolicyLeases {
     await this.seller.settle(facts, returnable(this.terms, units, this.now() - askedAt), endsAt)
   }
 
-  /**
-   * The key was reset or blocked (`endsLeases`), which ends its leases; or units of it were given back. Undefined: any
-   * key may be affected.
-   */
-  changed(key: string | undefined, endsLeases: boolean): void {
-    for (const leased of key === undefined ? this.#keys.values() : [this.#keys.get(key)]) {
-      if (endsLeases) leased?.drop()
-      else leased?.wake()
-    }
-  }
-
   /** Gives back all unspent units. */
   async close(): Promise<void> {
     this.#rest()
@@ -215,8 +204,6 @@ interface LeasesParts {
   readonly now: () => number
   /** Asks the store, regardless of leases. */
   readonly askStore: (verb: 'consume' | 'peek', charges: readonly Charge[], cost: number, asker: Asker) => void
-  /** Listens for resets and blocks for `ms` more. */
-  readonly hearResets: (ms: number) => void
 }
 
 interface KnownBook {
@@ -283,17 +270,14 @@ export class Leases {
     return this.#bookOfCharges(charges)?.charge(charges[0].key, units)
   }
 
-  /** Ends the leases of these keys before a reset or block. */
+  /** These keys are reset or blocked: ends their leases. */
   end(charges: readonly Charge[]): void {
-    for (const { key } of charges) this.changed(key, true)
+    for (const book of this.#busy) for (const { key } of charges) book.leasedKey(key)?.drop()
   }
 
-  /**
-   * The key was reset or blocked (`endsLeases`), here or in another process, or units of it were given back. Undefined:
-   * any key may be affected.
-   */
-  changed(key: string | undefined, endsLeases: boolean): void {
-    for (const book of this.#busy) book.changed(key, endsLeases)
+  /** Units of these keys were given back. */
+  wake(charges: readonly Charge[]): void {
+    for (const book of this.#busy) for (const { key } of charges) book.leasedKey(key)?.wake()
   }
 
   /** Gives back all unspent units. */
@@ -320,17 +304,14 @@ export class Leases {
   }
 
   #newBook(limits: readonly Limit[], limiter: string | undefined): LeaseBook | undefined {
-    const { settings, sellerOf, now, askStore, hearResets } = this.#parts
+    const { settings, sellerOf, now, askStore } = this.#parts
     const terms = leaseTerms(limits, settings)
     if (terms === undefined) return undefined
     return new LeaseBook({
       terms,
       seller: sellerOf(terms, limiter),
       now,
-      defer: send => {
-        hearResets(2 * terms.ttlMs)
-        afterIo(send)
-      },
+      defer: afterIo,
       decide: (key, cost, asker) => {
         const charges = limits.map(limit => ({ key, limit, limiter }))
         askStore('consume', charges, cost, asker)

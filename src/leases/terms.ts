@@ -7,9 +7,9 @@ import { checkOptions, type OptionNames } from '../limiter/core/options.js'
 /** Options for buying units of busy keys in advance. */
 export interface LeaseOptions {
   /**
-   * How long a process may spend its units: whole ms or text like '50ms'; more than 0, at most 1m. Default: a twentieth
-   * of the window (sliding window: a fiftieth), at least 20 ms, at most 1 s. Redis decides limits whose rate gives more
-   * than a tenth of their burst in that time.
+   * How long a process may spend its units, also after the key was reset or blocked by another process: whole ms or
+   * text like '50ms'; more than 0, at most 1 s. Default: a twentieth of the window (sliding window: a fiftieth), at
+   * least 20 ms. Redis decides limits whose rate gives more than a tenth of their burst in that time.
    */
   ttl?: Duration
 }
@@ -35,13 +35,11 @@ export function parseLeases(leases: boolean | LeaseOptions | undefined, store: s
   }
   checkOptions(`${store}: leases`, leases, NAMES, '{ ttl: "50ms" }')
   const ttlMs = leases.ttl === undefined ? undefined : parseOption(leases.ttl, `${store}: leases.ttl`)
-  if (ttlMs !== undefined && ttlMs > LONGEST_TTL_MS) {
-    throw new PolicyError(`${store}: leases.ttl ${shown(leases.ttl)}: expected at most 1m, like "50ms"`)
+  if (ttlMs !== undefined && ttlMs > LONGEST_MS) {
+    throw new PolicyError(`${store}: leases.ttl ${shown(leases.ttl)}: expected at most 1s, like "50ms"`)
   }
   return { ttlMs, strict: true, store }
 }
-
-const LONGEST_TTL_MS = 60_000
 
 /** A key is leased if this many hits are expected in the life of a lease. */
 export const HITS_PER_TTL = 8

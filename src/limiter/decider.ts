@@ -128,9 +128,8 @@ export class Decider implements ChargeOwner {
       const refusal = this.#leased.refusal(key, cost)
       if (refusal !== undefined) return this.#report(observed, refusal)
     }
-    const epoch = this.#denials?.epoch ?? 0
     const { calls } = this.#guarded
-    const request = new DecisionRequest(calls, this, verb, cost, key, charges, this.#bound, grant, observed, epoch)
+    const request = new DecisionRequest(calls, this, verb, cost, key, charges, this.#bound, grant, observed)
     const verdicts = this.#guarded.ask(request)
     if (verdicts !== undefined) return this.#report(observed, this.#settleable(request, verdicts, 'memory'))
     return new Promise((resolve, reject) => request.listen(resolve, reject))
@@ -143,7 +142,7 @@ export class Decider implements ChargeOwner {
     chargedAt: ChargedAt | undefined,
     lease: object | undefined,
   ): Decision {
-    const { verb, key, epoch, observed } = request
+    const { verb, key, observed } = request
     if (lease !== undefined) {
       const ticket = this.#leased?.ticketFrom(lease as Lease)
       return this.#report(observed, decisionOf(key, request.spent, verdicts, 'lease', false, ticket))
@@ -151,8 +150,8 @@ export class Decider implements ChargeOwner {
     const decision = this.#settleable(request, verdicts, 'redis', chargedAt)
     // Units of leases may come back at any moment: then an answer says nothing of later or larger requests.
     const isAlone = this.#leased === undefined
-    if (!decision.allowed) this.#denials?.remember(key, this.policy, decision, epoch, isAlone)
-    else if (verb === 'consume' && isAlone) this.#denials?.renew(key, this.policy, decision, epoch)
+    if (!decision.allowed) this.#denials?.remember(key, this.policy, decision, isAlone)
+    else if (verb === 'consume' && isAlone) this.#denials?.renew(key, this.policy, decision)
     return this.#report(observed, decision)
   }
 

@@ -49,8 +49,6 @@ export class DecisionRequest<Result> extends GuardedCall implements Asker {
     /** Takes as much as fits. */
     readonly grant?: PartialGrant,
     readonly observed = false,
-    /** Of the cache of denials, when the store was asked. */
-    readonly epoch = 0,
   ) {
     super(guarded)
     this.#charges = charges

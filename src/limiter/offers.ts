@@ -15,11 +15,6 @@ export interface StoreOffers {
    */
   readonly connectDeadlineMs: number
   readonly isFirst: boolean
-  /**
-   * The longest time for which a denial may be remembered, because changes by other processes are not heard. Absent:
-   * they are heard.
-   */
-  readonly denialsLastMs?: number | undefined
   /** The Redis that keeps the state, for what else is to be kept there. */
   readonly redis?: { readonly client: RedisClient; readonly prefix: string }
   /** Whether `ask` gives what this method would: users replace methods, to spy on them or to make them fail. */

@@ -33,8 +33,9 @@ export interface RateLimiterOptions {
    */
   localShare?: number
   /**
-   * A key that the store denied is refused in the process until its `retryAfterMs` ends. Default true, which remembers
-   * 10 000 keys; a number ≥ 0 is the number of keys; 0 and false remember none.
+   * A key that the store denied is refused in the process until its `retryAfterMs` ends, for 1 s at most: what other
+   * processes change counts here within a second. Default true, which remembers 10 000 keys; a number ≥ 0 is the number
+   * of keys; 0 and false remember none.
    */
   denyCache?: boolean | number
   /** Default false. true: decide and report, but always allow. The verdicts show what the decision would have been. */

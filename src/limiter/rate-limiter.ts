@@ -288,7 +288,6 @@ export class RateLimiter {
   }
 
   async #close(): Promise<void> {
-    this.#denials?.leave()
     await Promise.all([this.#lines.close(this.#ownsStore), this.#deciders.close()])
     if (this.#ownsStore) await this.#store.close?.()
   }

@@ -112,13 +112,6 @@ export interface Store {
   bind?(policy: readonly Limit[], limiter: string | undefined): BoundPolicy | undefined
   /** Closes the store's own timers and connections. A client that was passed in stays open. */
   close?(): Promise<void> | void
-  /**
-   * Calls back with the key when a change anywhere may have ended its denials, with undefined when such a message may
-   * have been lost. The store holds the listener weakly. Present only if the store can know.
-   */
-  onReset?(listener: (key: string | undefined) => void): void
-  /** The limiter remembers denials and needs such calls for `forMs` more; 0: no longer. */
-  hearResets?(forMs: number): void
   /** Names the server that keeps the charge, for stores with several servers that fail separately. */
   serverOf?(charge: Charge): string
   /** True for a store that supports calendar windows (`Limit.calendar`). */

@@ -131,8 +131,6 @@ export abstract class SqlStore implements Store {
     this.#steps = steps
   }
 
-  /** @internal Changes by other processes are not heard. */
-  readonly denialsLastMs = 1000
   /** @internal What the warnings of an outage call the server. */
   protected abstract readonly server: string
 

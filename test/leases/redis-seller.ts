@@ -5,7 +5,6 @@ import type { LeaseTerms } from '../../src/leases/terms.js'
 import { portOf } from '../../src/redis/clients.js'
 import { Changes } from '../../src/redis/store/changes.js'
 import { ChargeKeys } from '../../src/redis/store/charge-keys.js'
-import { ResetChannel } from '../../src/redis/store/reset-channel.js'
 import { StoreScripts } from '../../src/redis/store/store-scripts.js'
 import type { ManualClock } from '../../src/testing.js'
 
@@ -19,7 +18,7 @@ export function redisSeller(client: Redis, prefix: string, clock: ManualClock, t
     () => String(clock.now()),
     () => {},
   )
-  const changes = new Changes(scripts, ResetChannel.of(client, port, prefix), false)
+  const changes = new Changes(scripts)
   return new RedisSeller({ scripts, changes, giveBack: async () => {} }, terms, undefined)
 }
 

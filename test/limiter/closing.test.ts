@@ -1,35 +1,10 @@
 import { afterEach, describe, expect, jest, test } from '@jest/globals'
-import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { LivePolicies } from '../../src/operating/live/live-policies.js'
 import { Subscriber } from '../../src/redis/subscriber.js'
 import { SharedRateLimiter } from '../../src/waiting/rate/shared-rate-limiter.js'
 import { Semaphore } from '../../src/waiting/semaphore/semaphore.js'
 import { eventually } from '../support/eventually.js'
-import { StubStore } from '../support/stub-store.js'
 import { testRedis } from '../support/test-redis.js'
-
-describe('limiters that remember denials', () => {
-  class TellingStore extends StubStore {
-    heard: number[] = []
-    onReset(): void {}
-    hearResets(forMs: number): void {
-      this.heard.push(forMs)
-    }
-  }
-
-  test.each([
-    ['of one name', ['a', 'a']],
-    ['of two names', ['a', 'b']],
-  ])('%s listen until the last is closed, however often the first is', async (_, names) => {
-    const store = new TellingStore()
-    const [one, two] = names.map(name => new RateLimiter({ policy: '1/1m', store, name }))
-    await one.close()
-    await one.close()
-    expect(store.heard).toEqual([])
-    await two.close()
-    expect(store.heard).toEqual([0])
-  })
-})
 
 describe('over Redis', () => {
   const redis = testRedis()

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import type { Cluster } from 'ioredis'
 import { RateLimiter, type RateLimiterOptions } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
@@ -18,30 +18,6 @@ function limiterOver(options: Partial<RateLimiterOptions> = {}): RateLimiter {
   const store = new RedisStore(client, { prefix: `cluster ${limiters++}` })
   return new RateLimiter({ policy: '2/1h name=a; 2/1h name=b', store, deadline: '5s', ...options })
 }
-
-describe('an answer that is older than a change in this process is not remembered', () => {
-  const CHANGES: Record<string, (limiter: RateLimiter, key: Record<string, string>) => Promise<unknown>> = {
-    reset: (limiter, key) => limiter.reset(key),
-    refund: (limiter, key) => limiter.refund(key, 2),
-    unblock: (limiter, key) => limiter.unblock(key),
-  }
-  test.each(Object.keys(CHANGES))('after %s', async name => {
-    const limiter = limiterOver()
-    let wrong = 0
-    for (let i = 0; i < 100; i++) {
-      const key = { a: `a${i}`, b: `b${i}` }
-      if (name === 'unblock') await limiter.block(key, '1h')
-      else await limiter.consume(key, 2)
-      // Their limits lie on several nodes, so that they are under way for longer than the change.
-      const underWay = [1, 2, 3].map(() => limiter.consume(key))
-      await CHANGES[name](limiter, key)
-      await Promise.all(underWay)
-      if ((await limiter.peek(key, 0)).source === 'deny-cache') wrong++
-      if ((await limiter.consume(key)).source === 'deny-cache') wrong++
-    }
-    expect(wrong).toBe(0)
-  })
-})
 
 test('while one node of three hangs, its keys are decided at once without it, the others by Redis', async () => {
   const limiter = limiterOver({ policy: '1000/1h', deadline: 200, onStoreFailure: 'open' })

@@ -216,12 +216,12 @@ describe('permissions', () => {
     ['+@all -evalsha', 'peek, consume, settle', "'evalsha' command"],
     ['+@all -eval', 'peek, consume', "'eval' command"],
     ['+@all -zadd', 'block', "can't run this command"],
-    ['+@all -publish', 'sharing resets: ', "can't run this command"],
+    ['+@all -publish', 'acquire: ', "can't run this command"],
     ['+@all -mget', 'peek: ', "can't run this command"],
     ['+@all -set', 'consume', "can't run this command"],
   ])('%s', async (rules, deeds, reason) => {
     await admin.script('FLUSH')
-    await grant('~spillway:*', '&spillway!turns:*', '&spillway!resets', ...rules.split(' '))
+    await grant('~spillway:*', '&spillway!turns:*', ...rules.split(' '))
     const { text, remedy } = await expectOne('scripts', 'problem', reason, url())
     expect(text).toContain(deeds)
     expect(remedy).toContain('Permissions')
@@ -235,7 +235,7 @@ describe('permissions', () => {
   })
 
   test('the least permissions are sufficient; checks without permission are reported as unseen', async () => {
-    await grant('~spillway:*', '&spillway!turns:*', '&spillway!resets', ...LEAST)
+    await grant('~spillway:*', '&spillway!turns:*', ...LEAST)
     const findings = await look(url())
     expect(findings.filter(({ state }) => state === 'warning' || state === 'problem')).toEqual([])
     expect(of(findings, 'scripts')).toMatchObject([{ state: 'ok' }])
@@ -244,7 +244,7 @@ describe('permissions', () => {
   })
 
   test('the command never prints the password', async () => {
-    await grant('~spillway:*', '&spillway!turns:*', '&spillway!resets', ...LEAST)
+    await grant('~spillway:*', '&spillway!turns:*', ...LEAST)
     for (const args of [[], ['--json']]) {
       const { stdout, stderr, exitCode } = await spawnSpillway(['doctor', '--redis', url(), ...args])
       expect(exitCode).toBe(0)

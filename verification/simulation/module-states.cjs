@@ -49,7 +49,6 @@ const STATES = {
   'redis/commands.ts': { PATIENCE: OWN, CLOSING: OWN },
   'redis/ioredis.ts': { STARTING: CONSTANT },
   'redis/keys.ts': { TABLE: CONSTANT, TAGS: COMPUTED },
-  'redis/store/reset-channel.ts': { CHANNELS: BY_OBJECT },
   'redis/subscriber.ts': { SUBSCRIBERS: BY_OBJECT },
   'redis/timely-scripts.ts': { SCRIPTS: BY_OBJECT },
   'redis/upstash.ts': { REQUESTS: BY_OBJECT },

@@ -180,7 +180,7 @@ export interface HttpOptions<Request, Response> extends ClientOptions {
   localShare?: number
   /**
    * Default true (10 000 keys): refuse a key that the store denied, without asking again, until its `retryAfterMs`
-   * ends.
+   * ends, for 1 s at most.
    */
   denyCache?: boolean | number
   /**

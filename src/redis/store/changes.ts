@@ -2,7 +2,6 @@ import type { BlockRule, Denials, Strikes } from '../../limiter/block-rule.js'
 import { allCarriedOut } from '../../limiter/carried-out.js'
 import type { Charge, ChargeReceipt } from '../../limiter/store.js'
 import { change } from '../scripts.js'
-import type { ResetChannel } from './reset-channel.js'
 import { groupByTag } from './slots.js'
 import type { StoreScripts } from './store-scripts.js'
 import { limitArguments, receiptArguments, strikeArguments, strikesOf } from './wire-format.js'
@@ -18,11 +17,6 @@ interface ChangeFacts {
   readonly words?: (tag: number) => readonly [string, string]
   /** By `performance.now()`; default: a second from now. */
   readonly endsAt?: number
-  /**
-   * Whether other processes are told: that units came back, or that the key was reset or blocked, which also ends its
-   * leases. Default: not at all.
-   */
-  readonly tells?: 'units' | 'key'
   /** Called when Redis has answered, before the promise is settled, or when the change has failed. */
   readonly answered?: () => void
   /** Only of a strike. */
@@ -31,21 +25,14 @@ interface ChangeFacts {
 
 /**
  * Changes what keys may spend: one script call for each slot. The script also wakes the requests that wait for the
- * units, and tells other processes, unless that is gathered with other changes of the same moment.
+ * units.
  */
 export class Changes {
   readonly #scripts: StoreScripts
-  readonly #channel: ResetChannel
   readonly #waiters: string
 
-  constructor(
-    scripts: StoreScripts,
-    channel: ResetChannel,
-    /** Whether other processes are told. */
-    readonly sharesResets: boolean,
-  ) {
+  constructor(scripts: StoreScripts) {
     this.#scripts = scripts
-    this.#channel = channel
     this.#waiters = waitersChannel(scripts.keys.prefix)
   }
 
@@ -58,18 +45,15 @@ export class Changes {
   /** Counts denials of a key, and blocks it if they are too many. Rejects with `StoreError`. */
   async strike(charge: Charge, { count, ageMs }: Denials, rule: BlockRule, endsAt?: number): Promise<Strikes> {
     const tag = this.#scripts.keys.tagOf(charge)
-    const facts = { units: count, endsAt, tells: 'key', strike: { ageMs, rule } } as const
+    const facts = { units: count, endsAt, strike: { ageMs, rule } } as const
     return strikesOf(await this.#change('strike', [charge], tag, facts))
   }
 
   /** Returns the script's answer. */
-  async #change(verb: Verb, charges: readonly Charge[], tag: number, facts: ChangeFacts): Promise<unknown> {
-    const { units = 0, words, endsAt, tells, answered, strike } = facts
+  #change(verb: Verb, charges: readonly Charge[], tag: number, facts: ChangeFacts): Promise<unknown> {
+    const { units = 0, words, endsAt, answered, strike } = facts
     const { keys } = this.#scripts
-    const names = charges.map(({ key }) => key)
-    const isTold = tells !== undefined && this.sharesResets
-    const message = isTold ? this.#channel.message(names, tells) : ''
-    const answer = await this.#scripts.run({
+    return this.#scripts.run({
       script: change,
       does: strike === undefined ? verb : 'count denials',
       tag,
@@ -87,8 +71,6 @@ export class Changes {
         String(units),
         ...(words?.(tag) ?? ['', '']),
         this.#waiters,
-        this.#channel.name,
-        message,
         ...limitArguments(
           charges.map(({ limit }) => limit),
           () => nowMs,
@@ -99,13 +81,6 @@ export class Changes {
       endsAt,
       answered,
     })
-    // Denials that block nobody change nothing that others know.
-    if (strike !== undefined && !strikesOf(answer).isNew) return answer
-    if (tells !== undefined) this.#channel.changed(names, tells)
-    if (isTold && message === '') this.#channel.gather(names)
-    const refused = strike === undefined ? answer : (answer as unknown[])[5]
-    if (typeof refused === 'string') this.#channel.warn(new Error(refused))
-    return answer
   }
 }
 

@@ -5,12 +5,13 @@ import type { BlockRule, Denials, Strikes } from '../../limiter/block-rule.js'
 import type { Clock } from '../../limiter/core/clock.js'
 import type { Verdict } from '../../limiter/core/decision.js'
 import { type Duration, parseDurationOrZero } from '../../limiter/core/duration.js'
+import { PolicyError } from '../../limiter/core/errors.js'
 import { keySegment } from '../../limiter/core/key-segment.js'
 import type { Limit } from '../../limiter/core/limit.js'
 import {
   checkClock,
-  checkFlag,
   checkInteger,
+  checkObject,
   checkOptions,
   checkText,
   type OptionNames,
@@ -28,12 +29,11 @@ import {
 import type { LineGuard, StoreLines } from '../../limiter/store-lines.js'
 import { type RedisLine, RedisLines, ScriptedLine } from '../../waiting/line/limiter-lines.js'
 import type { ClientPort, RedisClient } from '../client.js'
-import { listeningOf, portOf, redisWarnings } from '../clients.js'
+import { portOf, redisWarnings } from '../clients.js'
 import { BatchKinds } from './batch.js'
 import { Batcher, SendScheduler } from './batcher.js'
 import { Changes } from './changes.js'
 import { ChargeKeys } from './charge-keys.js'
-import { ResetChannel, type ResetListener, sharesResets } from './reset-channel.js'
 import { consumeApart, groupByTag } from './slots.js'
 import { StoreScripts } from './store-scripts.js'
 
@@ -53,14 +53,6 @@ export interface RedisStoreOptions {
    * default 64.
    */
   tags?: number
-  /**
-   * Whether processes tell each other of every refund, reset, block, unblock and settlement that gives back, so that a
-   * denial that one process remembers ends in all processes within a second. Default true. It takes one more connection
-   * per process, open while denials are remembered. false: a remembered denial ends when its `retryAfterMs` is over. A
-   * client that cannot subscribe, like one of @upstash/redis or a sentinel client of node-redis: the default is false,
-   * true throws `PolicyError`, and denials are remembered for at most 1 s.
-   */
-  shareResets?: boolean
   /**
    * Default false. true: a process buys units of a busy key in advance and spends them without asking Redis. The limit
    * is never exceeded, with any number of processes, through crashes and pauses. Redis decides keys that are not busy,
@@ -91,8 +83,6 @@ interface RedisStoreSettings {
   readonly clock: Clock | undefined
   readonly maxBatch: number
   readonly tags: number
-  /** Undefined: true if the client can subscribe. */
-  readonly shareResets: boolean | undefined
   /** Undefined: no leases. */
   readonly leases: LeaseSettings | undefined
   readonly connectDeadlineMs: number
@@ -103,29 +93,32 @@ const OPTIONS: OptionNames<RedisStoreOptions> = {
   clock: true,
   maxBatch: true,
   tags: true,
-  shareResets: true,
   leases: true,
   connectDeadline: true,
 }
+const EXAMPLE = '{ prefix: "app" }'
 const MOST_TAGS = 1024
-/** Where changes by other processes are not heard, a denial is remembered for so long, ms. */
-const UNHEARD_MS = 1000
 
 /** Throws `PolicyError` for options that mean nothing. */
 function parseRedisStoreOptions(options: RedisStoreOptions): RedisStoreSettings {
-  checkOptions('RedisStore', options, OPTIONS, '{ prefix: "app" }')
-  const { prefix = 'spillway', clock, maxBatch = 128, tags = 64, shareResets, leases, connectDeadline = '1s' } = options
+  checkObject('RedisStore', options, EXAMPLE)
+  if ('shareResets' in options) {
+    throw new PolicyError(
+      'RedisStore: shareResets: leave it out: a denial is remembered for at most 1 s, so that a reset counts in every ' +
+        'process within a second',
+    )
+  }
+  checkOptions('RedisStore', options, OPTIONS, EXAMPLE)
+  const { prefix = 'spillway', clock, maxBatch = 128, tags = 64, leases, connectDeadline = '1s' } = options
   checkText(prefix, 'RedisStore: prefix', 'spillway')
   if (clock !== undefined) checkClock(clock, 'RedisStore: clock')
   checkInteger(maxBatch, 'RedisStore: maxBatch', 128, 1)
   checkInteger(tags, 'RedisStore: tags', 64, 1, MOST_TAGS)
-  if (shareResets !== undefined) checkFlag(shareResets, 'RedisStore: shareResets')
   return {
     prefix,
     clock,
     maxBatch,
     tags,
-    shareResets,
     leases: parseLeases(leases, 'RedisStore'),
     connectDeadlineMs: parseDurationOrZero(connectDeadline, 'RedisStore: connectDeadline'),
   }
@@ -139,8 +132,6 @@ export class RedisStore implements Store {
   readonly client: RedisClient
   /** The beginning of every key. */
   readonly prefix: string
-  /** @internal */
-  readonly denialsLastMs: number | undefined
   /** @internal How long a decision may take until Redis has answered for the first time, ms. */
   readonly connectDeadlineMs: number
   /** The node of a cluster that has the charge's slot, as far as the client knows. undefined: there is one server. */
@@ -156,25 +147,19 @@ export class RedisStore implements Store {
   /** By tag: in a cluster each tag may be on another server. */
   readonly #steps: ClockSteps[] = []
   readonly #kinds: BatchKinds
-  readonly #resets: ResetChannel
-  readonly #sharesResets: boolean
   readonly #leases: Leases | undefined
-  /** Held here, because the channel does not keep its listeners alive. */
-  readonly #onChange: ResetListener = (key, endsLeases) => this.#leases?.changed(key, endsLeases)
 
   /**
    * `client`: a `Redis` or `Cluster` of ioredis or iovalkey, a client, cluster or sentinel of node-redis, a
    * `GlideClient` or `GlideClusterClient`, or a `Redis` of @upstash/redis (Redis over HTTP). The store never closes it.
    */
   constructor(client: RedisClient, options: RedisStoreOptions = {}) {
-    const { prefix, clock, maxBatch, tags, shareResets, leases, connectDeadlineMs } = parseRedisStoreOptions(options)
+    const { prefix, clock, maxBatch, tags, leases, connectDeadlineMs } = parseRedisStoreOptions(options)
     this.clock = clock
     this.client = client
     this.prefix = prefix
     this.connectDeadlineMs = connectDeadlineMs
     this.#port = portOf(client, 'RedisStore')
-    this.#sharesResets = sharesResets(client, shareResets)
-    if (listeningOf(client) === undefined) this.denialsLastMs = UNHEARD_MS
     this.#keys = new ChargeKeys(keySegment(prefix), this.#port, tags, (limiter, limit) => {
       this.onNewLimit?.({ limiter, limit, tags: this.#port.cluster ? tags : undefined })
     })
@@ -195,17 +180,14 @@ export class RedisStore implements Store {
     const scheduler = new SendScheduler(this.#port)
     this.#consumes = new Batcher(this.#scripts, this.#kinds, maxBatch, scheduler, true, decided)
     this.#peeks = new Batcher(this.#scripts, this.#kinds, maxBatch, scheduler, false, decided)
-    this.#resets = ResetChannel.of(client, this.#port, this.#keys.prefix)
-    this.#changes = new Changes(this.#scripts, this.#resets, this.#sharesResets)
+    this.#changes = new Changes(this.#scripts)
     if (leases === undefined) return
-    this.#resets.listen(this.#onChange)
     const selling = { scripts: this.#scripts, changes: this.#changes, giveBack: this.giveBack.bind(this) }
     this.#leases = new Leases({
       settings: leases,
       sellerOf: (terms, limiter) => new RedisSeller(selling, terms, limiter),
       now: clock === undefined ? () => processTime.now() : () => clock.now(),
       askStore: (verb, charges, cost, asker) => this.#askRedis(verb, charges, cost, asker),
-      hearResets: ms => this.hearResets(ms),
     })
   }
 
@@ -303,7 +285,9 @@ export class RedisStore implements Store {
   }
 
   async refund(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> {
-    if (cost > 0) await this.#changes.run('refund', charges, { units: cost, endsAt, tells: 'units' })
+    if (cost === 0) return
+    await this.#changes.run('refund', charges, { units: cost, endsAt })
+    this.#leases?.wake(charges)
   }
 
   async giveBack(receipts: readonly ChargeReceipt[], units: number, endsAt?: number): Promise<void> {
@@ -312,7 +296,8 @@ export class RedisStore implements Store {
       const { from, until } = this.#stepsOf(tag)
       return from <= until ? [String(from), String(until)] : ['', '']
     }
-    await this.#changes.run('settle', receipts, { units, words, endsAt, tells: 'units' })
+    await this.#changes.run('settle', receipts, { units, words, endsAt })
+    this.#leases?.wake(receipts)
   }
 
   async charge(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> {
@@ -324,12 +309,15 @@ export class RedisStore implements Store {
   /** Makes each key as if it was never used under its limit; blocks stay. Rejects with `StoreError`. */
   async reset(charges: readonly Charge[], endsAt?: number): Promise<void> {
     this.#leases?.end(charges)
-    await this.#changes.run('reset', charges, { endsAt, tells: 'key' })
+    await this.#changes.run('reset', charges, { endsAt })
+    // What was bought meanwhile may have been sold before.
+    this.#leases?.end(charges)
   }
 
   async block(charges: readonly Charge[], forMs: number, endsAt?: number): Promise<void> {
     this.#leases?.end(charges)
-    await this.#changes.run('block', charges, { units: forMs, endsAt, tells: 'key' })
+    await this.#changes.run('block', charges, { units: forMs, endsAt })
+    this.#leases?.end(charges)
   }
 
   /** @internal Counts denials of a key that is not blocked, and blocks it if they are too many. */
@@ -361,22 +349,9 @@ export class RedisStore implements Store {
     return redisWarnings(this.client, meanwhile)
   }
 
-  onReset(listener: ResetListener): void {
-    this.#resets.listen(listener)
-  }
-
-  hearResets(forMs: number): void {
-    if (this.#sharesResets) this.#resets.hearFor(forMs)
-  }
-
-  /**
-   * Gives back unspent units, sends pending messages to other processes, and stops listening to them. The client stays
-   * open.
-   */
+  /** Gives back unspent units of leases. The client stays open. */
   async close(): Promise<void> {
     await this.#leases?.close()
-    this.#resets.flush()
-    this.#resets.hearFor(0)
   }
 
   #stepsOf(tag: number): ClockSteps {

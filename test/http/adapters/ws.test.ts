@@ -216,8 +216,7 @@ describe('sockets with equal options share a limiter', () => {
   })
 
   test('a denial that one socket of a key met is remembered for the others', async () => {
-    // While the connection that listens for resets is being made, a denial is not relied on.
-    const store = new RedisStore(client, { shareResets: false })
+    const store = new RedisStore(client)
     const told: string[] = []
     const onLimit = ({ source }: Decision) => told.push(source)
     const all = sockets(3, { policy: [{ quota: 1, window: '1m' }], store, deadline: '10s', key: 'ann', onLimit })

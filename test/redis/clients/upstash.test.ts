@@ -1,6 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { Redis } from '@upstash/redis'
-import { PolicyError } from '../../../src/limiter/core/errors.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import { LivePolicies } from '../../../src/operating/live/live-policies.js'
 import { clientName } from '../../../src/redis/clients.js'
@@ -254,10 +253,6 @@ describe('the client', () => {
 
   test('is named by its host', () => {
     expect(clientName(clientOver())).toBe(new URL(front.access.url).host)
-  })
-
-  test('cannot listen: shareResets is refused', () => {
-    expect(() => new RedisStore(clientOver(), { shareResets: true })).toThrow(PolicyError)
   })
 
   test('resets all keys of a drop-in store', async () => {

@@ -40,7 +40,7 @@ class Key {
     readonly policy: Policy,
     prefix: string,
   ) {
-    this.store = new RedisStore(client, { clock, prefix, shareResets: false })
+    this.store = new RedisStore(client, { clock, prefix })
     this.charges = policy.map(limit => ({ key: 'k', limit }))
     this.#own = policy.map(({ quota, windowMs, burst }) => `${quota} ${windowMs} ${burst}`).join(' ')
   }

@@ -49,7 +49,7 @@ async function play(title: string, algorithms: readonly AlgorithmName[], game: n
   const clock = new ManualClock(START)
   const memory = new MemoryStore({ clock })
   const prefix = `${title} ${game}`
-  const shared = new RedisStore(client, { clock, prefix, shareResets: false })
+  const shared = new RedisStore(client, { clock, prefix })
   const window = random.pick([30_000, 60_007, 3_600_000])
   // Plans of one limit: the name stays, so that counts go on. A bucket fills in the same time under each: under a
   // slower one it would matter for longer than it was kept, and by the manual clock only one of the stores forgets it.

@@ -2,9 +2,6 @@ import { BlockRule } from '../../../limiter/block-rule.js'
 import { keySegment } from '../../../limiter/core/key-segment.js'
 import { ALGORITHM_NAMES, parseLimit } from '../../../limiter/core/limit.js'
 import type { Charge } from '../../../limiter/store.js'
-import { portOf } from '../../../redis/clients.js'
-import { runScript } from '../../../redis/script.js'
-import { publish } from '../../../redis/scripts.js'
 import { RedisStore } from '../../../redis/store/redis-store.js'
 import { lineAnswer } from '../../../waiting/line/line-answer.js'
 import type { SecureAddress } from '../redis-address.js'
@@ -32,7 +29,6 @@ const OPERATIONS: readonly Operation[] = [
   ['block', (store, charges) => store.block(charges, 1)],
   ['unblock', (store, charges) => store.block(charges, 0)],
   ['acquire', wait],
-  ['sharing resets', shareReset],
   ['reset', (store, charges) => store.reset(charges)],
 ]
 
@@ -61,30 +57,19 @@ export async function scriptFinding(connection: Connection, prefix: string, clus
   return problem(SCRIPTS, parts.join('; '), remedyFor(parts.join()))
 }
 
-/** Checks the permission for the channels that wake waiters of `acquire` and announce resets. */
+/** Checks the permission for the channels that wake waiters of `acquire`. */
 export async function channelFinding(address: SecureAddress, prefix: string, limits: ReplyLimits): Promise<Finding> {
-  const [turns, resets] = [`${keySegment(prefix)}!turns:`, `${keySegment(prefix)}!resets`]
+  const turns = `${keySegment(prefix)}!turns:`
   const listener = await Connection.open(address, limits)
   try {
-    const refusals: string[] = []
-    for (const [channel, lost] of [
-      [`${turns}doctor`, 'waiters in acquire receive no wake-ups, and ask about once a second instead'],
-      [resets, 'a denial that a process remembers outlasts a reset made by another'],
-    ]) {
-      const reply = await listener.ask('SUBSCRIBE', channel)
-      if (reply instanceof ReplyError) refusals.push(`${reply.message}: ${lost}`)
-    }
-    if (refusals.length === 0) return ok('channels', 'may be heard')
-    const remedy = `allow publish, subscribe and unsubscribe, and the channels: &${turns}* &${resets}`
-    return warning('channels', refusals.join('; '), remedy)
+    const reply = await listener.ask('SUBSCRIBE', `${turns}doctor`)
+    if (!(reply instanceof ReplyError)) return ok('channels', 'may be heard')
+    const lost = 'waiters in acquire receive no wake-ups, and ask about once a second instead'
+    const remedy = `allow publish, subscribe and unsubscribe, and the channels: &${turns}*`
+    return warning('channels', `${reply.message}: ${lost}`, remedy)
   } finally {
     listener.close()
   }
-}
-
-/** Publishes a text as stores do; every process ignores this text. */
-async function shareReset({ client, prefix }: RedisStore): Promise<void> {
-  await runScript(portOf(client, 'doctor'), publish, [], [`${keySegment(prefix)}!resets`, 'doctor'])
 }
 
 async function wait(store: RedisStore, charges: readonly Charge[]): Promise<void> {
