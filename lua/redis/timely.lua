@@ -21,22 +21,19 @@ end
   number of this request; those below ARGV[2] were answered, and are not repeated.
 
   act() returns the reply, a table, and true if it changed anything: a request without changes may run again. The answer
-  is stored for a minute, or for `keep` ms if the object must leave nothing behind for longer; act() may return the ms
-  as its third value.
+  is stored for a minute, which is longer than a client retries.
 ]]
-function timely.run_once(act, keep)
+function timely.run_once(act)
   local sent, number, lowest_open = KEYS[#KEYS], tonumber(ARGV[1]), tonumber(ARGV[2])
   local kept = redis.call('ZRANGEBYSCORE', sent, number, number)[1]
   if kept then return cmsgpack.unpack(string.sub(kept, 8)) end
-  local reply, changed, life = act()
+  local reply, changed = act()
   if not changed then return reply end
   -- Each call adds one entry and drops up to 16, so that the set grows no larger than the number of requests in flight.
   local answered = redis.call('ZRANGEBYSCORE', sent, '-inf', '(' .. lowest_open, 'LIMIT', '0', '16')
   if #answered > 0 then redis.call('ZREM', sent, unpack(answered)) end
   redis.call('ZADD', sent, number, struct.pack('>I7', number) .. cmsgpack.pack(reply))
-  -- Longer than a client retries.
-  life = math.min(life or keep or 60000, 60000)
-  if redis.call('PTTL', sent) < life then redis.call('PEXPIRE', sent, life) end
+  redis.call('PEXPIRE', sent, '60000')
   return reply
 end
 

@@ -56,6 +56,14 @@ export class ServerClockBelow {
 const MOST_REPEATS = 2
 const NEVER_LATE = Number.MAX_SAFE_INTEGER
 
+/** The script came after its last moment, and has not acted. */
+export class AskedTooLate extends StoreError {
+  constructor() {
+    super('Redis was asked too late to carry it out', { settled: false })
+    this.name = 'StoreError'
+  }
+}
+
 /** A script call that is useless after a deadline. */
 export interface TimelyCall {
   readonly script: Script
@@ -175,7 +183,7 @@ export class TimelyScripts {
     const sentAt = performance.now()
     const repeat = () => this.send(call, onReply, onError, repeats + 1)
     sendScript(this.port, call.script, call.keys, call.args(moment.argument), {
-      terms: { endsAt: call.endsAt, mayRepeat: call.mayRepeat || call.isNumbered },
+      terms: { endsAt: call.isNumbered ? undefined : call.endsAt, mayRepeat: call.mayRepeat || call.isNumbered },
       onSent: voidable ? () => this.#find(moment) : undefined,
       onReply: answer => {
         this.#isFirst = false
@@ -187,7 +195,7 @@ export class TimelyScripts {
         if (!Array.isArray(reply) || reply.length !== 1 || Number.isNaN(now)) onReply(reply)
         else if (moment.isVoid) onError(new StoreError('the connection to Redis was lost before the answer came'))
         else if (repeats < MOST_REPEATS && performance.now() < call.endsAt) repeat()
-        else onError(new StoreError('Redis was asked too late to carry it out', { settled: false }))
+        else onError(new AskedTooLate())
       },
       onError: error => {
         this.#isFirst = false

@@ -8,7 +8,7 @@ export function changesOf(text: string): string[] {
   return text.split('\n').slice(0, -1)
 }
 
-/** The answer of `asks.lua` in parts: ten numbers, then three lists of numbers. */
+/** The answer of `asks.lua` in parts: nine numbers, then three lists of numbers. */
 export function answerParts(reply: unknown): unknown[] {
   const [head, ...lists] = String(reply).split(',')
   return [...head.split(' ').map(Number), ...lists.map(list => (list === '' ? [] : list.split(' ').map(Number)))]
@@ -16,6 +16,6 @@ export function answerParts(reply: unknown): unknown[] {
 
 /** The same parts as one text. */
 export function answerText(parts: readonly unknown[]): string {
-  const lists = parts.slice(10) as (readonly unknown[])[]
-  return [parts.slice(0, 10), ...lists].map(list => list.join(' ')).join(',')
+  const lists = parts.slice(9) as (readonly unknown[])[]
+  return [parts.slice(0, 9), ...lists].map(list => list.join(' ')).join(',')
 }

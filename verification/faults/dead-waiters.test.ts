@@ -32,6 +32,8 @@ interface Kind {
   readonly name: string
   /** A request of a process of its own. Resolves to what gives the unit back. */
   acquire(client: Redis): Promise<() => Promise<unknown>>
+  /** The units that are free. */
+  free(client: Redis): Promise<number>
   /** The same, as a program. */
   readonly program: string
   prepare?(): Promise<unknown>
@@ -44,6 +46,7 @@ const KINDS: readonly Kind[] = [
       const lease = await new Semaphore(client, 'k', { permits: 1 }).acquire({ lease: '10m' })
       return () => lease.release()
     },
+    free: client => new Semaphore(client, 'k', { permits: 1 }).availablePermits(),
     program: `import { Semaphore } from './src/waiting/semaphore/semaphore.ts'
       const acquire = client => new Semaphore(client, 'k', { permits: 1 }).acquire()`,
   },
@@ -55,6 +58,7 @@ const KINDS: readonly Kind[] = [
       await limiter.acquire()
       return () => limiter.release(1)
     },
+    free: client => new SharedRateLimiter(client, 'k').availablePermits(),
     program: `import { SharedRateLimiter } from './src/waiting/rate/shared-rate-limiter.ts'
       const acquire = client => new SharedRateLimiter(client, 'k').acquire()`,
   },
@@ -64,6 +68,10 @@ const KINDS: readonly Kind[] = [
       const limiter = new RateLimiter({ policy: '1/1h', store: new RedisStore(client), deadline: '5s' })
       await limiter.acquire('k')
       return () => limiter.refund('k')
+    },
+    free: async client => {
+      const limiter = new RateLimiter({ policy: '1/1h', store: new RedisStore(client) })
+      return Number((await limiter.peek('k')).allowed)
     },
     program: `import { RateLimiter } from './src/limiter/rate-limiter.ts'
       import { RedisStore } from './src/redis/store/redis-store.ts'
@@ -129,4 +137,46 @@ describe.each(KINDS)('behind a dead waiter: $name', kind => {
     for (const client of dead) client.disconnect()
     expect(await servedAfter(release, served)).toBeLessThan(10 * 1000)
   })
+
+  test('an ask that its process gave up before it ended is not carried out when Redis goes on', async () => {
+    // Redis knows the scripts: it needs no answer of the process that has ended.
+    const release = await kind.acquire(redis.client())
+    const other = kind.acquire(redis.client())
+    await waiting(1)
+    await release()
+    await (await other)()
+    expect(await kind.free(admin)).toBe(1)
+    const source = `import { Redis } from 'ioredis'
+      ${kind.program}
+      const client = new Redis(process.argv[2])
+      await client.ping()
+      process.on('message', () => {
+        acquire(client).then(() => process.exit(0), () => process.exit(0))
+      })
+      process.send('ready')`
+    const child = await Child.start(source, [redis.url])
+    children.push(child)
+    redis.pause()
+    try {
+      child.process.send('go')
+      expect(await child.ended).toBe(0)
+    } finally {
+      redis.unpause()
+    }
+    await admin.ping()
+    expect(await kind.free(admin)).toBe(1)
+  })
+})
+
+test('after the server’s clock was set forward by an hour, three who wait for a semaphore have their turns within 2 s', async () => {
+  const [kind] = KINDS
+  const release = await kind.acquire(redis.client())
+  const served: Array<Promise<unknown>> = []
+  for (let i = 0; i < 3; i++) {
+    served.push(kind.acquire(redis.client()).then(giveBack => giveBack()))
+    await waiting(i + 1)
+  }
+  // The line has ended by that clock, and so has the lease.
+  await clock.set(3_600_000 + 1)
+  expect(await servedAfter(release, Promise.all(served))).toBeLessThan(2000)
 })

@@ -10,7 +10,6 @@
   ARGV[2]     what the channel of every process begins with
   ARGV[3]     number of limits, then for each: see limits.read
   ARGV[...]   the ask: see asks.handle
-  last ARGV   the last moment at which this may be carried out, ms: its process has given the ask up then
 
   Returns what asks.handle returns, or a list of now alone if it came too late; for each grant, remaining and reset of
   each limit.
@@ -24,7 +23,6 @@ local timely = require 'redis.timely'
 local channel = ARGV[2]
 local count = tonumber(ARGV[3])
 local now = timely.now_ms(ARGV[1])
-if timely.is_late(now) then return { now } end
 local list, ask_at = limits.read(4, count, now)
 local states = { unpack(KEYS, 7, 6 + count) }
 local blocks = { unpack(KEYS, 7 + count, 6 + 2 * count) }
@@ -35,7 +33,8 @@ if line.err then return redis.error_reply(line.err) end
 local capacity = line_capacity.of(list, states, blocks, notes, now)
 if capacity.err then return redis.error_reply(capacity.err) end
 local stood = line.units > 0
-local reply = asks.handle(line, KEYS[4], KEYS[5], ask_at, capacity, lines.LIFE_MS)
+local reply = asks.handle(line, KEYS[4], KEYS[5], ask_at, capacity)
+if not reply then return { now } end
 capacity.save()
 if stood or line.units > 0 then lines.note_units(line, KEYS[6], states) end
 return reply

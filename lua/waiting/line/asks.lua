@@ -1,11 +1,12 @@
 -- What a process asks of a waiting line: to join, to leave, to be granted.
 local lines = require 'waiting.line.lines'
+local timely = require 'redis.timely'
 local asks = {}
 
 --[[
   The text forms of an ask and of its answer. Both are single texts, because each further part of a command or reply
   costs the server and the client more than splitting a text. asks.CHANGE matches the four words of a change in an ask.
-  asks.answer returns the ten numbers of `head` with spaces between them, then the lists `granted`, `refused` and
+  asks.answer returns the nine numbers of `head` with spaces between them, then the lists `granted`, `refused` and
   `changes`, each after a comma; it modifies the lists.
 ]]
 asks.CHANGE = '([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n'
@@ -33,15 +34,16 @@ end
       j  "number cost details" ticket that it brings, or '' timeout in ms, or -1 for none joins the line; 0: takes what
          is free now, or is refused
       l  "number cost details"  ''                             ''                                leaves the line
-      r  "number cost details" '' the grant gives back a grant whose waiter has given up
-      g  "number cost details" ticket the grant gives back a grant that came too late, and joins again
+      r  "number cost details" '' the grant gives back a grant: its waiter has given up, or was granted too late and
+         joins again
       any other letter: a change that the user of the line defines, see below
-    A grant is its moment in ms and its facts, as the answer told them, with spaces between them.
+    A grant is its moment in ms and its facts, as the answer told them, with spaces between them. Changes come in this
+    order: l, r, those of the user, joins with a ticket, joins without one.
+    the last of ARGV: the last moment at which the ask may be carried out, ms by the server's clock
 
   `record` is the member's key, a HASH: n (number of its last ask; -1: the member is closed), stamp (the last answer's),
-  c (its waiters), reply (that answer), fresh (the stamp at which hand_over.try set its lifetime; 0: it did not).
-  A record lives for `life` ms, or for a minute while it has waiters. `replaced` is the record of the member that this
-  one replaces.
+  c (its waiters), reply (that answer). It lives for a minute: longer than a process sends an ask. `replaced` is the
+  record of the member that this one replaces.
 
   `capacity` is the object that lines.walk describes, and also has
     now                           the moment of grants, ms
@@ -54,22 +56,22 @@ end
     number
     guesses                       true if the moment when units become free is unknown: then when() returns when to look
                                   again
-    holds() optional: true if anything is held: an ask with joins is then remembered for a minute, whatever `life` is,
-    so that a
-                                  copy of it that comes later takes nothing more
     rejoin(cost, details) optional: takes back what a waiter that brings its ticket was granted in an answer that was
     lost
 
   An ask that comes again gets the same answer, except for its age and the ms until the next ask, and changes nothing.
-  Returns '0' if the member is unknown or closed, has another number or stamp, or if its waiters were lost: its process
-  then opens another one. Else the text that asks.answer makes of 1, stamp, moment of the grants in ms, age of the
-  answer in ms, ms until the next ask, waiters of the member in the line, ticket of the first newcomer (those after it
-  have the next numbers; 0: there is none), most, late, for how many ms the member is known without asking, and three
-  lists: granted and refused (see lines.walk), and the results of change(). A waiter is also refused, with its wait in
-  ms, if it would wait longer than its timeout (but not where `guesses` is true), or if its timeout is 0 and anybody
-  waits.
+  Returns nil if its last moment is over and it was not carried out before: then no copy of it ever is. Returns '0' if
+  the member is unknown or closed, has another number or stamp, or if its waiters were lost: its process then opens
+  another one. Else the text that asks.answer makes of 1, stamp, moment of the grants in ms, age of the answer in ms, ms
+  until the next ask, waiters of the member in the line, ticket of the first newcomer (those after it have the next
+  numbers; 0: there is none), most, late, and three lists: granted and refused (see lines.walk), and the results of
+  change(). A waiter is also refused, with its wait in ms, if it would wait longer than its timeout (but not where
+  `guesses` is true), or if its timeout is 0 and anybody waits.
 ]]
 asks.CHECK_MS = 5000
+-- Where nothing tells when units become free, waiters look for themselves: they learn so, too, that the server's clock
+-- was set forward, and the line and all that was held have ended with it.
+asks.GUESS_MS = 1500
 
 -- The ms until the next ask of the member at the latest, unless the walk has stopped at its first waiter.
 function asks.next_ask_ms(line, capacity, first)
@@ -82,7 +84,7 @@ function asks.next_ask_ms(line, capacity, first)
 end
 
 function asks.change(line, member, capacity, answer, joins, letter, waiter, old_ticket, grant_or_timeout)
-  if letter ~= 'j' and letter ~= 'l' and letter ~= 'r' and letter ~= 'g' then
+  if letter ~= 'j' and letter ~= 'l' and letter ~= 'r' then
     answer.changes[#answer.changes + 1] = capacity.change(letter, waiter, old_ticket, grant_or_timeout)
     return
   end
@@ -97,15 +99,15 @@ function asks.change(line, member, capacity, answer, joins, letter, waiter, old_
     answer.waiting = answer.waiting - removed
     return
   end
-  if letter ~= 'j' then
+  if letter == 'r' then
     local granted_at, facts = string.match(grant_or_timeout, '^(%d+) ?(.*)$')
     capacity.give_back(cost, details, tonumber(granted_at), facts)
+    return
   end
-  if letter == 'r' then return end
   local ticket = tonumber(old_ticket)
   if ticket then
     line.last = math.max(line.last, ticket)
-    if letter == 'j' and capacity.rejoin then capacity.rejoin(cost, details) end
+    if capacity.rejoin then capacity.rejoin(cost, details) end
   else
     ticket = lines.ticket(line)
     answer.ticket = answer.ticket or ticket
@@ -158,7 +160,7 @@ function asks.head_is_dead(line)
   return not asks_by or line.now > asks_by + lines.GRACE_MS
 end
 
-function asks.handle(line, record, replaced, first, capacity, life)
+function asks.handle(line, record, replaced, first, capacity)
   local member, number, stamp = ARGV[first], tonumber(ARGV[first + 1]), ARGV[first + 2]
   local replaces, first_waiter = ARGV[first + 3], ARGV[first + 4]
   local now = line.now
@@ -170,6 +172,7 @@ function asks.handle(line, record, replaced, first, capacity, life)
     local age = math.max(0, math.floor((line.micros - tonumber(stored[2])) / 1000))
     return start .. ' ' .. asks.numbers({ age, asks_by and math.max(0, asks_by - now) or next }) .. rest
   end
+  if timely.is_late(now) then return nil end
   if number == 1 then
     if last_number then return '0' end
   elseif last_number ~= number - 1 or stored[2] ~= stamp then
@@ -192,7 +195,7 @@ function asks.handle(line, record, replaced, first, capacity, life)
     redis.call('ZREM', line.asks, replaces)
     redis.call('DEL', replaced)
     redis.call('HSET', replaced, 'n', '-1')
-    redis.call('PEXPIRE', replaced, math.min(lines.LIFE_MS, life))
+    redis.call('PEXPIRE', replaced, lines.LIFE_MS)
   end
 
   local answer = {
@@ -201,16 +204,15 @@ function asks.handle(line, record, replaced, first, capacity, life)
     changes = {},
     wait_alone = {},
     waiting = waiting,
-    next = math.min(capacity.check or asks.CHECK_MS, asks.CHECK_MS),
+    next = math.min(capacity.check or asks.CHECK_MS, capacity.guesses and asks.GUESS_MS or asks.CHECK_MS),
   }
   local joins = {}
-  local has_joins = false
+  local has_newcomers = false
   for letter, waiter, old_ticket, grant_or_timeout in string.gmatch(ARGV[first + 5], asks.CHANGE) do
-    if letter == 'j' and not has_joins then
-      has_joins = true
-      -- A process sends its other changes first: those that leave are gone by now, and those that exchange a late grant
-      -- are back in their places, so that no walk passes over them. If the head's member is dead, its waiters go before
-      -- newcomers are measured behind them.
+    if letter == 'j' and old_ticket == '' and not has_newcomers then
+      has_newcomers = true
+      -- Those that leave are gone by now, and those that bring their tickets are back in their places, so that no walk
+      -- passes over them. If the head's member is dead, its waiters go before newcomers are measured behind them.
       asks.enter(line, joins)
       joins = {}
       if asks.head_is_dead(line) then lines.walk(line, member, capacity, answer) end
@@ -229,17 +231,15 @@ function asks.handle(line, record, replaced, first, capacity, life)
   elseif waiting > 0 then
     redis.call('ZREM', line.asks, member)
   end
-  if answer.waiting > 0 or has_joins and capacity.holds and capacity.holds() then life = lines.LIFE_MS end
   local stamped = lines.ticket(line)
   local head = {
-    1, stamped, capacity.now, 0, answer.next, answer.waiting, answer.ticket or 0, capacity.most, capacity.late, life,
+    1, stamped, capacity.now, 0, answer.next, answer.waiting, answer.ticket or 0, capacity.most, capacity.late,
   }
   local reply = asks.answer(head, answer.granted, answer.refused, answer.changes)
   redis.call(
-    'HSET', record, 'n', number, 'stamp', string.format('%.0f', stamped), 'c', answer.waiting,
-    'reply', reply, 'fresh', '0'
+    'HSET', record, 'n', number, 'stamp', string.format('%.0f', stamped), 'c', answer.waiting, 'reply', reply
   )
-  redis.call('PEXPIRE', record, life)
+  redis.call('PEXPIRE', record, lines.LIFE_MS)
   lines.save(line)
   return reply
 end

@@ -8,7 +8,6 @@
   ARGV[2]      client
   ARGV[3]      what the channel of every process begins with
   ARGV[4..]    the ask: see asks.handle
-  ARGV[10]     the last moment at which this may be carried out, ms: its process has given the ask up then
 
   Returns what asks.handle returns, or '-2' where no rate is set; a list of now alone if it came too late. Refused with
   -1: more than the rate; with -2: the rate ends before.
@@ -22,7 +21,6 @@ local clock = ARGV[1]
 local client = ARGV[2]
 local channel = ARGV[3]
 local now = timely.now_ms(clock)
-if timely.is_late(now) then return { now } end
 
 local rate = rates.open(clock, now)
 if not rate then return '-2' end
@@ -31,7 +29,8 @@ local line = lines.open(group.line, group.asks, group.meta, channel)
 if line.err then return redis.error_reply(line.err) end
 local capacity = rates.capacity(rate, now)
 if capacity.err then return redis.error_reply(capacity.err) end
-local reply = asks.handle(line, KEYS[11], KEYS[12], 4, capacity, rate.life)
+local reply = asks.handle(line, KEYS[11], KEYS[12], 4, capacity)
+if not reply then return { now } end
 capacity.save()
 -- A waiter uses the limiter, and asks again within seconds.
 local reset = math.max(capacity.reset(), line.units > 0 and 60000 or 0)

@@ -40,5 +40,5 @@ return timely.run_once(function()
   local reset = capacity.reset()
   if rate.per_client and reset > 0 then rate.register(client, reset) end
   rate.use(math.max(reset, line.units > 0 and 60000 or 0))
-  return { 1 }, true, rate.life
+  return { 1 }, true
 end)

@@ -74,5 +74,5 @@ return timely.run_once(function()
   end
   redis.call('PEXPIREAT', KEYS[2], rate.expires_at(math.max(latest, rate.limit.window)))
   rate.use(latest)
-  return { 1 }, true, rate.keep_alive > 0 and rate.keep_alive or nil
+  return { 1 }, true
 end)

@@ -14,7 +14,6 @@ local rates = {}
     keep_alive  how long the limiter lives unused, ms; -1 for ever
     ends_at     when the whole limiter ends (nil: it does not)
     known_since  when earlier grants were last forgotten
-    life        for how long a request that may be repeated is remembered, ms
     expires_at(reset)        the moment at which a key may expire whose state no longer matters in `reset` ms
     register(client, reset)  notes that a client has state of its own for `reset` ms more
     use(reset)  notes a use; the state then no longer matters in `reset` ms
@@ -48,7 +47,6 @@ function rates.open(clock, now)
     keep_alive = keep_alive or -1,
     ends_at = ends_at,
     known_since = tonumber(config[7]),
-    life = math.max(1, math.min(keep_alive or 60000, ends_at and ends_at - now or 60000, 60000)),
     expires_at = expires_at,
     register = function(client, reset)
       redis.call('ZADD', KEYS[2], now + reset, client)

@@ -96,7 +96,7 @@ function hand_over.try(time, stored, member_fields, member, number, newest_seen)
   local waiting = member_fields[3] + #joining - free
   -- As asks.answer writes it; the numbers without a format have less than 15 digits.
   local first_ticket = #joining > 0 and format('%.0f', ticket) or 0
-  local head = { 1, stamp_text, now, 0, next, waiting, first_ticket, stored[1], -1, lines.LIFE_MS }
+  local head = { 1, stamp_text, now, 0, next, waiting, first_ticket, stored[1], -1 }
   local results = #ended > 0 and '1' .. string.rep(' 1', #ended - 1) or ''
   local reply = table.concat(head, ' ') .. ',' .. table.concat(granted, ' ') .. ',,' .. results
   local fresh = is_stale and stamp_text or member_fields[4]

@@ -12,14 +12,13 @@
   ARGV[6..]   the ask: see asks.handle. The change 'e' ends a lease, named by its id and token, or by '~', its id and
   '',
               and returns 1 or 0. For the other changes see semaphores.capacity
-  ARGV[12]    the last moment at which this may be carried out, ms: its process has given the ask up then
 
   Returns what asks.handle returns, or '-2' without a semaphore; a list of now alone if it came too late. The facts of a
   grant are its token and its deadline in ms.
 ]]
--- Exact only to the second: it compares texts of digits, which is faster.
+-- Exact only to the second: it compares texts of digits, which is faster. A late ask may have been carried out before.
 local time = redis.call('TIME')
-if time[1] > ARGV[#ARGV] then return { time[1] * 1000 + math.floor(time[2] / 1000) } end
+local is_late = time[1] > ARGV[#ARGV]
 local clock = ARGV[1]
 local initial = tonumber(ARGV[2])
 local idle = tonumber(ARGV[3])
@@ -34,7 +33,8 @@ local stamp = ARGV[8]
 local record = redis.call('HMGET', KEYS[8], 'n', 'stamp', 'c', 'fresh')
 local stored = redis.call('HMGET', KEYS[1], 'permits', 'idle', 'v')
 if
-  clock == ''
+  not is_late
+  and clock == ''
   and stored[1]
   and initial >= -1
   and idle < 0
@@ -58,6 +58,7 @@ if s.err then return redis.error_reply(s.err) end
 local line = lines.open(KEYS[4], KEYS[5], KEYS[6], channel)
 if line.err then return redis.error_reply(line.err) end
 local capacity = semaphores.capacity(s, member)
-local reply = asks.handle(line, KEYS[8], KEYS[9], 6, capacity, math.min(lines.LIFE_MS, s.idle or lines.LIFE_MS))
+local reply = asks.handle(line, KEYS[8], KEYS[9], 6, capacity)
+if not reply then return { time[1] * 1000 + math.floor(time[2] / 1000) } end
 semaphores.save(s, line.units > 0)
 return reply

@@ -21,8 +21,6 @@ export interface LineAnswer {
   readonly capacity: number
   /** A grant older than this is late; −1: the user decides. */
   readonly lateMs: number
-  /** How long the server remembers the member without an ask. */
-  readonly lifeMs: number
   readonly granted: readonly Granted[]
   readonly refused: readonly Refused[]
   /** The results of the user's own changes, in their order. */
@@ -59,15 +57,14 @@ export function lineAnswer(reply: unknown, width: number): LineAnswer {
     ticket: Number(words[6]),
     capacity: Number(words[7]),
     lateMs: Number(words[8]),
-    lifeMs: Number(words[9]),
     granted: [] as Granted[],
     refused: [] as Refused[],
     changes: [] as number[],
   }
   if (answer.code < 1) return answer
-  const { grantedAt, ageMs, nextMs, waiting, ticket, capacity, lateMs, lifeMs } = answer
-  const sum = answer.code + grantedAt + ageMs + nextMs + waiting + ticket + capacity + lateMs + lifeMs
-  if (Number.isNaN(sum) || words.length !== 10 || parts.length !== 4) {
+  const { grantedAt, ageMs, nextMs, waiting, ticket, capacity, lateMs } = answer
+  const sum = answer.code + grantedAt + ageMs + nextMs + waiting + ticket + capacity + lateMs
+  if (Number.isNaN(sum) || words.length !== 9 || parts.length !== 4) {
     throw new TypeError(`Redis answered ${shown(reply)}, expected what a waiting line answers`)
   }
   const granted = wordsOf(parts[1])

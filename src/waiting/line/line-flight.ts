@@ -1,12 +1,13 @@
 import { RetryDelay, type Ringing, type Timing } from '../../limiter/core/alarms.js'
+import { AskedTooLate } from '../../redis/timely-scripts.js'
 import type { NumberedAsk } from './line-membership.js'
 import type { LineUser } from './line-user.js'
 
 /** Repeats an ask that no error has ended: its answer may be lost. */
 const UNANSWERED_MS = 1000
 /**
- * How long an ask may be sent again, and may act: the server remembers a member for 60 s, so no copy comes after its
- * record, and nobody is granted who has given up.
+ * How long an ask may be sent again: the server remembers a member for 60 s, so no copy comes after its record. After
+ * its last moment it is sent to learn whether it was carried out before.
  */
 const REMEMBERED_MS = 50_000
 
@@ -15,6 +16,8 @@ interface FlightEnd {
   answered(reply: unknown, sentAt: number): void
   /** Called for an error that repeating would not cure. */
   fault(error: unknown): void
+  /** The last moment of the ask is over, and it was not carried out. */
+  tooLate(): void
   /** The ask got no answer, and must not be sent again. */
   givenUp(): void
 }
@@ -22,6 +25,11 @@ interface FlightEnd {
 /** The one ask of a member in flight. It is sent again unchanged until it is answered. */
 export class LineFlight<Grant> {
   readonly firstSentAt: number
+  /**
+   * When the waiters that joined with it have been rejected: their process may be gone then, and nobody would use what
+   * they are granted.
+   */
+  readonly #lastMoment: number
   /** The last reason for a missing answer, if known. */
   cause: unknown
   readonly #retryDelay = new RetryDelay()
@@ -36,6 +44,7 @@ export class LineFlight<Grant> {
     readonly end: FlightEnd,
   ) {
     this.firstSentAt = timing.now()
+    this.#lastMoment = this.firstSentAt + Math.max(user.deadlineMs, UNANSWERED_MS)
     this.send()
   }
 
@@ -54,7 +63,7 @@ export class LineFlight<Grant> {
       this.cause ??= this.user.failing?.() ?? new Error('the Redis client is not connected')
       return
     }
-    this.user.send(this.carried.ask, this.firstSentAt + REMEMBERED_MS).then(
+    this.user.send(this.carried.ask, this.#lastMoment).then(
       reply => {
         if (this.#ended) return
         this.#ended = true
@@ -66,6 +75,11 @@ export class LineFlight<Grant> {
 
   #failed(error: unknown): void {
     if (this.#ended) return
+    if (error instanceof AskedTooLate) {
+      this.#ended = true
+      this.end.tooLate()
+      return
+    }
     if (this.user.isFault(error)) {
       this.#ended = true
       this.end.fault(error)

@@ -5,6 +5,9 @@ import type { LineAsk, LineUser } from './line-user.js'
 
 let openings = 0
 
+/** Without an ask the server forgets a member after a minute. One without waiters is given up before. */
+const STALE_MS = 30_000
+
 /**
  * The identity of a process in a line. It numbers its asks; if the server does not know the member, the process becomes
  * another member.
@@ -15,9 +18,7 @@ class LineMember {
   asked = 0
   /** The stamp of the last answer that was read. */
   stamp = ''
-  /** When it was answered, and for how long the server then remembers the member, ms. */
   answeredAt = 0
-  lifeMs = 0
   /** The number of its waiters in the line, by the last answer. */
   waiting = 0
 
@@ -30,7 +31,7 @@ class LineMember {
 
   /** True if the server may have dropped it. Without waiters nothing is lost by opening another. */
   isStale(now: number): boolean {
-    return this.asked > 0 && this.waiting === 0 && now - this.answeredAt >= this.lifeMs / 2
+    return this.asked > 0 && this.waiting === 0 && now - this.answeredAt >= STALE_MS
   }
 }
 
@@ -44,11 +45,8 @@ export interface LineWaiter<Grant> {
   readonly joinedAt: number
   /** False: it takes what is free now, or nothing. */
   readonly waits: boolean
-  /**
-   * `outside`: will join, or has left. `joining`: its ask is in flight. `inside`: is in the line. `late`: was granted
-   * too late, and will exchange the grant for its old place.
-   */
-  place: 'outside' | 'joining' | 'inside' | 'late'
+  /** `outside`: will join, or has left. `joining`: its ask is in flight. `inside`: is in the line. */
+  place: 'outside' | 'joining' | 'inside'
   /** Its number within the member. */
   number: number
   /** Its place in the line; undefined until the server has assigned it. */
@@ -74,7 +72,7 @@ function waiterText({ number, cost, details }: LineWaiter<unknown>): string {
 /** The most changes in one ask: the server processes them in about 1 ms. */
 const MOST_CHANGES = 64
 
-/** A grant that its waiter no longer wants. */
+/** A grant that its waiter no longer wants, or was given too late. */
 interface Return {
   /** See `waiterText`. */
   readonly waiter: string
@@ -94,7 +92,6 @@ export interface CustomChange {
 interface LineChangeSet<Grant> {
   readonly leaves: readonly LineWaiter<Grant>[]
   readonly returns: readonly Return[]
-  readonly lateGrants: readonly LineWaiter<Grant>[]
   readonly custom: readonly CustomChange[]
   readonly joins: readonly LineWaiter<Grant>[]
 }
@@ -102,8 +99,8 @@ interface LineChangeSet<Grant> {
 /** The changes of a member since its last ask. */
 class LineChanges<Grant> {
   readonly leaves = new Set<LineWaiter<Grant>>()
-  readonly lateGrants = new Set<LineWaiter<Grant>>()
-  readonly joins = new Set<LineWaiter<Grant>>()
+  /** Those with a ticket first: the server puts them into their places before it looks at newcomers. */
+  joins = new Set<LineWaiter<Grant>>()
   returns: Return[] = []
   custom: CustomChange[] = []
 
@@ -112,12 +109,12 @@ class LineChanges<Grant> {
   }
 
   get size(): number {
-    return this.leaves.size + this.lateGrants.size + this.joins.size + this.returns.length + this.custom.length
+    return this.leaves.size + this.joins.size + this.returns.length + this.custom.length
   }
 
   /** True if no caller waits for any of these changes, so that more may be collected before they are sent. */
   get canGather(): boolean {
-    return this.lateGrants.size + this.joins.size + this.custom.length === 0 && this.size < MOST_CHANGES
+    return this.joins.size + this.custom.length === 0 && this.size < MOST_CHANGES
   }
 
   /** Takes out as many changes as one ask may carry, in the order in which the server must apply them. */
@@ -134,21 +131,24 @@ class LineChanges<Grant> {
     }
     const leaves = first(this.leaves)
     const returns = first(this.returns)
-    const lateGrants = first(this.lateGrants)
     const custom = first(this.custom)
     const joins = first(this.joins)
     for (const waiter of leaves) this.leaves.delete(waiter)
-    for (const waiter of lateGrants) this.lateGrants.delete(waiter)
     for (const waiter of joins) this.joins.delete(waiter)
     this.returns = this.returns.slice(returns.length)
     this.custom = this.custom.slice(custom.length)
-    return { leaves, returns, lateGrants, custom, joins }
+    return { leaves, returns, custom, joins }
   }
 
   /** Puts back the returns and custom changes of an ask that was not carried out. */
   putBack({ returns, custom }: LineChangeSet<Grant>): void {
     this.returns = [...returns, ...this.returns]
     this.custom = [...custom, ...this.custom]
+  }
+
+  /** Waiters with tickets come back. */
+  joinAgain(waiters: readonly LineWaiter<Grant>[]): void {
+    this.joins = new Set([...waiters, ...this.joins])
   }
 }
 
@@ -157,13 +157,12 @@ class LineChanges<Grant> {
  * longest time that a waiter waits.
  */
 function changeText<Grant>(
-  { leaves, returns, lateGrants, custom, joins }: LineChangeSet<Grant>,
+  { leaves, returns, custom, joins }: LineChangeSet<Grant>,
   maxWaitMs: (waiter: LineWaiter<Grant>) => number,
 ): string {
   let text = ''
   for (const waiter of leaves) text += `l\n${waiterText(waiter)}\n\n\n`
   for (const { waiter, grant } of returns) text += `r\n${waiter}\n\n${grant}\n`
-  for (const waiter of lateGrants) text += `g\n${waiterText(waiter)}\n${waiter.ticket}\n${waiter.grant}\n`
   for (const { letter, words } of custom) text += `${letter}\n${words[0]}\n${words[1]}\n${words[2]}\n`
   for (const waiter of joins) {
     const mostMs = maxWaitMs(waiter)
@@ -225,7 +224,6 @@ export class LineMembership<Grant> {
     if (waiter.place === 'joining') return
     if (waiter.place === 'inside') this.changes.leaves.add(waiter)
     this.changes.joins.delete(waiter)
-    if (this.changes.lateGrants.delete(waiter)) this.#returnGrant(waiter)
     this.waiters.delete(waiter)
   }
 
@@ -239,7 +237,7 @@ export class LineMembership<Grant> {
     if (this.#member.isStale(now)) this.forget()
     const member = this.#member
     const changes = this.changes.take()
-    for (const waiter of [...changes.lateGrants, ...changes.joins]) {
+    for (const waiter of changes.joins) {
       waiter.number = this.#nextNumber++
       waiter.place = 'joining'
       this.#byNumber.set(waiter.number, waiter)
@@ -257,19 +255,18 @@ export class LineMembership<Grant> {
    */
   read({ number, changes }: NumberedAsk<Grant>, answer: LineAnswer, now: number, askedAt: number): boolean {
     const member = this.#member
-    const { joins, lateGrants, leaves, custom } = changes
-    const netJoined = joins.length + lateGrants.length - leaves.length
+    const { joins, leaves, custom } = changes
+    const netJoined = joins.length - leaves.length
     const expected = member.waiting + netJoined - answer.granted.length - answer.refused.length
     member.asked = number
     member.stamp = answer.stamp
     member.answeredAt = now
-    member.lifeMs = answer.lifeMs
     member.waiting = answer.waiting
     // The server numbers newcomers one after another.
     let { ticket } = answer
     for (const waiter of joins) waiter.ticket ??= ticket++
     for (const waiter of leaves) this.#byNumber.delete(waiter.number)
-    for (const waiter of [...joins, ...lateGrants]) waiter.place = 'inside'
+    for (const waiter of joins) waiter.place = 'inside'
     // Grants come first: a caller whose change is answered may ask for more.
     this.#readGrants(answer, now, askedAt)
     for (const [i, change] of custom.entries()) change.answered(answer.changes[i])
@@ -280,45 +277,50 @@ export class LineMembership<Grant> {
       this.#takeOut(waiter).reject(this.#user.refusal(waiter, waitMs, answer.capacity))
     }
     // Those that have given up while the ask was in flight leave now.
-    for (const waiter of [...joins, ...lateGrants])
-      if (waiter.place === 'inside' && waiter.wait.ended) this.leave(waiter)
+    for (const waiter of joins) if (waiter.place === 'inside' && waiter.wait.ended) this.leave(waiter)
     if (answer.capacity < this.#capacity) this.#rejectLargerThan(answer.capacity)
     this.#capacity = answer.capacity
     return answer.waiting === expected
   }
 
   /**
-   * The server has rejected the ask without carrying it out: its returns, custom changes and late grants are sent
-   * again. `rejoin` follows, which sends the joins again.
+   * The server does not know the member and has not carried the ask out: its returns and custom changes are sent again.
+   * `rejoin` follows, which sends the joins again.
    */
   putBack({ changes }: NumberedAsk<Grant>): void {
     this.changes.putBack(changes)
-    for (const waiter of changes.lateGrants) {
-      waiter.place = 'late'
-      this.changes.lateGrants.add(waiter)
-      if (waiter.wait.ended) this.leave(waiter)
+  }
+
+  /**
+   * The last moment of the ask is over, and it was not carried out: the next one has its number, and its changes except
+   * for waiters that have given up.
+   */
+  takeBack({ changes }: NumberedAsk<Grant>): void {
+    this.changes.putBack(changes)
+    for (const waiter of changes.leaves) this.changes.leaves.add(waiter)
+    const stay = changes.joins.filter(({ wait }) => !wait.ended)
+    for (const waiter of changes.joins) {
+      this.#removeByNumber(waiter.number)
+      if (waiter.wait.ended) this.waiters.delete(waiter)
     }
+    this.changes.joinAgain(stay)
   }
 
   /**
    * It is unknown whether the ask was carried out. Returns are dropped, because a grant that is given back twice could
-   * take another waiter's grant; custom changes may be sent twice; late grants join again with their tickets.
+   * take another waiter's grant; custom changes may be sent twice.
    */
   abandonAsk({ changes }: NumberedAsk<Grant>): void {
     this.changes.custom = [...changes.custom, ...this.changes.custom]
   }
 
-  /**
-   * Becomes another member. All waiters join again, with their tickets if they have any; late ones exchange their
-   * grants instead.
-   */
+  /** Becomes another member. All waiters join again, with their tickets if they have any. */
   rejoin(): void {
     this.#member = new LineMember(this.#user.mailbox.address, this.#member.id)
     this.#byNumber.clear()
     this.changes.leaves.clear()
     this.changes.joins.clear()
     for (const waiter of [...this.waiters]) {
-      if (waiter.place === 'late') continue
       waiter.place = 'outside'
       if (waiter.wait.ended) this.waiters.delete(waiter)
       else this.changes.joins.add(waiter)
@@ -343,6 +345,7 @@ export class LineMembership<Grant> {
   }
 
   #readGrants({ granted, grantedAt, lateMs }: LineAnswer, now: number, askedAt: number): void {
+    const late: LineWaiter<Grant>[] = []
     for (const { number, facts } of granted) {
       const waiter = this.#removeByNumber(number)
       if (waiter === undefined) continue
@@ -353,10 +356,11 @@ export class LineMembership<Grant> {
         this.waiters.delete(waiter)
       } else if (this.#user.isLate(waiter, now - askedAt, lateMs, waiter.wasLate)) {
         waiter.wasLate = true
-        waiter.place = 'late'
-        this.changes.lateGrants.add(waiter)
+        this.#returnGrant(waiter)
+        late.push(waiter)
       } else this.#takeOut(waiter).resolve(this.#user.grant(waiter, { facts, at: grantedAt, askedAt }))
     }
+    if (late.length > 0) this.changes.joinAgain(late)
   }
 
   #returnGrant(waiter: LineWaiter<Grant>): void {

@@ -200,6 +200,7 @@ export class WaitingLine<Grant> {
     this.#flight = new LineFlight(ask, this.#user, this.#timing, this.#retryAlarm, {
       answered: (reply, sentAt) => this.#answered(reply, sentAt),
       fault: error => this.#endAll(this.#user.failed(error)),
+      tooLate: () => this.#takeBack(),
       givenUp: () => this.#giveUp(),
     })
     this.#setDeadline()
@@ -255,6 +256,15 @@ export class WaitingLine<Grant> {
     this.#nextAskAlarm.set(sentAt + nextMs)
     if (asExpected) this.#doNext()
     else this.#rejoin()
+  }
+
+  /** The ask was not carried out, and never will be: asks anew for what still matters. */
+  #takeBack(): void {
+    const { carried } = this.#flight!
+    this.#flight = undefined
+    this.#membership.takeBack(carried)
+    this.#heard = true
+    this.#doNext()
   }
 
   /** It is unknown whether the ask ran, so changes that must not happen twice are dropped. */

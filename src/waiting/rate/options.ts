@@ -38,9 +38,8 @@ export interface RateOptions {
   /** Whether all processes are counted together, or each `clientId` separately. Default 'overall'. */
   mode?: 'overall' | 'per-client'
   /**
-   * How long rate and state live without use; at least `interval`. Undefined: for ever. A command that the client sends
-   * again counts once for a minute, but only for `keepAlive` if that is shorter, because nothing of an unused limiter
-   * stays in Redis for longer.
+   * How long rate and state live without use; at least `interval`. Undefined: for ever. What Redis needs to count a
+   * repeated command once stays for a minute.
    */
   keepAlive?: Duration
 }

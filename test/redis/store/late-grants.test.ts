@@ -56,22 +56,30 @@ class Key {
 
   /** A grant, if so much is free now. */
   acquire(cost: number): Promise<Grant | undefined> {
-    return this.#ask(cost, 'j', '', '0')
+    return this.#ask(cost, ['j', this.#waiter(cost), '', '0'])
   }
 
   /** Its waiter has given up. */
   async giveUp(grant: Grant): Promise<void> {
-    await this.#ask(grant.cost, 'r', '', wordOf(grant))
+    await this.#ask(grant.cost, this.#return(grant))
   }
 
   /** It was read too late: a new grant for it, or undefined if its waiter has to wait; that one leaves. */
   exchange(grant: Grant): Promise<Grant | undefined> {
-    return this.#ask(grant.cost, 'g', '1', wordOf(grant))
+    return this.#ask(grant.cost, [...this.#return(grant), 'j', this.#waiter(grant.cost), '1', '-1'])
   }
 
-  async #ask(cost: number, letter: string, ticket: string, last: string): Promise<Grant | undefined> {
+  #return(grant: Grant): string[] {
+    return ['r', this.#waiter(grant.cost), '', wordOf(grant)]
+  }
+
+  #waiter(cost: number): string {
+    return `0 ${cost} ${this.#own}`
+  }
+
+  async #ask(cost: number, changes: readonly string[]): Promise<Grant | undefined> {
     const member = `process/${members++}`
-    const waiter = `0 ${cost} ${this.#own}`
+    const waiter = this.#waiter(cost)
     const send = async (number: string, stamp: string, changes: readonly string[]) => {
       const words = [member, number, stamp, '', number === '1' ? '' : waiter, changesText(changes)]
       const line = this.store.lineOf(this.charges)!
@@ -80,7 +88,7 @@ class Key {
         2 * this.charges.length,
       )
     }
-    const { granted, grantedAt, waiting, stamp } = await send('1', '', [letter, waiter, ticket, last])
+    const { granted, grantedAt, waiting, stamp } = await send('1', '', changes)
     if (waiting > 0) await send('2', stamp, ['l', waiter, '', ''])
     return granted.length === 0 ? undefined : { cost, at: grantedAt, facts: granted[0].facts }
   }

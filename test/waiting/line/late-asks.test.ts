@@ -17,8 +17,9 @@ import { Semaphore } from '../../../src/waiting/semaphore/semaphore.js'
 import { changesText } from '../../support/line-words.js'
 import { testRedis } from '../../support/test-redis.js'
 
-/** An ask may act for so long after it was sent first. */
+/** An ask is sent again for so long, to learn whether it was carried out. */
 const REMEMBERED_MS = 50_000
+const DEADLINE_MS = 5000
 
 const redis = testRedis()
 let admin: Redis
@@ -109,7 +110,19 @@ test.each(KINDS)(
   },
 )
 
-test('all copies of an ask have the same last moment, and none is sent after it', () => {
+test.each(KINDS)('%s: an ask that was carried out is answered after its last moment, too', async (_, make) => {
+  await admin.flushall()
+  const client = redis.client()
+  await client.ping()
+  const { send, free } = await make(client)
+  const answer = String(await send(performance.now() + 5000))
+  expect(await free()).toBe(0)
+  const parts = (text: string) => [text.split(' ').slice(0, 3), text.split(',').slice(1)]
+  expect(parts(String(await send(performance.now() - 2000)))).toEqual(parts(answer))
+  expect(await free()).toBe(0)
+})
+
+test('all copies of an ask have the same last moment, when its callers are rejected; none is sent after its record', () => {
   let now = 1000
   const retry = { set() {}, clear() {} }
   const timing = { now: () => now, alarm: () => retry, nextTurn() {} }
@@ -117,6 +130,7 @@ test('all copies of an ask have the same last moment, and none is sent after it'
   let givenUp = 0
   const user = {
     ready: () => true,
+    deadlineMs: DEADLINE_MS,
     send: (__: LineAsk, endsAt: number) => {
       ends.push(endsAt)
       return new Promise(() => {})
@@ -126,6 +140,7 @@ test('all copies of an ask have the same last moment, and none is sent after it'
   const flight = new LineFlight<void>(carried, user, timing, retry, {
     answered() {},
     fault() {},
+    tooLate() {},
     givenUp: () => givenUp++,
   })
 
@@ -133,6 +148,6 @@ test('all copies of an ask have the same last moment, and none is sent after it'
     now = at
     flight.send()
   }
-  expect(ends).toEqual(Array(4).fill(1000 + REMEMBERED_MS))
+  expect(ends).toEqual(Array(4).fill(1000 + DEADLINE_MS))
   expect(givenUp).toBe(1)
 })

@@ -53,7 +53,6 @@ const ANSWER: LineAnswer = {
   ticket: 7,
   capacity: 10,
   lateMs: 50,
-  lifeMs: 60_000,
   granted: [],
   refused: [],
   changes: [],
@@ -101,6 +100,55 @@ test('a process sends all changes of an ask that was not carried out again', () 
   expect(changes).toEqual(['r', '0 1 gone', '', '5 9 700', 'e', 'lease', '3', '', 'j', '2 1 stays', '8', '-1'])
 })
 
+test('a process sends what still matters of an ask that came too late in its next ask, which has the same number', () => {
+  const { membership, second, told } = unanswered()
+  const leaves = [...membership.waiters][0]
+  membership.takeBack(second)
+  membership.reject(leaves, new Error('it has given up'))
+  const [late, early] = [waiterOf('late'), waiterOf('early')]
+  membership.join(late)
+  membership.join(early)
+  const third = membership.nextAsk(0)
+  membership.reject(late, new Error('it has given up'))
+  membership.takeBack(third)
+  const next = membership.nextAsk(0)
+  const [member, number, stamp, replaces, first, text] = next.ask.words
+  expect([member, number, stamp, replaces, first]).toEqual([second.ask.member, '2', '1', '', ''])
+  const changes = [
+    'l',
+    '1 1 stays',
+    '',
+    '',
+    'r',
+    '0 1 gone',
+    '',
+    '5 9 700',
+    'e',
+    'lease',
+    '3',
+    '',
+    'j',
+    '4 1 early',
+    '',
+    '-1',
+  ]
+  expect(changesOf(text)).toEqual(changes)
+  expect([...membership.waiters]).toEqual([early])
+  expect(membership.read(next, { ...ANSWER, waiting: 1, changes: [1] }, 0, 0)).toBe(true)
+  expect(told).toEqual([1])
+})
+
+test('a waiter that was granted too late gives the grant back and joins with its ticket, before newcomers', () => {
+  const membership = new LineMembership<void>(userOf(never))
+  const waiter = waiterOf('w')
+  membership.join(waiter)
+  const first = membership.nextAsk(0)
+  membership.join(waiterOf('newcomer'))
+  membership.read(first, { ...ANSWER, granted: [{ number: waiter.number, facts: ['9'] }] }, 1000, 0)
+  const changes = changesOf(membership.nextAsk(1000).ask.words[5])
+  expect(changes).toEqual(['r', '0 1 w', '', '5 9', 'j', '1 1 w', '7', '-1', 'j', '2 1 newcomer', '', '-1'])
+})
+
 /** Time that the test moves. */
 function manualTiming() {
   const alarms = new Map<Ringing, { at: number; ring: () => void }>()
@@ -142,7 +190,7 @@ test('a waiter whose ask is not answered for longer than the server remembers it
     asks.push(ask)
     return isSilent
       ? never()
-      : Promise.resolve(answerText([1, '9', timing.now(), 0, 5000, 0, 7, 1, 50, 60_000, [0, 1], [], []]))
+      : Promise.resolve(answerText([1, '9', timing.now(), 0, 5000, 0, 7, 1, 50, [0, 1], [], []]))
   }
   const line = new WaitingLine<void>(
     userOf(send, () => granted++),

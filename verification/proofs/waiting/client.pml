@@ -5,6 +5,12 @@ bit gen_[NP];              /* generation of its member: 0 or 1, in turn */
 bit opened[NP];            /* an ask of this member was answered */
 bit inFlight[NP];          /* an ask is sent and not answered */
 bit tried[NP];             /* it was sent in this tick */
+#if OVERDUE
+bit overdue[NP];           /* its last moment is over: the server carries none of its copies out any more */
+#define IS_OVERDUE(p) overdue[p]
+#else
+#define IS_OVERDUE(p) 0
+#endif
 bit heard[NP];             /* news came while an ask was in flight */
 byte timer[NP];            /* ticks until the next ask */
 
@@ -12,8 +18,8 @@ byte waiting;              /* waiters that wait, by the client's belief */
 byte asked = OUTSIDE;      /* waiters that have come at all */
 byte told;                 /* waiters whose ticket the client knows */
 byte wasLate;              /* waiters with a late grant in a row */
-byte toJoin, toLeave, toLate, toReturn;        /* gathered for the next ask */
-byte aJoin, aTicket, aLeave, aLate, aReturn;   /* content of the ask in flight */
+byte toJoin, toLeave, toReturn;        /* gathered for the next ask */
+byte aJoin, aTicket, aLeave, aReturn;  /* content of the ask in flight */
 #ifdef SEMAPHORE
 byte toEnd, aEnd;          /* leases to end */
 byte hold[NW];             /* ticks that the client may still use its lease */
@@ -31,7 +37,7 @@ byte begunLeft[BEGUN_CELLS];
 
 /* ---- the network: at most one ask and one answer of a client under way, plus one stray of all ---- */
 bit askUnderWay[NP];
-byte answer[NP];           /* NOTHING, CARRIED_OUT or UNKNOWN */
+byte answer[NP];           /* NOTHING, CARRIED_OUT, UNKNOWN or TOO_LATE */
 byte answerNext[NP];       /* ticks until the timer, counted from the sending of the ask */
 byte answerAge[NP];        /* age of its grants, counted from the sending of the ask */
 byte answerGranted, answerRefused;
@@ -45,7 +51,7 @@ byte answerQuota[NP];      /* an answer tells the quota */
 
 hidden byte g_, w_, kind_, grants_, refusals_, next_, age_, quotaTold_;
 
-#define GATHERED(p) ((toJoin | toLeave | toLate | toReturn | toEnd) & OWN(p))
+#define GATHERED(p) ((toJoin | toLeave | toReturn | toEnd) & OWN(p))
 #define WAITS(p) (waiting & OWN(p))
 #define TO_SEND(p) (!inFlight[p] && (GATHERED(p) || (WAITS(p) && (heard[p] || timer[p] == 0))))
 #define ALIVE(p) (state[p] == RUNS || state[p] == CLOSING)
@@ -61,23 +67,28 @@ inline sendAsk(p) {
   aJoin = (aJoin & ~OWN(p)) | (toJoin & OWN(p));
   aTicket = (aTicket & ~OWN(p)) | (MUTANT_NEW_TICKET -> 0 : toJoin & told & OWN(p));
   aLeave = (aLeave & ~OWN(p)) | (toLeave & OWN(p));
-  aLate = (aLate & ~OWN(p)) | (toLate & OWN(p));
   aReturn = (aReturn & ~OWN(p)) | (toReturn & OWN(p));
-  toJoin = toJoin & ~OWN(p); toLeave = toLeave & ~OWN(p); toLate = toLate & ~OWN(p); toReturn = toReturn & ~OWN(p);
+  toJoin = toJoin & ~OWN(p); toLeave = toLeave & ~OWN(p); toReturn = toReturn & ~OWN(p);
 #ifdef SEMAPHORE
   aEnd = (aEnd & ~OWN(p)) | (toEnd & OWN(p)); toEnd = toEnd & ~OWN(p);
 #endif
   heard[p] = 0; timer[p] = 0;
+#if OVERDUE
+  overdue[p] = 0;
+#endif
   numberRises(p);
   inFlight[p] = 1; tried[p] = 1; askUnderWay[p] = 1
 }
 
 inline forgetAsk(p) {
-  aJoin = aJoin & ~OWN(p); aTicket = aTicket & ~OWN(p); aLeave = aLeave & ~OWN(p); aLate = aLate & ~OWN(p); aReturn = aReturn & ~OWN(p);
+  aJoin = aJoin & ~OWN(p); aTicket = aTicket & ~OWN(p); aLeave = aLeave & ~OWN(p); aReturn = aReturn & ~OWN(p);
 #ifdef SEMAPHORE
   aEnd = aEnd & ~OWN(p);
 #endif
-  inFlight[p] = 0; tried[p] = 0
+  inFlight[p] = 0; tried[p] = 0;
+#if OVERDUE
+  overdue[p] = 0
+#endif
 }
 
 /* ---- reading an answer ---- */
@@ -106,9 +117,8 @@ inline read(p, kind, grants, refusals, nextAsk, a) {
   :: kind == UNKNOWN ->
     /* A new member, which joins all requests that still wait. The changes of the refused ask are collected again. */
     if :: MUTANT_ABSENT_IS_GRANTED -> beginAll(waiting & OWN(p)) :: else fi;
-    toJoin = toJoin | (waiting & OWN(p) & ~(toLate | aLate));
-    toLate = toLate | (aLate & OWN(p) & waiting);
-    toReturn = toReturn | (aReturn & OWN(p)) | (aLate & OWN(p) & ~waiting);
+    toJoin = toJoin | (waiting & OWN(p));
+    toReturn = toReturn | (aReturn & OWN(p));
     toLeave = toLeave & ~OWN(p);
 #ifdef SEMAPHORE
     toEnd = toEnd | (aEnd & OWN(p));
@@ -116,6 +126,19 @@ inline read(p, kind, grants, refusals, nextAsk, a) {
     forgetAsk(p);
     newGeneration(p);
     if :: state[p] == CLOSING && !GATHERED(p) -> closed(p) :: else fi
+#if OVERDUE
+  :: kind == TOO_LATE ->
+    /* No copy of it is carried out any more: what still matters is asked for in the next ask, under the same number. */
+    toJoin = toJoin | (aJoin & OWN(p) & waiting);
+    toLeave = (MUTANT_OVERDUE_LEAVES_FORGOTTEN -> toLeave : toLeave | (aLeave & OWN(p)));
+    toReturn = (MUTANT_OVERDUE_RETURNS_FORGOTTEN -> toReturn : toReturn | (aReturn & OWN(p)));
+#ifdef SEMAPHORE
+    toEnd = toEnd | (aEnd & OWN(p));
+#endif
+    forgetAsk(p);
+    numberFalls(p);
+    if :: state[p] == CLOSING && !GATHERED(p) -> closed(p) :: else fi
+#endif
   :: else ->
     opened[p] = 1;
     told = told | (aJoin & OWN(p));
@@ -151,6 +174,12 @@ inline read(p, kind, grants, refusals, nextAsk, a) {
   fi
 }
 
+/* A grant that came too late: it is given back, and its waiter joins again with its ticket. */
+inline exchange(w) {
+  toReturn = (MUTANT_LATE_NOT_RETURNED -> toReturn : toReturn | BIT(w));
+  toJoin = toJoin | BIT(w)
+}
+
 #ifdef SEMAPHORE
 /* The lease counts from the sending of the ask; if it has ended, the waiter asks anew. */
 inline take(w, a) {
@@ -160,7 +189,7 @@ inline take(w, a) {
     c = 0; sum = 0;
     do :: c < NW -> if :: hold[c] > 0 -> sum = sum + COST(c) :: else fi; c++ :: else -> break od;
     assert(sum <= quota * (1 + losses))          /* permits_kept */
-  :: else -> printf("  waiter %d: its grant is late\n", w); toLate = toLate | BIT(w)
+  :: else -> printf("  waiter %d: its grant is late\n", w); exchange(w)
   fi
 }
 #else
@@ -168,7 +197,7 @@ inline take(w, a) {
 inline take(w, a) {
   if
   :: (a) <= FRESH || wasLate & BIT(w) || MUTANT_LATE_IS_USED -> begin(w)
-  :: else -> printf("  waiter %d: its grant is late\n", w); toLate = toLate | BIT(w); wasLate = wasLate | BIT(w)
+  :: else -> printf("  waiter %d: its grant is late\n", w); exchange(w); wasLate = wasLate | BIT(w)
   fi
 }
 #endif
@@ -178,7 +207,6 @@ inline abort(w) {
   waiting = waiting & ~BIT(w); wasLate = wasLate & ~BIT(w);
   if
   :: toJoin & BIT(w) -> toJoin = toJoin & ~BIT(w)
-  :: toLate & BIT(w) -> toLate = toLate & ~BIT(w); toReturn = toReturn | BIT(w)
   :: else -> toLeave = (MUTANT_ABORT_FORGOTTEN && (aJoin & BIT(w)) -> toLeave : toLeave | BIT(w))
   fi;
   if :: !WAITS(OWNER(w)) -> heard[OWNER(w)] = 0; timer[OWNER(w)] = 0 :: else fi
@@ -203,6 +231,20 @@ inline numberRises(p) {
   if :: stray != NOTHING && strayOf == p && strayGen == gen_[p] && strayBehind < 3 -> strayBehind++ :: else fi
 #endif
 }
+
+#if OVERDUE
+/* An ask that was not carried out leaves its number to the next one. */
+inline numberFalls(p) {
+  if :: behind[MEMBER(p, gen_[p])] > 0 -> behind[MEMBER(p, gen_[p])]-- :: else fi;
+#if STRAYS
+  if
+  :: stray != NOTHING && strayOf == p && strayGen == gen_[p] && strayBehind == 0 -> clearStray()
+  :: stray != NOTHING && strayOf == p && strayGen == gen_[p] && strayBehind > 0 -> strayBehind--
+  :: else
+  fi
+#endif
+}
+#endif
 
 /* The next member of this process. Two generations alternate; the rest of the one before the last is forgotten. */
 inline newGeneration(p) {

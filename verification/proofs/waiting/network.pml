@@ -7,7 +7,18 @@ byte lostLeft = LOST;
 byte straysLeft = STRAYS;  /* a late ask, a late answer, or a second copy of an ask */
 byte stray;                /* NOTHING, AN_ASK or AN_ANSWER */
 byte strayOf; bit strayGen; byte strayBehind; bit strayFirst;
-byte strayJoin, strayTicket, strayLeave, strayLate, strayReturn, strayEnd, strayKind, strayNext, strayAge, strayGranted, strayRefused, strayStamp;
+byte strayJoin, strayTicket, strayLeave, strayReturn, strayEnd, strayKind, strayNext, strayAge, strayGranted, strayRefused, strayStamp;
+#endif
+#if OVERDUE
+byte overdueLeft = OVERDUE;
+#if STRAYS
+bit strayOverdue;
+#endif
+#endif
+#if STRAYS && OVERDUE
+#define STRAY_OVERDUE strayOverdue
+#else
+#define STRAY_OVERDUE 0
 #endif
 #if PAUSES
 byte pausesLeft = PAUSES;
@@ -54,13 +65,19 @@ byte idle;                 /* ticks for which capacity has been unused while som
 
 #if STRAYS
 inline clearStray() {
-  stray = NOTHING; strayOf = 0; strayGen = 0; strayBehind = 0; strayFirst = 0; strayJoin = 0; strayTicket = 0; strayLeave = 0; strayLate = 0;
-  strayReturn = 0; strayEnd = 0; strayKind = 0; strayNext = 0; strayAge = 0; strayGranted = 0; strayRefused = 0; strayStamp = 0
+  stray = NOTHING; strayOf = 0; strayGen = 0; strayBehind = 0; strayFirst = 0; strayJoin = 0; strayTicket = 0; strayLeave = 0;
+  strayReturn = 0; strayEnd = 0; strayKind = 0; strayNext = 0; strayAge = 0; strayGranted = 0; strayRefused = 0; strayStamp = 0;
+#if OVERDUE
+  strayOverdue = 0
+#endif
 }
 inline copyAsk(p) {
   stray = AN_ASK; strayOf = p; strayGen = gen_[p]; strayBehind = 0; strayFirst = !opened[p];
-  strayJoin = aJoin & OWN(p); strayTicket = aTicket & OWN(p); strayLeave = aLeave & OWN(p); strayLate = aLate & OWN(p); strayReturn = aReturn & OWN(p);
-  strayEnd = aEnd & OWN(p); strayAge = 0; strayStamp = STAMP_READ(p); straysLeft--
+  strayJoin = aJoin & OWN(p); strayTicket = aTicket & OWN(p); strayLeave = aLeave & OWN(p); strayReturn = aReturn & OWN(p);
+  strayEnd = aEnd & OWN(p); strayAge = 0; strayStamp = STAMP_READ(p); straysLeft--;
+#if OVERDUE
+  strayOverdue = overdue[p]
+#endif
 }
 #endif
 
@@ -93,7 +110,7 @@ inline takeAnswer(p) {
 inline crash(p) {
   state[p] = CRASHED;
   waiting = waiting & ~OWN(p); wasLate = wasLate & ~OWN(p); told = told & ~OWN(p);
-  toJoin = toJoin & ~OWN(p); toLeave = toLeave & ~OWN(p); toLate = toLate & ~OWN(p); toReturn = toReturn & ~OWN(p);
+  toJoin = toJoin & ~OWN(p); toLeave = toLeave & ~OWN(p); toReturn = toReturn & ~OWN(p);
 #ifdef SEMAPHORE
   toEnd = toEnd & ~OWN(p); c = 0;
   do :: c < NW -> if :: OWN(p) & BIT(c) -> hold[c] = 0 :: else fi; c++ :: else -> break od;

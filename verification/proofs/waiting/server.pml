@@ -233,29 +233,30 @@ inline headHasPassed() {
   od
 }
 
-/* Nobody was granted in front of those that exchange a late grant in the same ask. */
-inline lateNotOvertaken(lates) {
+/* Nobody was granted in front of those that come back with their tickets in the same ask. */
+inline ticketsNotOvertaken(back) {
   found = 0; r = 0;
   do
   :: r < known ->
-    found = found | (lates & BIT(order[r]) & ~granted);
-    assert(!(found && (granted & BIT(order[r]))));  /* late_not_overtaken */
+    found = found | (back & BIT(order[r]) & ~granted);
+    assert(!(found && (granted & BIT(order[r]))));  /* ticket_not_overtaken */
     r++
   :: else -> break
   od
 }
 
 /* ---- ask ---- */
-/* Sets reply (CARRIED_OUT or UNKNOWN), granted, refused, next, age. late: how many numbers this ask is behind the
-   client's last. */
-inline serve(p, g, first, late, joins, withTicket, leaves, lates, returns, ends, st) {
+/* Sets reply (CARRIED_OUT, UNKNOWN or TOO_LATE), granted, refused, next, age. late: how many numbers this ask is behind the
+   client's last. over: its last moment is over. */
+inline serve(p, g, first, late, over, joins, withTicket, leaves, returns, ends, st) {
   mine = MEMBER(p, g); granted = 0; refused = 0; next = 0; age = 0; reply = UNKNOWN; changed = 0;
   if
-  :: !MUTANT_NO_NUMBERS && record[mine] != NO_RECORD && behind[mine] == late && late < 3 ->
+  :: !MUTANT_NO_NUMBERS && record[mine] != NO_RECORD && behind[mine] == late && late < 3 && !(MUTANT_OVERDUE_NOT_LOOKED_UP && (over)) ->
     reply = CARRIED_OUT; granted = kept[g] & OWN(p); refused = keptRefused[g] & OWN(p); age = (MUTANT_AGE_HIDDEN -> 0 : keptAge[mine]);
     next = (askBy[mine] == ABSENT || askBy[mine] <= GRACE + 1 -> 0 : askBy[mine] - GRACE - 1)
   :: else ->
     if
+    :: (over) && !MUTANT_OVERDUE_CARRIED_OUT -> reply = TOO_LATE
     :: record[mine] == NO_RECORD && first ->
       record[mine] = OPEN; changed = 1;
       /* The member that it replaces: out of askBy, and its record is closed. */
@@ -267,6 +268,7 @@ inline serve(p, g, first, late, joins, withTicket, leaves, lates, returns, ends,
     if
     :: changed ->
       reply = CARRIED_OUT; behind[mine] = late;
+      assert(!(over));                             /* none_carried_out_late */
 #ifndef ASKS_UNCHECKED
       assert(state[p] != CLOSED_NOW || losses > 0); /* no_ask_after_close */
 #endif
@@ -275,18 +277,18 @@ inline serve(p, g, first, late, joins, withTicket, leaves, lates, returns, ends,
       v = 0;
       do
       :: v < NW ->
-        if :: ((returns) | (lates)) & BIT(v) -> giveBack(v) :: else fi;
+        if :: (returns) & BIT(v) -> giveBack(v) :: else fi;
 #ifdef SEMAPHORE
         if :: (ends) & BIT(v) -> lease[v] = 0 :: else fi;
 #endif
         v++
       :: else -> break
       od;
-      inLine[g] = inLine[g] | (MUTANT_LATE_AFTER_WALK -> 0 : lates);
+      inLine[g] = inLine[g] | (MUTANT_TICKETS_AFTER_WALK -> 0 : (joins) & (withTicket));
       /* Waiters of dead members are removed before a newcomer is measured behind them. */
       next = CHECK;
       headHasPassed();
-      if :: found -> walk(mine, LINE(p)); lateNotOvertaken(lates) :: else fi;
+      if :: found -> walk(mine, LINE(p)); ticketsNotOvertaken(((joins) & (withTicket))) :: else fi;
       inLine[g] = inLine[g] & ~(leaves);
       atFirst = next;
       v = 0;
@@ -296,7 +298,7 @@ inline serve(p, g, first, late, joins, withTicket, leaves, lates, returns, ends,
         v++
       :: else -> break
       od;
-      inLine[g] = inLine[g] | (joins) | (MUTANT_LATE_AFTER_WALK -> lates : 0);
+      inLine[g] = inLine[g] | ((joins) & (withTicket) & (MUTANT_TICKETS_AFTER_WALK -> 255 : 0));
       walk(mine, LINE(p));
       next = (atFirst < next -> atFirst : next);
       assert(!(granted & (leaves)));               /* leaving_not_granted */

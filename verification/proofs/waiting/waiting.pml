@@ -168,10 +168,14 @@
 #ifndef CLOSES
 #define CLOSES 0
 #endif
+#ifndef OVERDUE
+#define OVERDUE 0          /* asks whose last moment passes before they are answered */
+#endif
 
 #define NOTHING 0
 #define CARRIED_OUT 1
 #define UNKNOWN 2
+#define TOO_LATE 3
 #define AN_ASK 1
 #define AN_ANSWER 2
 #define NO_RECORD 0
@@ -247,7 +251,7 @@ end:
 #ifdef NEWS_UNHEARD
   :: d_step { news[p] -> printf("process %d: news lost\n", p); news[p] = 0 }
 #endif
-  :: d_step { ALIVE(p) && TO_SEND(p) -> sendAsk(p); printf("process %d: asks as member %d: joins %d, leaves %d, late %d, returns %d\n", p, MEMBER(p, gen_[p]), aJoin & OWN(p), aLeave & OWN(p), aLate & OWN(p), aReturn & OWN(p)); skip }
+  :: d_step { ALIVE(p) && TO_SEND(p) -> sendAsk(p); printf("process %d: asks as member %d: joins %d, leaves %d, returns %d\n", p, MEMBER(p, gen_[p]), aJoin & OWN(p), aLeave & OWN(p), aReturn & OWN(p)); skip }
   :: d_step { ALIVE(p) && TO_REPEAT(p) -> printf("process %d: sends its ask again\n", p); askUnderWay[p] = 1; tried[p] = 1 }
   ARRIVES(0)
   ARRIVES(1)
@@ -296,7 +300,7 @@ end:
 
 #define DELIVERS(q) \
   :: d_step { askUnderWay[q] -> askUnderWay[q] = 0; printf("server: reads the ask of process %d\n", q); \
-       serve(q, gen_[q], !opened[q], 0, aJoin & OWN(q), aTicket & OWN(q), aLeave & OWN(q), aLate & OWN(q), aReturn & OWN(q), aEnd & OWN(q), STAMP_READ(q)); \
+       serve(q, gen_[q], !opened[q], 0, IS_OVERDUE(q), aJoin & OWN(q), aTicket & OWN(q), aLeave & OWN(q), aReturn & OWN(q), aEnd & OWN(q), STAMP_READ(q)); \
        putAnswer(q); \
        if :: state[q] == CRASHED -> forgetAsk(q) :: else fi } \
   LOSES(q) \
@@ -319,6 +323,16 @@ end:
 #define DELAYS(q)
 #endif
 
+#if OVERDUE
+#if STRAYS
+#define STRAY_TOO(q) if :: stray == AN_ASK && strayOf == q && strayGen == gen_[q] && strayBehind == 0 -> strayOverdue = 1 :: else fi
+#else
+#define STRAY_TOO(q) skip
+#endif
+#define OVERTAKES(q) \
+  :: d_step { overdueLeft > 0 && (inFlight[q] || askUnderWay[q]) && !overdue[q] -> overdueLeft--; printf("the last moment of the ask of process %d passes\n", q); overdue[q] = 1; STRAY_TOO(q) }
+#endif
+
 active proctype Network() {
   byte p;
 #ifdef OUTSIDER
@@ -336,13 +350,13 @@ end:
 #endif
 #if STRAYS
   :: d_step { stray == AN_ASK -> printf("server: reads the stray ask of process %d\n", strayOf);
-       serve(strayOf, strayGen, strayFirst, strayBehind, strayJoin, strayTicket, strayLeave, strayLate, strayReturn, strayEnd, strayStamp);
+       serve(strayOf, strayGen, strayFirst, strayBehind, STRAY_OVERDUE, strayJoin, strayTicket, strayLeave, strayReturn, strayEnd, strayStamp);
        if
        :: (state[strayOf] == RUNS || state[strayOf] == STOPPED || state[strayOf] == CLOSING) && strayGen == gen_[strayOf] && strayBehind == 0 && inFlight[strayOf] ->
          stray = AN_ANSWER; strayKind = reply; strayGranted = granted; strayRefused = refused;
          strayNext = (next > strayAge -> next - strayAge : 0); strayAge = (age + strayAge > AGE_MAX -> AGE_MAX : age + strayAge);
          strayStamp = STAMP(MEMBER(strayOf, strayGen));
-         strayFirst = 0; strayJoin = 0; strayTicket = 0; strayLeave = 0; strayLate = 0; strayReturn = 0; strayEnd = 0
+         strayFirst = 0; strayJoin = 0; strayTicket = 0; strayLeave = 0; strayReturn = 0; strayEnd = 0
        :: else -> clearStray()
        fi }
   :: d_step { stray == AN_ANSWER && ALIVE(strayOf) -> printf("network: the late answer reaches process %d\n", strayOf);
@@ -363,6 +377,13 @@ end:
 #if LOSSES
   :: d_step { !saved && lossesLeft > 0 -> printf("server: a snapshot is taken\n"); save(); skip }
   :: d_step { saved && lossesLeft > 0 -> printf("server: all writes since the snapshot are lost\n"); restore(); skip }
+#endif
+#if OVERDUE
+  OVERTAKES(0)
+  OVERTAKES(1)
+#if NP > 2
+  OVERTAKES(2)
+#endif
 #endif
 #if JUMPS
   :: d_step { jumpsLeft > 0 -> jumpsLeft--; printf("server: the clock is set forward\n"); c = 0;
