@@ -49,7 +49,7 @@ class Asked {
     const text = await runScript(portOf(client, 'test'), semaphoreAsk, [...this.#keys, record, record], args)
     const reply = answerParts(text)
     this.#stamp = String(reply[1])
-    reply[10] = lineAnswer(text, 2).granted.flatMap(({ number, facts }) => [number, ...facts.map(Number)])
+    reply[9] = lineAnswer(text, 2).granted.flatMap(({ number, facts }) => [number, ...facts.map(Number)])
     return reply
   }
 
@@ -94,7 +94,7 @@ class Asked {
 
 /** What does not depend on the moment of asking. */
 function outcome(reply: unknown[]) {
-  const granted = (reply[10] as unknown[]).filter((_, i) => i % 3 === 0)
+  const granted = (reply[9] as unknown[]).filter((_, i) => i % 3 === 0)
   const next = Number(reply[4])
   const untimed = [reply[0], Number(reply[6]) > 0, ...[5, 7, 8, 9].map(i => Number(reply[i]))]
   return { untimed, next: next > 3900 && next <= 5000 ? 'about five seconds' : next, granted, rest: reply.slice(11) }
@@ -148,17 +148,17 @@ test('the fast path for an ask at the head of the line does what the general cod
       const state = await one.state()
       expect(state.isNoted).toBe(true)
       expect(state).toEqual(await other.state())
-      const granted = reply[10] as number[]
+      const granted = reply[9] as number[]
       expect(await one.stored(granted, names)).toEqual(granted)
       const given = granted.filter((_, at) => at % 3 === 1)
       expect([newest, ...given].every((token, at, all) => at === 0 || token > all[at - 1])).toBe(true)
       newest = given.at(-1) ?? newest
-      const leaving = new Set((expected[11] as unknown[]).filter((_, at) => at % 2 === 0).map(Number))
+      const leaving = new Set((expected[10] as unknown[]).filter((_, at) => at % 2 === 0).map(Number))
       for (const [which, { tokens }] of [one, other].entries()) {
-        const grants = (which === 0 ? reply : expected)[10] as number[]
+        const grants = (which === 0 ? reply : expected)[9] as number[]
         for (let at = 0; at < grants.length; at += 3) tokens.set(names.get(grants[at])!, String(grants[at + 1]))
       }
-      const grants = expected[10] as number[]
+      const grants = expected[9] as number[]
       for (let at = 0; at < grants.length; at += 3) {
         leaving.add(Number(grants[at]))
         leases.push(names.get(grants[at])!)

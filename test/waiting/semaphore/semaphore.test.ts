@@ -310,11 +310,12 @@ describe('keys of a semaphore', () => {
     for (const [, ms] of await lifetimes(name)) expect(ms).toBeGreaterThan(0)
     await lease.release()
     await (await waiting).release()
-    for (const [, ms] of await lifetimes(name)) {
+    // What is needed to count a repeated command once stays for a minute.
+    for (const [key, ms] of await lifetimes(name)) {
       expect(ms).toBeGreaterThan(0)
-      expect(ms).toBeLessThanOrEqual(200)
+      expect(ms).toBeLessThanOrEqual(key.startsWith(':sent') ? 60_000 : 200)
     }
-    await eventually('gone', async () => (await left(name)).length === 0)
+    await eventually('gone', async () => (await left(name)).every(key => key.includes(':sent')))
   })
 
   test('keep the number of permits for ever without idleTtl, and nothing else', async () => {
@@ -335,7 +336,7 @@ describe('keys of a semaphore', () => {
     await eventually('gone', async () => (await redis.client().exists(`spillway:{${name}}:semaphore`)) === 0)
   })
 
-  test('of a thousand names used once leave nothing behind', async () => {
+  test('of a thousand names used once leave nothing behind but records of a minute', async () => {
     const client = redis.client()
     const prefix = fresh()
     const names = Array.from({ length: 1000 }, (_, i) => `once-${i}`)
@@ -345,7 +346,7 @@ describe('keys of a semaphore', () => {
         await lease.release()
       }),
     )
-    await eventually('gone', async () => (await client.keys(`${prefix}:*`)).length === 0)
+    await eventually('gone', async () => (await client.keys(`${prefix}:*`)).every(key => key.includes(':sent')))
   })
 
   test('lost while leases are out are restored: the count is made of what is left', async () => {
