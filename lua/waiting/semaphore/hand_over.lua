@@ -87,7 +87,7 @@ function hand_over.try(time, stored, member_fields, member, number, newest_seen)
   local stamp_text = format('%.0f', stamp)
   call('HSET', meta, 'last', stamp_text, 'units', units - free)
   -- If the stored time of the next ask is close enough, it need not be written.
-  local next = math.max(1, math.min(ask_texts.CHECK_MS, first_end - now))
+  local next = math.max(1, math.min(ask_texts.GUESS_MS, first_end - now))
   if asks_by <= now + next and asks_by > now + next - 1000 and asks_by > now then
     next = asks_by - now
   else

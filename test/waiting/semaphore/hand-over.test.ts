@@ -97,7 +97,7 @@ function outcome(reply: unknown[]) {
   const granted = (reply[9] as unknown[]).filter((_, i) => i % 3 === 0)
   const next = Number(reply[4])
   const untimed = [reply[0], Number(reply[6]) > 0, ...[5, 7, 8, 9].map(i => Number(reply[i]))]
-  return { untimed, next: next > 3900 && next <= 5000 ? 'about five seconds' : next, granted, rest: reply.slice(11) }
+  return { untimed, next: next > 1000 && next <= 1500 ? 'at the check' : next, granted, rest: reply.slice(10) }
 }
 
 async function existsCalls(): Promise<number> {
