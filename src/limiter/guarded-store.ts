@@ -125,7 +125,11 @@ export class GuardedStore implements LineGuard {
   }
 
   get deadlineMs(): number {
-    return this.calls.deadline.ms
+    return this.calls.deadlineMs
+  }
+
+  connectsUntil(): number {
+    return this.calls.connectsUntil()
   }
 
   /**
@@ -144,7 +148,7 @@ export class GuardedStore implements LineGuard {
     try {
       // Users replace methods, to spy on them or to make them fail.
       if (this.#offers?.isAskable(verb)) {
-        request.deadline.start(request)
+        calls.start(request)
         if (grant !== undefined) grant.ask(this.#offers, request.charges, request)
         else if (bound?.ask !== undefined && typeof key === 'string') bound.ask(verb, key, cost, request)
         else this.#offers.ask(verb, request.charges, cost, request)
@@ -159,7 +163,7 @@ export class GuardedStore implements LineGuard {
         calls.succeeded(request.breaker, performance.now())
         return verdicts
       }
-      request.deadline.start(request)
+      calls.start(request)
       // Wrapped in a promise: a thenable may answer at once, before a listener is attached.
       Promise.resolve(answer)
         .then(verdicts => checked(verdicts, charges.length))
@@ -211,7 +215,7 @@ export class GuardedStore implements LineGuard {
     charges: readonly C[],
     change: (store: Store, charges: readonly C[], endsAt: number) => Answer<T>,
   ): Promise<T[]> {
-    const endsAt = performance.now() + this.deadlineMs
+    const endsAt = Math.max(performance.now() + this.deadlineMs, this.connectsUntil())
     const parts = [...this.calls.breakers.parts(charges)]
     return allCarriedOut(parts.map(([breaker, part]) => this.#change(breaker, store => change(store, part, endsAt))))
   }

@@ -9,8 +9,8 @@ export const REFUSED = new StoreError('the store failed too often of late and is
 
 /** A store whose server gets more time until it has answered this process for the first time. */
 interface Connecting {
-  readonly connectDeadlineMs: number
-  readonly isFirst: boolean
+  /** Calls that are made now end no sooner, by `performance.now()`; 0: the server has answered, or refused. */
+  connectsUntil(): number
 }
 
 /** What a guard may have beside its deadline. */
@@ -30,11 +30,13 @@ interface GuardedParts {
  * work of the client for a decision.
  */
 export abstract class GuardedCall implements Pending {
+  startedAt = 0
   endsAt = 0
   settled = false
   /** The breaker of the server that is asked now. Of several servers, it is set before the call is made. */
   breaker: CircuitBreaker
-  readonly deadline: Deadline
+  /** The one in which `Guarded.start` has put it. */
+  deadline: Deadline
 
   constructor(readonly guarded: Guarded) {
     this.breaker = guarded.breakers.only as CircuitBreaker
@@ -78,12 +80,12 @@ export class Guarded {
   readonly #times: AnswerTimes | undefined
   readonly #lost: (() => StoreError | undefined) | undefined
   readonly #connecting: Connecting | undefined
-  readonly #usual: Deadline
-  /** For calls to a server that has not answered this process yet. */
+  readonly deadline: Deadline
+  /** For calls to a server that has not answered this process yet: undefined once it has. */
   #first: Deadline | undefined
 
   constructor(
-    deadlineMs: number,
+    readonly deadlineMs: number,
     { breakers = new CircuitBreakers(), observer, warnings, connecting, lost }: GuardedParts = {},
   ) {
     this.breakers = breakers
@@ -92,16 +94,24 @@ export class Guarded {
     this.#times = AnswerTimes.of(observer)
     this.#lost = lost
     this.#connecting = connecting
-    this.#usual = new Deadline(deadlineMs)
-    if (connecting !== undefined && connecting.connectDeadlineMs > deadlineMs) {
-      this.#first = new Deadline(connecting.connectDeadlineMs)
-    }
+    this.deadline = new Deadline(deadlineMs)
+    if (connecting !== undefined) this.#first = new Deadline(deadlineMs)
     if (observer !== undefined) breakers.observers.join(observer)
   }
 
-  /** The deadline of a call that is made now. */
-  get deadline(): Deadline {
-    return this.#first !== undefined && this.#connecting?.isFirst ? this.#first : this.#usual
+  /** Starts the deadline of a call that is made now. */
+  start(call: GuardedCall): void {
+    const until = this.connectsUntil()
+    if (until > 0 && this.#first !== undefined) call.deadline = this.#first
+    call.deadline.start(call, until)
+  }
+
+  /**
+   * No call ends before this moment, by `performance.now()`, because the server has not answered this process yet; 0
+   * without such a moment.
+   */
+  connectsUntil(): number {
+    return this.#first === undefined ? 0 : (this.#connecting?.connectsUntil() ?? 0)
   }
 
   /** True if there is no connection, or if the last call failed. */
@@ -126,7 +136,7 @@ export class Guarded {
     return new Promise((resolve, reject) => {
       const call = new HeldCall(this, reject)
       call.breaker = breaker
-      call.deadline.start(call)
+      this.start(call)
       answer.then(
         value => {
           if (this.answered(call, performance.now(), 0)) resolve(value)
@@ -141,10 +151,9 @@ export class Guarded {
 
   /** True if this answer came in time and counts. `decisions`: how many it has decided. */
   answered(call: GuardedCall, answeredAt: number, decisions: 0 | 1): boolean {
-    const { deadline } = call
-    if (!deadline.answered(call)) return false
+    if (!call.deadline.answered(call)) return false
     this.#first = undefined
-    this.#times?.answered(call.endsAt - deadline.ms, answeredAt, decisions)
+    this.#times?.answered(call.startedAt, answeredAt, decisions)
     this.succeeded(call.breaker, answeredAt)
     return true
   }

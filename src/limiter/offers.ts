@@ -11,10 +11,10 @@ import type { LineGuard, StoreLines } from './store-lines.js'
  */
 export interface StoreOffers {
   /**
-   * Until a server has answered this process for the first time, a decision may take this long instead of its deadline.
+   * Until the server has answered this process for the first time, no decision ends before this moment, by
+   * `performance.now()`: one for all, counted from the first question. 0: it has answered, or refused a connection.
    */
-  readonly connectDeadlineMs: number
-  readonly isFirst: boolean
+  connectsUntil(): number
   /** The Redis that keeps the state, for what else is to be kept there. */
   readonly redis?: { readonly client: RedisClient; readonly prefix: string }
   /** Whether `ask` gives what this method would: users replace methods, to spy on them or to make them fail. */

@@ -42,8 +42,10 @@ export interface StoreLines {
 
 /** The deadline and the breakers of a limiter, under which its lines in a server ask. */
 export interface LineGuard {
-  /** How long a call that is made now may take. */
+  /** How long a call may take, ms. */
   readonly deadlineMs: number
+  /** No call ends before this moment, by `performance.now()`: see `StoreOffers.connectsUntil`. */
+  connectsUntil(): number
   /** Whether the charge's server may be asked now: while its breaker is open, only an occasional probe. */
   mayAsk(charge: Charge): boolean
   /** The error while the breaker of the charge's server is open. */

@@ -165,7 +165,7 @@ export class RedisPause extends Pause {
       does: 'share the pause of a partner',
       keys: [this.#key],
       args: until => [verb, ...pauseOf(), String(this.#longestMs), until],
-      endsAt: askedAt + this.#guarded.deadline.ms,
+      endsAt: askedAt + this.#guarded.deadlineMs,
       server: this.#port.serverOf(this.#port.slotOf(this.#key)),
       byServerClock: true,
     })

@@ -142,7 +142,7 @@ class Asker implements DepartureUser {
       does: 'ask for the calls to a partner',
       keys: [...this.#keys, ...ask.keys],
       args: until => [...words, until],
-      endsAt: ask.at + guarded.deadline.ms,
+      endsAt: ask.at + guarded.deadlineMs,
       server: port.serverOf(port.slotOf(this.#keys[0])),
       byServerClock: true,
     })

@@ -118,6 +118,7 @@ export class TimelyScripts {
   #showsSent: boolean | undefined
   #lastSent: unknown[] | undefined
   #isFirst = true
+  #firstAskedAt: number | undefined
   /** Fail the calls that wait for the first answer. */
   readonly #firstCalls = new Set<() => void>()
 
@@ -131,11 +132,14 @@ export class TimelyScripts {
   }
 
   /**
-   * True until Redis has answered this process for the first time, or the connection was refused or lost: meanwhile a
-   * call also takes the time to connect and to load the script.
+   * The moment of this process's first question, by `performance.now()`, which is now if there was none; undefined once
+   * Redis has answered, or the connection was refused or lost. Until then a call also takes the time to connect and to
+   * load the script.
    */
-  get isFirst(): boolean {
-    return this.#isFirst && notConnected(this.port.state()) === undefined
+  connectsSince(): number | undefined {
+    if (!this.#isFirst || notConnected(this.port.state()) !== undefined) return undefined
+    this.#firstAskedAt ??= performance.now()
+    return this.#firstAskedAt
   }
 
   /** The estimated time of a server; before its first answer our own time. ms since the epoch. */

@@ -115,8 +115,9 @@ export abstract class SqlStore implements Store {
   readonly table: string
   /** What every key begins with. */
   readonly prefix: string
-  /** @internal How long a decision may take until the database has answered for the first time, ms. */
+  /** @internal How long decisions may wait until the database has answered for the first time, ms. */
   abstract readonly connectDeadlineMs: number
+  #firstAskedAt: number | undefined
   readonly #keys: RowKeys
   readonly #runner: ChangeRunner
   readonly #steps: ClockSteps
@@ -145,9 +146,11 @@ export abstract class SqlStore implements Store {
     return other.client === this.client && other.table === this.table && other.prefix === this.prefix
   }
 
-  /** @internal True until the database has answered this process for the first time. */
-  get isFirst(): boolean {
-    return this.#runner.isFirst
+  /** @internal See the option `connectDeadline`. */
+  connectsUntil(): number {
+    if (!this.#runner.isFirst) return 0
+    this.#firstAskedAt ??= performance.now()
+    return this.#firstAskedAt + this.connectDeadlineMs
   }
 
   /** @internal Decisions without a list of charges. */

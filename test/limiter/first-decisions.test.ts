@@ -67,6 +67,38 @@ describe('the first decision of a process', () => {
     proxy.release()
   })
 
+  test('shares connectDeadline with those behind it: beside a hung Redis twenty take 1 s and their deadlines', async () => {
+    proxy.swallow()
+    const limiter = newcomer('twenty')
+    const startedAt = performance.now()
+    for (let i = 0; i < 20; i++) expect((await limiter.consume('k')).source).toBe('fallback')
+    const tookMs = performance.now() - startedAt
+    proxy.release()
+    expect(tookMs).toBeGreaterThanOrEqual(999)
+    expect(tookMs).toBeLessThan(5000)
+  })
+
+  test('waits for the rest of connectDeadline, or for its own deadline if that ends later', async () => {
+    proxy.swallow()
+    const limiter = newcomer('rest', { connectDeadline: 600, deadline: 300 })
+    const timed = async () => {
+      const askedAt = performance.now()
+      expect((await limiter.consume('k')).source).toBe('fallback')
+      return performance.now() - askedAt
+    }
+    const first = timed()
+    await new Promise(done => setTimeout(done, 100))
+    const second = timed()
+    await new Promise(done => setTimeout(done, 400))
+    const third = timed()
+    const took = await Promise.all([first, second, third])
+    proxy.release()
+    for (const [i, least] of [600, 500, 300].entries()) {
+      expect(took[i]).toBeGreaterThanOrEqual(least - 20)
+      expect(took[i]).toBeLessThan(least + 250)
+    }
+  })
+
   test('has its deadline alone with connectDeadline 0', async () => {
     proxy.swallow()
     const askedAt = performance.now()

@@ -105,7 +105,7 @@ export class SharedPlaces implements Places {
     const left = Promise.all(rooms.map(({ semaphore }) => semaphore.close()))
     await this.#alone.close()
     // Requests that are still in their lines in Redis do not block others for long: the record of this process expires.
-    await new Deadline(this.#guarded.deadline.ms).hold(left).catch(() => {})
+    await new Deadline(this.#guarded.deadlineMs).hold(left).catch(() => {})
   }
 
   async #answers(): Promise<boolean> {

@@ -54,6 +54,8 @@ export const LONGEST_TIMER_MS = 2 ** 31 - 1
 export interface Pending {
   /** When the deadline passes, by `performance.now()`; set by `Deadline`. */
   endsAt: number
+  /** When the call was made; set by `Deadline`. */
+  startedAt?: number
   /** True when the call was answered or has expired. */
   settled: boolean
   /** Called when the deadline passes: a later answer does not count. */
@@ -90,11 +92,13 @@ export class Deadline {
     })
   }
 
-  /** Starts the deadline of a call that is made now. */
-  start(pending: Pending): void {
-    pending.endsAt = performance.now() + this.ms
+  /** Starts the deadline of a call that is made now. `until`: a moment before which it does not pass. */
+  start(pending: Pending, until = 0): void {
+    const now = performance.now()
+    pending.startedAt = now
+    pending.endsAt = Math.max(until, now + this.ms)
     this.#queue.push(pending)
-    if (this.#timer === undefined) this.#timer = this.#startTimer(this.ms)
+    if (this.#timer === undefined) this.#timer = this.#startTimer(pending.endsAt - now)
     else if (this.#queue.length === 1) this.#timer.ref?.()
   }
 
@@ -123,7 +127,8 @@ export class Deadline {
     const now = performance.now()
     for (let pending = this.#queue[this.#head]; pending !== undefined && pending.endsAt <= now; ) {
       pending.settled = true
-      pending.expire(new StoreError(`the store did not answer within ${this.ms} ms`))
+      const ms = Math.round(pending.endsAt - (pending.startedAt ?? now))
+      pending.expire(new StoreError(`the store did not answer within ${ms} ms`))
       this.#advance()
       pending = this.#queue[this.#head]
     }

@@ -61,10 +61,10 @@ export interface RedisStoreOptions {
    */
   leases?: boolean | LeaseOptions
   /**
-   * Default '1s'. Until Redis has answered this process for the first time, a decision may take this long instead of
-   * its deadline (connecting, loading the script), so that a process that has just started counts where the others do.
-   * A connection that is refused, or was closed, ends this at once. 0, and anything below the deadline: the deadline
-   * from the start.
+   * Default '1s'. Until Redis has answered this process for the first time, decisions wait for it (connecting, loading
+   * the script) until this long after the first of them was asked, or their own deadline if that ends later: so a
+   * process that has just started counts where the others do. One span for all decisions over a client. A connection
+   * that is refused, or was closed, ends it at once. 0: the deadline from the start.
    */
   connectDeadline?: Duration
 }
@@ -132,13 +132,12 @@ export class RedisStore implements Store {
   readonly client: RedisClient
   /** The beginning of every key. */
   readonly prefix: string
-  /** @internal How long a decision may take until Redis has answered for the first time, ms. */
-  readonly connectDeadlineMs: number
   /** The node of a cluster that has the charge's slot, as far as the client knows. undefined: there is one server. */
   readonly serverOf?: (charge: Charge) => string
   /** @internal Called when this store meets a limit under the name of a limiter for the first time. */
   onNewLimit?: (event: NewLimit) => void
   readonly #port: ClientPort
+  readonly #connectDeadlineMs: number
   readonly #keys: ChargeKeys
   readonly #consumes: Batcher
   readonly #peeks: Batcher
@@ -158,7 +157,7 @@ export class RedisStore implements Store {
     this.clock = clock
     this.client = client
     this.prefix = prefix
-    this.connectDeadlineMs = connectDeadlineMs
+    this.#connectDeadlineMs = connectDeadlineMs
     this.#port = portOf(client, 'RedisStore')
     this.#keys = new ChargeKeys(keySegment(prefix), this.#port, tags, (limiter, limit) => {
       this.onNewLimit?.({ limiter, limit, tags: this.#port.cluster ? tags : undefined })
@@ -207,9 +206,10 @@ export class RedisStore implements Store {
     return place?.client === this.client && place.prefix === this.prefix
   }
 
-  /** @internal True until Redis has answered this process for the first time: see the option `connectDeadline`. */
-  get isFirst(): boolean {
-    return this.#scripts.timely.isFirst
+  /** @internal See the option `connectDeadline`. */
+  connectsUntil(): number {
+    const since = this.#scripts.timely.connectsSince()
+    return since === undefined ? 0 : since + this.#connectDeadlineMs
   }
 
   /** @internal Leases look at each charge. */

@@ -136,6 +136,10 @@ class LimitLine implements LineUser<Turn> {
     return this.guard.deadlineMs
   }
 
+  connectsUntil(): number {
+    return this.guard.connectsUntil()
+  }
+
   get isIdle(): boolean {
     return this.#line.isIdle
   }

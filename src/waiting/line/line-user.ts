@@ -39,6 +39,8 @@ export interface LineUser<Grant> {
   readonly width: number
   /** How long the server may be silent before the waiters are rejected, ms. */
   readonly deadlineMs: number
+  /** Before this moment, by `performance.now()`, no waiter is rejected because the server is silent. Default: 0. */
+  connectsUntil?(): number
   /** Waiters of this process are in the line from now on. */
   begins?(): void
   /**

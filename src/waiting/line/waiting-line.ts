@@ -329,14 +329,19 @@ export class WaitingLine<Grant> {
     const first = this.#membership.first
     this.#hasDeadline = first !== undefined
     if (flight === undefined || first === undefined || this.#outage !== undefined) this.#deadlineAlarm.clear()
-    else this.#deadlineAlarm.set(Math.max(first.joinedAt, flight.firstSentAt) + this.#user.deadlineMs)
+    else {
+      const endsAt = Math.max(first.joinedAt, flight.firstSentAt) + this.#user.deadlineMs
+      this.#deadlineAlarm.set(Math.max(endsAt, this.#user.connectsUntil?.() ?? 0))
+    }
   }
 
   /** Rejects the waiters that have waited for an answer for longer than the deadline. */
   #rejectExpired(): void {
     const flight = this.#flight
-    const since = this.#timing.now() - this.#user.deadlineMs
-    if (flight !== undefined && flight.firstSentAt <= since) {
+    const now = this.#timing.now()
+    const since = now - this.#user.deadlineMs
+    const connects = now < (this.#user.connectsUntil?.() ?? 0)
+    if (flight !== undefined && flight.firstSentAt <= since && !connects) {
       const late = [...this.#membership.waiters].filter(({ joinedAt, wait }) => joinedAt <= since && !wait.ended)
       const error = late.length > 0 && this.#user.failed(flight.cause)
       for (const waiter of late) if (waiter.outage === undefined) this.#membership.reject(waiter, error)

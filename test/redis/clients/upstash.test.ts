@@ -128,6 +128,15 @@ describe('a deadline', () => {
     expect(await limiterOver(clientOver(), slow, { connectDeadline: 0 }).consume('k')).toMatchObject({ degraded: true })
   })
 
+  test('before the first answer is connectDeadline once, not for each decision', async () => {
+    const limiter = limiterOver(clientOver(ONCE), { deadline: 20 }, { connectDeadline: 400 })
+    failing('silence')
+    const startedAt = performance.now()
+    for (let i = 0; i < 10; i++) expect(await limiter.consume('k')).toMatchObject({ source: 'fallback' })
+    expect(performance.now() - startedAt).toBeGreaterThanOrEqual(399)
+    expect(performance.now() - startedAt).toBeLessThan(1500)
+  })
+
   test('a failing probe without an answer makes later ones rarer, as over TCP', async () => {
     const limiter = limiterOver(clientOver(ONCE), { deadline: 5 })
     await limiter.consume('warm')
