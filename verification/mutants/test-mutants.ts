@@ -109,4 +109,12 @@ export const TEST_MUTANTS: readonly TestMutant[] = [
     instead: 'const STRIKES = new WeakMap<Store, MemoryStore>()\nexport const CALLS = new Map<string, number>()\n',
     test: 'verification/simulation/schedules.test.ts',
   },
+  {
+    name: 'a release that is lost on reconnect counts as done',
+    file: 'src/waiting/semaphore/direct-takes.ts',
+    text: '        if (!DEADLINE.failed(pending)) return\n        this.shut()\n        release.absent(true)',
+    instead: '        if (!DEADLINE.failed(pending)) return\n        release.ended()',
+    test: 'test/waiting/semaphore/direct-takes.test.ts',
+    title: 'loses no release',
+  },
 ]

@@ -226,6 +226,27 @@ describe('a connection that is cut', () => {
     client.disconnect()
     await proxy.stop()
   })
+
+  test.each<[string, (proxy: TcpProxy) => void]>([
+    ['before it reaches Redis', proxy => proxy.swallow()],
+    ['before its answer comes', proxy => (proxy.delayMs = () => 10_000)],
+  ])('loses no release, %s, whose client rejects what was under way', async (_, hold) => {
+    const name = fresh()
+    const proxy = await TcpProxy.start(redis.port)
+    const client = redis.client({ port: proxy.port, retryStrategy: () => 5, maxRetriesPerRequest: 0 })
+    const semaphore = await direct(name, { permits: 1 }, client)
+    const lease = await semaphore.acquire({ lease: '1m' })
+    hold(proxy)
+    const released = lease.release()
+    await sleep(50)
+    proxy.cut()
+    proxy.release()
+    proxy.delayMs = () => 0
+    expect(await released).toBe(true)
+    await eventually('it is back', async () => (await new Semaphore(admin, name).availablePermits()) === 1)
+    client.disconnect()
+    await proxy.stop()
+  })
 })
 
 test('four clients that take one or two permits in any way never hold more than all permits', async () => {
