@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/redis/store/redis-store.js'
@@ -7,17 +7,6 @@ import { testRedis } from '../support/test-redis.js'
 
 const redis = testRedis()
 
-/** Counts what is passed to the client. */
-function counting(client: Redis): { sent: number } {
-  const count = { sent: 0 }
-  const send = client.sendCommand.bind(client)
-  client.sendCommand = (...args) => {
-    count.sent++
-    return send(...args)
-  }
-  return count
-}
-
 const CHANGES: Record<string, (limiter: RateLimiter, key: string) => Promise<void>> = {
   refund: (limiter, key) => limiter.refund(key),
   charge: (limiter, key) => limiter.charge(key),
@@ -25,60 +14,6 @@ const CHANGES: Record<string, (limiter: RateLimiter, key: string) => Promise<voi
   block: (limiter, key) => limiter.block(key, '1h'),
   unblock: (limiter, key) => limiter.unblock(key),
 }
-
-describe('a change that the breaker refuses sends nothing', () => {
-  let client: Redis
-  let limiter: RateLimiter
-  beforeEach(async () => {
-    client = redis.client()
-    limiter = new RateLimiter({ policy: '1000000/1h', denyCache: false, store: new RedisStore(client) })
-    for (let n = 0; n < 50; n++) await limiter.consume(`g${n}`)
-  })
-
-  test.each(Object.keys(CHANGES))('%s, while Redis hangs', async name => {
-    const count = counting(client)
-    redis.pause()
-    try {
-      for (let i = 0; i < 10; i++) {
-        const changes = await Promise.allSettled(Array.from({ length: 60 }, (_, n) => CHANGES[name](limiter, `u${n}`)))
-        expect(changes.every(({ status }) => status === 'rejected')).toBe(true)
-      }
-      // The changes of the first turn, and a probe or two.
-      expect(count.sent).toBeLessThanOrEqual(65)
-    } finally {
-      redis.unpause()
-    }
-  })
-
-  test('settle, of decisions that Redis made before it hung', async () => {
-    const decisions = await Promise.all(Array.from({ length: 300 }, () => limiter.consume('k', 2)))
-    const count = counting(client)
-    redis.pause()
-    try {
-      for (let i = 0; i < 300; i += 30) {
-        await Promise.allSettled(decisions.slice(i, i + 30).map(decision => limiter.settle(decision, 1)))
-      }
-      expect(count.sent).toBeLessThanOrEqual(35)
-    } finally {
-      redis.unpause()
-    }
-  })
-})
-
-test('20 failures in a row open the breaker, however many calls of the last 10 s succeeded', async () => {
-  const client = redis.client()
-  const limiter = new RateLimiter({ policy: '1000000/1h', denyCache: false, store: new RedisStore(client) })
-  for (let i = 0; i < 20; i++) await Promise.all(Array.from({ length: 100 }, () => limiter.consume('k')))
-  redis.pause()
-  try {
-    await Promise.all(Array.from({ length: 20 }, () => limiter.consume('k')))
-    const count = counting(client)
-    for (let i = 0; i < 100; i++) expect((await limiter.consume('k')).source).toBe('fallback')
-    expect(count.sent).toBeLessThanOrEqual(1)
-  } finally {
-    redis.unpause()
-  }
-})
 
 describe('a change is one script call', () => {
   async function scripts(client: Redis): Promise<number> {

@@ -125,16 +125,3 @@ test("a fixed window's settlement does not change the next window, although the 
   expect((await limiter.peek('k', 0)).remaining).toBe(2)
   memory.close()
 })
-
-test.each([
-  ['memory', () => new MemoryStore()],
-  ['Redis', () => new RedisStore(client, { prefix: `acquired ${prefixes++}` })],
-] as const)('on %s what was acquired after a wait is given back when it is settled', async (_, makeStore) => {
-  const store: Store = makeStore()
-  const limiter = new RateLimiter({ policy: '2/400ms', store, deadline: '5s' })
-  await limiter.consume('k', 2)
-  const decision = await limiter.acquire('k', { cost: 2 })
-  await limiter.settle(decision, 0)
-  expect((await limiter.peek('k', 0)).remaining).toBe(2)
-  await store.close?.()
-})

@@ -136,37 +136,6 @@ describe.each<[string, (clock: ManualClock) => Store]>([
     return { clock, limiter, become, store }
   }
 
-  test.each(['fixed-window', 'sliding-window', 'sliding-counter'])(
-    'keeps the counts of a %s with the same name and window',
-    async algorithm => {
-      const { limiter, become, store } = setUp(`10/1m ${algorithm} name=plan`)
-      expect(await limiter.consume('k', 6)).toMatchObject({ allowed: true, remaining: 4 })
-      become(`20/1m ${algorithm} name=plan`)
-      expect(await limiter.consume('k')).toMatchObject({ allowed: true, remaining: 13, limit: { quota: 20 } })
-      become(`5/1m ${algorithm} name=plan`)
-      expect(await limiter.consume('k')).toMatchObject({ allowed: false, remaining: 0, limit: { quota: 5 } })
-      become(`10/2m ${algorithm} name=plan`)
-      expect(await limiter.consume('k')).toMatchObject({ allowed: true, remaining: 9 })
-      await store.close?.()
-    },
-  )
-
-  test.each(['token-bucket', 'leaky-bucket'])(
-    'keeps the share that is left of a %s with the same name',
-    async algorithm => {
-      const { limiter, become, store } = setUp(`10/1m ${algorithm} name=plan`)
-      expect(await limiter.consume('k', 6)).toMatchObject({ allowed: true, remaining: 4 })
-      become(`20/1m ${algorithm} name=plan`)
-      expect(await limiter.consume('k')).toMatchObject({ allowed: true, remaining: 7, limit: { quota: 20 } })
-      become(`5/1m ${algorithm} name=plan`)
-      expect(await limiter.consume('k', 2)).toMatchObject({ allowed: false, remaining: 1, limit: { quota: 5 } })
-      become(`10/2m ${algorithm} name=plan`)
-      expect(await limiter.consume('k', 3)).toMatchObject({ allowed: true, remaining: 0 })
-      expect(await limiter.consume('k')).toMatchObject({ allowed: false, retryAfterMs: 6000 })
-      await store.close?.()
-    },
-  )
-
   test('no longer refuses a key because of a denial under the previous policy', async () => {
     const { limiter, become, store } = setUp('1/1m name=plan')
     await limiter.consume('k')
@@ -174,17 +143,6 @@ describe.each<[string, (clock: ManualClock) => Store]>([
     expect(await limiter.consume('k')).toMatchObject({ allowed: false })
     become('3/1m name=plan')
     expect(await limiter.consume('k')).toMatchObject({ allowed: true, remaining: 1 })
-    await store.close?.()
-  })
-
-  test('settles a decision under the limits of that decision', async () => {
-    const { limiter, become, store } = setUp('10/1m name=old')
-    const decision = await limiter.consume('k', 8)
-    become('10/1h name=new')
-    await limiter.consume('k', 2)
-    await limiter.settle(decision, 1)
-    become('10/1m name=old')
-    expect(await limiter.peek('k', 0)).toMatchObject({ remaining: 9 })
     await store.close?.()
   })
 
