@@ -1,8 +1,8 @@
 import { getOrMake, MapSweeper } from '../../limiter/core/maps.js'
+import { RateLimiter } from '../../limiter/rate-limiter.js'
 import type { RedisClient } from '../../redis/client.js'
 import { portOf } from '../../redis/clients.js'
-import { koaRatelimit } from '../../redis/scripts.js'
-import { KeyedScript } from '../keyed-script.js'
+import { RedisStore } from '../../redis/store/redis-store.js'
 
 /** The result of counting a request. */
 export interface Count {
@@ -85,37 +85,34 @@ function isWindow(value: MemoryEntry | undefined): boolean {
 
 const SWEEPERS = new WeakMap<object, MapSweeper<MemoryEntry>>()
 
+/** One store for each client, so that all middlewares share its commands. */
+const STORES = new WeakMap<object, RedisStore>()
+
 /**
- * Counts in Redis, under the key and in the form of koa-ratelimit: at most `max` in any span of the duration, for all
- * processes together.
+ * Counts in Redis by spillway's own limiter: at most `max` in any span of the duration, for all processes together.
+ * While Redis fails, each process counts alone.
  */
 export class RedisCounter implements Counter {
-  readonly #script: KeyedScript
-  readonly #prefix: string
+  readonly #limiter: RateLimiter
+  readonly #durationMs: number
   readonly #total: number
-  readonly #rule: string
 
+  /** Throws `PolicyError` for what is no client. */
   constructor(client: RedisClient, namespace: string, max: number, durationMs: number) {
-    this.#script = KeyedScript.of(portOf(client, 'koa-ratelimit: db'), koaRatelimit)
-    this.#prefix = `${namespace}:`
+    portOf(client, 'koa-ratelimit: db')
+    this.#limiter = new RateLimiter({
+      policy: { quota: max, window: Math.ceil(durationMs), algorithm: 'sliding-window', name: 'requests' },
+      name: `koa-ratelimit:${namespace}`,
+      store: getOrMake(STORES, client, () => new RedisStore(client)),
+    })
+    this.#durationMs = durationMs
     this.#total = max
-    this.#rule = `${durationMs} ${max}`
   }
 
-  /** Rejects with `StoreError` if Redis fails, is not connected or has not answered within 5 s. */
-  count(id: string): Promise<Count> {
-    return new Promise((resolve, reject) =>
-      this.#script.ask(this.#prefix + id, this.#rule, {
-        resolve: (left, resetAt, now) =>
-          resolve({
-            allowed: left >= 0,
-            remaining: Math.max(0, left),
-            resetAfterMs: resetAt - now,
-            resetAt,
-            total: this.#total,
-          }),
-        reject,
-      }),
-    )
+  async count(id: string): Promise<Count> {
+    const { allowed, remaining, retryAfterMs, resetAfterMs } = await this.#limiter.consume(id)
+    // A limit of 0 never lets a request in.
+    const ms = allowed ? resetAfterMs : Math.min(retryAfterMs, this.#durationMs)
+    return { allowed, remaining, resetAfterMs: ms, resetAt: Date.now() + ms, total: this.#total }
   }
 }

@@ -23,7 +23,10 @@ function longTime(ms: number): string {
 export interface HeaderNames {
   /** Requests left. Default 'X-RateLimit-Remaining'. */
   remaining?: string
-  /** The moment when a request fits again, in seconds since 1970, rounded up. Default 'X-RateLimit-Reset'. */
+  /**
+   * In seconds since 1970, rounded up: of a refusal the moment when a request fits again, else the one when all do.
+   * Default 'X-RateLimit-Reset'.
+   */
   reset?: string
   /** Requests allowed. Default 'X-RateLimit-Limit'. */
   total?: string
@@ -107,8 +110,8 @@ function numberOf(value: unknown): number {
 }
 
 /**
- * Middleware for Koa 2 and 3 with the interface and behaviour of koa-ratelimit 6. While Redis fails, requests fail with
- * a `StoreError`, within five seconds. Throws `PolicyError` for invalid options.
+ * Middleware for Koa 2 and 3 with the interface and behaviour of koa-ratelimit 6. While Redis fails, each process limits
+ * alone. Throws `PolicyError` for invalid options.
  */
 export function ratelimit(options: LimiterOptions = {}): Middleware {
   const config = configurationOf(options)

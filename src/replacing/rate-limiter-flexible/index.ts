@@ -13,16 +13,10 @@ export type {
   IRateLimiterRedisOptions,
   IRateLimiterStoreOptions,
 } from './rate-limiter-abstract.js'
-export {
-  type BlockRange,
-  RateLimiterAbstract,
-  RateLimiterCompatibleAbstract,
-  RateLimiterInsuredAbstract,
-  type RateLimiterLike,
-  RateLimiterStoreAbstract,
-} from './rate-limiter-abstract.js'
+export { RateLimiterAbstract, RateLimiterCompatibleAbstract, type RateLimiterLike } from './rate-limiter-abstract.js'
 export { RateLimiterRes } from './rate-limiter-res.js'
 export { RateLimiterRedis } from './redis.js'
+export { RateLimiterInsuredAbstract, RateLimiterStoreAbstract } from './store-limiter.js'
 export {
   BurstyRateLimiter,
   type IRLWrapperBlackAndWhiteOptions,

@@ -1,6 +1,9 @@
-import { type Counter, Counters } from './counters.js'
-import { type CallOptions, RateLimiterAbstract } from './rate-limiter-abstract.js'
-import { evenly, RateLimiterRes } from './rate-limiter-res.js'
+import type { Clock } from '../../limiter/core/clock.js'
+import { MapSweeper } from '../../limiter/core/maps.js'
+import { MemoryStore } from '../../limiter/memory/memory-store.js'
+import type { Count } from './points.js'
+import type { IRateLimiterOptions } from './rate-limiter-abstract.js'
+import { RateLimiterStoreAbstract } from './store-limiter.js'
 
 /** A counter of a dump. */
 export interface IRateLimiterMemoryRecord {
@@ -74,60 +77,41 @@ function fateOf(record: IRateLimiterMemoryRecord, now: number): keyof IRateLimit
   return expiresAt !== null && expiresAt <= now ? 'expired' : 'restored'
 }
 
-/** Counts in this process. Refused calls count. */
-export class RateLimiterMemory extends RateLimiterAbstract {
-  readonly #counters = new Counters()
+/** The process's own time, but while a count is restored: that is dated back to when its window began. */
+class DatedClock implements Clock {
+  backMs = 0
 
-  override consume(key: string | number, pointsToConsume = 1, options?: CallOptions): Promise<RateLimiterRes> {
-    const res = this.#add(key, pointsToConsume, options)
-    const { consumedPoints } = res
-    if (consumedPoints <= this.points) return this.execEvenly ? evenly(this, res) : Promise.resolve(res)
-    // Only the call that exceeds the points first blocks the key.
-    if (this.blockDuration > 0 && consumedPoints <= this.points + pointsToConsume) {
-      const now = Date.now()
-      this.#counters.set(this.getKey(key), consumedPoints, now + this.msBlockDuration, now)
-      return Promise.reject(new RateLimiterRes(0, this.msBlockDuration, consumedPoints, true))
-    }
-    return Promise.reject(res)
+  now(): number {
+    return Date.now() - this.backMs
   }
+}
 
-  override async penalty(key: string | number, points = 1, options?: CallOptions): Promise<RateLimiterRes> {
-    return this.#add(key, points, options)
-  }
+/** Counts in this process, by spillway's own limiter. Refused calls count. */
+export class RateLimiterMemory extends RateLimiterStoreAbstract {
+  readonly #clock: DatedClock
+  /** When what is known of a key ends, ms since 1970: for `dump`. */
+  readonly #ends = new Map<string, number>()
+  readonly #sweeper = new MapSweeper(this.#ends, end => (Number.isFinite(end) ? end : undefined))
 
-  override async reward(key: string | number, points = 1, options?: CallOptions): Promise<RateLimiterRes> {
-    return this.#add(key, -points, options)
-  }
-
-  override async get(key: string | number, _options?: CallOptions): Promise<RateLimiterRes | null> {
-    const now = Date.now()
-    const counter = this.#counters.get(this.getKey(key), now)
-    return counter === undefined ? null : this.#res(counter, now)
-  }
-
-  override async set(key: string | number, points: number, secDuration: number): Promise<RateLimiterRes> {
-    const durationMs = (secDuration >= 0 ? secDuration : this.duration) * 1000
-    const now = Date.now()
-    this.#counters.set(this.getKey(key), Math.trunc(points), durationMs > 0 ? now + durationMs : null, now)
-    return new RateLimiterRes(0, durationMs === 0 ? -1 : durationMs, points)
-  }
-
-  override block(key: string | number, secDuration: number): Promise<RateLimiterRes> {
-    return this.set(key, this.points + 1, secDuration)
-  }
-
-  override async delete(key: string | number, _options?: CallOptions): Promise<boolean> {
-    return this.#counters.delete(this.getKey(key), Date.now())
+  /** Throws `PolicyError` for invalid `points`, `duration` or `keyPrefix`. */
+  constructor(opts: IRateLimiterOptions) {
+    const clock = new DatedClock()
+    const { points, duration, blockDuration, execEvenly, execEvenlyMinDelayMs, keyPrefix } = opts ?? {}
+    const own = { points, duration, blockDuration, execEvenly, execEvenlyMinDelayMs, keyPrefix }
+    super(own, new MemoryStore({ clock }))
+    this.#clock = clock
   }
 
   /** All counters, to be restored in a later process. */
   dump(): IRateLimiterMemoryExport {
     const dumpedAt = Date.now()
-    const storage = [...this.#counters.entries(dumpedAt)].map(([key, { value, expiresAt }]) => ({
-      key: this.parseKey(key),
-      value,
-      expiresAt,
-    }))
+    const storage: IRateLimiterMemoryRecord[] = []
+    for (const rlKey of this.#ends.keys()) {
+      const { consumed, msLeft, isBlocked } = this.counts.look(rlKey, this.msDuration) as Count
+      if (msLeft === 0) continue
+      const value = isBlocked ? Math.max(consumed, this.points + 1) : consumed
+      storage.push({ key: this.parseKey(rlKey), value, expiresAt: Number.isFinite(msLeft) ? dumpedAt + msLeft : null })
+    }
     return { version: 1, dumpedAt, storage }
   }
 
@@ -152,27 +136,28 @@ export class RateLimiterMemory extends RateLimiterAbstract {
     detailResponse = false,
   ): IRateLimiterRestoreResponse | IRateLimiterRestoreDetailResponse | undefined {
     const now = Date.now()
-    return restored(data, detailResponse, now, ({ key, value, expiresAt }) =>
-      this.#counters.set(this.getKey(key), Math.trunc(value), expiresAt, now),
-    )
+    return restored(data, detailResponse, now, record => this.#restore(record, now))
   }
 
-  #add(key: string | number, points: number, options: CallOptions | undefined): RateLimiterRes {
-    const rlKey = this.getKey(key)
+  protected override noted(rlKey: string, msLeft: number): void {
     const now = Date.now()
-    const counter = this.#counters.get(rlKey, now)
-    if (counter !== undefined) {
-      counter.value = Math.trunc(counter.value + points)
-      return this.#res(counter, now)
-    }
-    const custom = options?.customDuration as number
-    const durationMs = (custom >= 0 ? custom : this.duration) * 1000
-    const value = Math.trunc(points)
-    this.#counters.set(rlKey, value, durationMs > 0 ? now + durationMs : null, now)
-    return new RateLimiterRes(Math.max(this.points - value, 0), durationMs > 0 ? durationMs : -1, value, true)
+    if (!this.#ends.has(rlKey)) this.#sweeper.inserting(now)
+    this.#ends.set(rlKey, now + msLeft)
+    this.#sweeper.start()
   }
 
-  #res({ value, expiresAt }: Counter, now: number): RateLimiterRes {
-    return new RateLimiterRes(Math.max(this.points - value, 0), expiresAt === null ? -1 : expiresAt - now, value, false)
+  #restore({ key, value, expiresAt }: IRateLimiterMemoryRecord, now: number): void {
+    const rlKey = this.getKey(key)
+    const points = Math.max(0, Math.trunc(value))
+    const restMs = expiresAt === null ? Number.POSITIVE_INFINITY : expiresAt - now
+    void this.counts.forget(rlKey, this.msDuration)
+    if (points > this.points && !(restMs <= this.msDuration)) {
+      void this.counts.block(rlKey, Number.isFinite(restMs) ? restMs : 0, points, this.msDuration)
+    } else {
+      this.#clock.backMs = Math.max(0, this.msDuration - restMs)
+      void this.counts.add(rlKey, points, this.msDuration, this.msDuration)
+      this.#clock.backMs = 0
+    }
+    this.noted(rlKey, restMs)
   }
 }

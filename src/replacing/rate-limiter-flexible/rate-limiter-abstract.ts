@@ -1,6 +1,5 @@
 import { PolicyError, shown } from '../../limiter/core/errors.js'
-import { BlockedKeys } from './counters.js'
-import { isRes, type RateLimiterRes } from './rate-limiter-res.js'
+import type { RateLimiterRes } from './rate-limiter-res.js'
 
 /** Options of one call. */
 export interface CallOptions {
@@ -122,11 +121,8 @@ export interface IRateLimiterRedisOptions extends IRateLimiterStoreOptions {
   useRedisPackage?: boolean
   /** Clients of node-redis 3 and older are not recognised. */
   useRedis3AndLowerPackage?: boolean
-  /**
-   * Default: none. Counts in place of our own script. KEYS[1]: the key; ARGV: points to add, duration in whole seconds,
-   * the limiter's points and duration. Returns the count and the ms left.
-   */
-  customIncrTtlLuaScript?: string
+  /** A script of your own would count in keys of its own: it is refused with `PolicyError`. */
+  customIncrTtlLuaScript?: never
 }
 
 /** The options and keys of a limiter. Its methods throw until a class implements them. */
@@ -259,154 +255,3 @@ export class RateLimiterCompatibleAbstract extends LimiterMethods implements Lim
 
 /** A limiter, or a wrapper in its place. */
 export type RateLimiterLike = RateLimiterAbstract | RateLimiterCompatibleAbstract
-
-/** A limiter that may fail, with a replacement for that case. */
-export class RateLimiterInsuredAbstract extends RateLimiterAbstract {
-  #insurance: LimiterLike | undefined
-
-  /** Throws `PolicyError` as `RateLimiterAbstract` does, and for an `insuranceLimiter` that is no limiter. */
-  constructor(opts: IRateLimiterOptions) {
-    super(opts)
-    this.insuranceLimiter = opts.insuranceLimiter
-  }
-
-  /**
-   * Default: none. Decides when the store fails, like `new RateLimiterMemory({ points: 5, duration: 1 })`. It takes
-   * over this limiter's `blockDuration` and `execEvenly`.
-   */
-  get insuranceLimiter(): LimiterLike | undefined {
-    return this.#insurance
-  }
-
-  /** Decides while the store fails. */
-  set insuranceLimiter(value: LimiterLike | undefined) {
-    if (value !== undefined && !isLimiter(value)) {
-      throw new PolicyError(
-        'insuranceLimiter must be instance of RateLimiterAbstract or RateLimiterCompatibleAbstract: given ' +
-          `${shown(value)}, expected one like new RateLimiterMemory({ points: 5, duration: 1 })`,
-      )
-    }
-    this.#insurance = value
-    if (value === undefined) return
-    value.blockDuration = this.blockDuration
-    value.execEvenly = this.execEvenly
-  }
-
-  /** Asks the insurance limiter after a failure of the store. A refusal is not a failure. */
-  protected insured<T>(error: unknown, ask: (limiter: LimiterLike) => Promise<T>): Promise<T> {
-    if (this.#insurance === undefined || isRes(error)) return Promise.reject(error)
-    return ask(this.#insurance)
-  }
-}
-
-/** The range of consumed points in which a key is blocked. */
-export interface BlockRange {
-  /** The least number. */
-  readonly low: number
-  /** The greatest number. */
-  readonly high: number
-}
-
-/** A limiter over a store, and the keys that it refuses without asking the store. */
-export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
-  #blockOnConsumed = 0
-  #inMemoryBlockOnConsumed = 0
-  #inMemoryBlockDuration = 0
-  /** Keys that are refused without asking the store. */
-  protected readonly blockedKeys = new BlockedKeys()
-
-  /** Throws `PolicyError` as `RateLimiterInsuredAbstract` does, and for thresholds below `points`. */
-  constructor(opts: IRateLimiterStoreOptions) {
-    super(opts)
-    this.blockOnConsumed = opts.blockOnConsumed ?? 0
-    this.inMemoryBlockOnConsumed = opts.inMemoryBlockOnConsumed ?? 0
-    this.inMemoryBlockDuration = opts.inMemoryBlockDuration ?? 0
-  }
-
-  /**
-   * A key is blocked for `blockDuration` when it has consumed so many points; 0: when it has consumed more than
-   * `points`.
-   */
-  get blockOnConsumed(): number {
-    return this.#blockOnConsumed
-  }
-
-  /** Consumed points from which on a key is refused in memory. */
-  set blockOnConsumed(value: number) {
-    this.#blockOnConsumed = this.#threshold('blockOnConsumed', value)
-  }
-
-  /** A key that has consumed so many points is refused without asking the store; 0: never. */
-  get inMemoryBlockOnConsumed(): number {
-    return this.#inMemoryBlockOnConsumed
-  }
-
-  /** Consumed points from which on a key is refused in memory; 0: never. */
-  set inMemoryBlockOnConsumed(value: number) {
-    this.#inMemoryBlockOnConsumed = this.#threshold('inMemoryBlockOnConsumed', value)
-  }
-
-  /** In whole seconds: for how long. 0: until its duration ends. */
-  get inMemoryBlockDuration(): number {
-    return this.#inMemoryBlockDuration
-  }
-
-  /** For how many seconds it is refused in memory; 0: until its duration ends. */
-  set inMemoryBlockDuration(value: number) {
-    const seconds = value ? Math.trunc(value) : 0
-    if (seconds > 0 && this.#inMemoryBlockOnConsumed === 0) {
-      throw new PolicyError(
-        `inMemoryBlockOnConsumed option must be set up: given inMemoryBlockDuration ${shown(value)} alone, ` +
-          'expected both',
-      )
-    }
-    this.#inMemoryBlockDuration = seconds
-  }
-
-  /** `inMemoryBlockDuration` in ms. */
-  get msInMemoryBlockDuration(): number {
-    return this.#inMemoryBlockDuration * 1000
-  }
-
-  /**
-   * How many ms a key is still refused without asking the store; 0: it is not. Takes the key as `getKey` returns it.
-   */
-  getInMemoryBlockMsBeforeExpire(rlKey: string): number {
-    return this.#inMemoryBlockOnConsumed > 0 ? this.blockedKeys.msLeft(rlKey) : 0
-  }
-
-  /** Deletes all keys that are refused without asking the store. */
-  deleteInMemoryBlockedAll(): void {
-    this.blockedKeys.clear()
-  }
-
-  /** The points that a blocked key gets. */
-  protected get blockedPoints(): number {
-    return this.#blocksLater ? this.#blockOnConsumed : this.points + 1
-  }
-
-  /** A call blocks its key if it brings the count into this range. */
-  protected blockRange(pointsToConsume: number): BlockRange {
-    const exceeded = Math.floor(this.points) + 1
-    const low = this.#blocksLater ? this.#blockOnConsumed : exceeded
-    const high = this.#blocksLater ? low + pointsToConsume - 1 : Math.floor(this.points + pointsToConsume)
-    // Without `blockDuration`, the block in memory replaces that in the store.
-    const inMemory = this.#inMemoryBlockOnConsumed > 0 && this.#inMemoryBlockDuration <= 0
-    return { low, high: inMemory ? Math.min(high, this.#inMemoryBlockOnConsumed - 1) : high }
-  }
-
-  get #blocksLater(): boolean {
-    return this.#blockOnConsumed > 0 && this.#blockOnConsumed > this.points
-  }
-
-  #threshold(name: string, value: number): number {
-    const threshold = value ? Math.trunc(value) : 0
-    if (threshold > 0 && this.points > threshold) {
-      throw new PolicyError(
-        `${name} option must be greater or equal "points" option: given ${shown(value)}, expected at least ` +
-          `${this.points}`,
-      )
-    }
-    return threshold
-  }
-}
