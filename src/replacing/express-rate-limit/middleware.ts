@@ -91,7 +91,7 @@ export function rateLimit(passedOptions?: RateLimitOptions): RateLimitRequestHan
   const { store, validations } = config
   validations.creationStack(store)
   validations.unsharedStore(store)
-  if (passed.store === undefined && passed.policy === undefined) validations.windowMs(config.windowMs)
+  if (!passed.store && passed.policy === undefined) validations.windowMs(config.windowMs)
   const options = optionsOf(config)
   initialize(store as Store, options, config)
   const counting = wantsPolicy(config) ? new PolicyCounting(config, passed) : new HitCounting(config)
@@ -137,6 +137,16 @@ function initialize(store: Store, options: Options, { logger }: Configuration): 
 
 const FAILED = Symbol('the store failed')
 
+/** A request whose key was counted. */
+interface Counted {
+  readonly key: string
+  readonly count: Count
+  readonly outcome: Outcome | undefined
+  readonly request: Request
+  readonly response: Response
+  readonly next: NextFunction
+}
+
 /** One limiter. Synchronous results are not awaited: one more promise costs a request as much as counting it. */
 class Limiter {
   readonly #settles: boolean
@@ -150,34 +160,20 @@ class Limiter {
   }
 
   handle(request: Request, response: Response, next: NextFunction): SyncOrAsync<void> {
-    const { skip } = this.config
+    const { skip, keyGenerator } = this.config
     const outcome = this.#settles ? new Outcome(this.config, request, response) : undefined
-    if (skip === skipNone) return this.#count(outcome, request, response, next)
-    return after(skip(request, response), skipped => {
-      if (skipped) next()
-      else return this.#count(outcome, request, response, next)
+    return after(skip === skipNone ? false : skip(request, response), skipped => {
+      if (skipped) return next()
+      return after(keyGenerator(request, response), key =>
+        after(this.#count(key, request, response), count => {
+          if (count === FAILED) return next()
+          return this.#judge({ key, count, outcome, request, response, next })
+        }),
+      )
     })
   }
 
-  #count(outcome: Outcome | undefined, request: Request, response: Response, next: NextFunction): SyncOrAsync<void> {
-    const key = this.config.keyGenerator(request, response)
-    if (isPromise(key)) return key.then(key => this.#countKey(key, outcome, request, response, next))
-    return this.#countKey(key, outcome, request, response, next)
-  }
-
-  #countKey(
-    key: string,
-    outcome: Outcome | undefined,
-    request: Request,
-    response: Response,
-    next: NextFunction,
-  ): SyncOrAsync<void> {
-    const count = this.#ask(key, request, response)
-    if (isPromise(count)) return count.then(count => this.#limit(key, count, outcome, request, response, next))
-    return this.#limit(key, count, outcome, request, response, next)
-  }
-
-  #ask(key: string, request: Request, response: Response): SyncOrAsync<Count | typeof FAILED> {
+  #count(key: string, request: Request, response: Response): SyncOrAsync<Count | typeof FAILED> {
     try {
       const count = this.counting.count(key, request, response)
       return isPromise(count) ? count.then(undefined, error => this.#failed(error)) : count
@@ -193,56 +189,25 @@ class Limiter {
     return FAILED
   }
 
-  #limit(
-    key: string,
-    count: Count | typeof FAILED,
-    outcome: Outcome | undefined,
-    request: Request,
-    response: Response,
-    next: NextFunction,
-  ): SyncOrAsync<void> {
-    if (count === FAILED) return void next()
-    const { validations, limit } = this.config
+  #judge(counted: Counted): SyncOrAsync<void> {
+    const { key, count, outcome, request, response, next } = counted
+    const { validations, limit, store, requestPropertyName } = this.config
     validations.positiveHits(count.totalHits)
-    validations.singleCount(request, this.config.store, key)
-    const known = count.limit ?? (typeof limit === 'function' ? limit(request, response) : limit)
-    if (isPromise(known)) return known.then(limit => this.#judge(limit, key, count, outcome, request, response, next))
-    return this.#judge(known, key, count, outcome, request, response, next)
+    validations.singleCount(request, store, key)
+    return after(count.limit ?? (typeof limit === 'function' ? limit(request, response) : limit), limit => {
+      validations.limit(limit)
+      const info = infoOf(limit, count, key)
+      if (requestPropertyName === 'rateLimit') leaveDecision(request, info)
+      else leaveOnRequest(request, requestPropertyName, info)
+      return after(this.#tell(info, counted), () => {
+        outcome?.settle(count.resetTime, () => count.giveBack())
+        if (count.totalHits > info.limit) return this.#refuse(info, counted)
+        return count.delayMs ? delay(counted, count.delayMs) : next()
+      })
+    })
   }
 
-  #judge(
-    limit: number,
-    key: string,
-    count: Count,
-    outcome: Outcome | undefined,
-    request: Request,
-    response: Response,
-    next: NextFunction,
-  ): SyncOrAsync<void> {
-    this.config.validations.limit(limit)
-    const info = infoOf(limit, count, key)
-    if (this.config.requestPropertyName === 'rateLimit') leaveDecision(request, info)
-    else leaveOnRequest(request, this.config.requestPropertyName, info)
-    const told = this.#tell(info, count, request, response)
-    if (isPromise(told)) return told.then(() => this.#conclude(info, count, outcome, request, response, next))
-    return this.#conclude(info, count, outcome, request, response, next)
-  }
-
-  #conclude(
-    info: RateLimitInfo,
-    count: Count,
-    outcome: Outcome | undefined,
-    request: Request,
-    response: Response,
-    next: NextFunction,
-  ): SyncOrAsync<void> {
-    outcome?.settle(count.resetTime, () => count.giveBack())
-    if (count.totalHits > info.limit) return this.#refuse(info, count, request, response, next)
-    if (count.delayMs) return this.#delay(count, count.delayMs, response, next)
-    next()
-  }
-
-  #tell(info: RateLimitInfo, { windowMs }: Count, request: Request, response: Response): SyncOrAsync<void> {
+  #tell(info: RateLimitInfo, { count: { windowMs }, request, response }: Counted): SyncOrAsync<void> {
     const { legacyHeaders, standardHeaders, validations, identifier, ownIdentifier } = this.config
     if (response.headersSent) return
     if (legacyHeaders) setLegacyHeaders(response, info)
@@ -251,43 +216,30 @@ class Limiter {
     if (standardHeaders !== 'draft-7' && standardHeaders !== 'draft-8') {
       return validations.headersDraftVersion(standardHeaders)
     }
-    if (standardHeaders === 'draft-7') {
-      validations.headersResetTime(info.resetTime)
-      return setDraft7Headers(response, info, windowMs)
-    }
-    if (identifier === ownIdentifier) return this.#tellDraft8(info, windowMs, nameOf(info.limit, windowMs), response)
-    const named = typeof identifier === 'function' ? identifier(request, response) : identifier
-    return after(named, name => this.#tellDraft8(info, windowMs, name, response))
+    validations.headersResetTime(info.resetTime)
+    if (standardHeaders === 'draft-7') return setDraft7Headers(response, info, windowMs)
+    const own = identifier === ownIdentifier ? nameOf(info.limit, windowMs) : identifier
+    return after(typeof own === 'function' ? own(request, response) : own, name => {
+      if (!response.headersSent) setDraft8Headers(response, info, windowMs, name)
+    })
   }
 
-  #tellDraft8(info: RateLimitInfo, windowMs: number, name: string, response: Response): void {
-    this.config.validations.headersResetTime(info.resetTime)
-    if (!response.headersSent) setDraft8Headers(response, info, windowMs, name)
-  }
-
-  #refuse(
-    info: RateLimitInfo,
-    { windowMs }: Count,
-    request: Request,
-    response: Response,
-    next: NextFunction,
-  ): SyncOrAsync<void> {
+  #refuse(info: RateLimitInfo, { count: { windowMs }, request, response, next }: Counted): SyncOrAsync<void> {
     const { legacyHeaders, standardHeaders, retryAfter, handler } = this.config
     if (!legacyHeaders && !standardHeaders) return handler(request, response, next, this.options)
-    const asked = typeof retryAfter === 'function' ? retryAfter(request, response) : retryAfter
-    return after(asked, seconds => {
+    return after(typeof retryAfter === 'function' ? retryAfter(request, response) : retryAfter, seconds => {
       if (!response.headersSent) {
         response.setHeader('Retry-After', (seconds ?? resetSeconds(info, windowMs)).toString())
       }
       return handler(request, response, next, this.options)
     })
   }
+}
 
-  /** Under a leaky bucket: delays the request until its turn; a client that goes meanwhile gives its place back. */
-  async #delay(count: Count, delayMs: number, response: Response, next: NextFunction): Promise<void> {
-    if (await watchResponse(response).stays(delayMs)) next()
-    else await count.giveBack()
-  }
+/** Under a leaky bucket: delays the request until its turn; a client that goes meanwhile gives its place back. */
+async function delay({ count, response, next }: Counted, delayMs: number): Promise<void> {
+  if (await watchResponse(response).stays(delayMs)) next()
+  else await count.giveBack()
 }
 
 const CURRENT = { configurable: false, enumerable: false, value: 0 }

@@ -131,8 +131,8 @@ export type Options = {
 
 /** The options that `rateLimit` takes: those of express-rate-limit, and stores of spillway as well. */
 export type RateLimitOptions = Partial<Omit<Options, 'store'>> & {
-  /** The store of the counts; default: a `MemoryStore` of its own. */
-  store?: Options['store'] | SpillwayStore
+  /** The store of the counts; default, also for null: a `MemoryStore` of its own. */
+  store?: Options['store'] | SpillwayStore | null
 }
 
 /** A store of express-rate-limit. */

@@ -19,6 +19,7 @@ describe('each option acts as with express-rate-limit', () => {
   test.each<[string, Partial<Options> | undefined]>([
     ['no options', undefined],
     ['an option that is undefined', { limit: undefined, windowMs: undefined, store: undefined, message: undefined }],
+    ['store null', { limit: 2, store: null as never }],
     ['limit', { limit: 2 }],
     ['limit 0', { limit: 0 }],
     ['limit, a function', { limit: req => (req.get('x-plan') ? 9 : 1) }],
