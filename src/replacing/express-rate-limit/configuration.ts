@@ -79,7 +79,7 @@ function checkLogger(logger: Logger): void {
 }
 
 /** Throws `TypeError` for an invalid store. */
-function storeOf(passed: Options['store'] | null): Exclude<Options['store'], undefined> {
+function storeOf(passed: Options['store'] | null | undefined): Exclude<Options['store'], undefined> {
   const given = passed ?? new MemoryStore()
   if ('consume' in given && typeof given.consume === 'function') return given
   const store = callsBack(given as Store) ? new PromisedHitStore(given as never) : given
