@@ -1,7 +1,7 @@
 import type { Lease } from '../leases/holdings.js'
 import { LeasedLimits } from '../leases/leased-limits.js'
 import { type Clock, monotonicClock } from './core/clock.js'
-import type { Decision, Verdict } from './core/decision.js'
+import type { Decision, StoreSource, Verdict } from './core/decision.js'
 import { PolicyError, shown } from './core/errors.js'
 import { type Policy, type PolicyInput, parsePolicy } from './core/limit.js'
 import { notifyDecided, type Observer } from './core/observer.js'
@@ -11,6 +11,7 @@ import type { FailurePolicy } from './fallback.js'
 import { DecisionRequest, type GuardedStore, type Verb } from './guarded-store.js'
 import { chargesOf, type LimiterKey } from './key.js'
 import { MemoryStore } from './memory/memory-store.js'
+import { offersOf } from './offers.js'
 import type { PolicyFunction } from './options.js'
 import { PartialGrant } from './partial-grant.js'
 import {
@@ -54,6 +55,8 @@ export class Decider implements ChargeOwner {
   readonly #clock: Clock
   /** The store, if it is a `MemoryStore`, which knows the time of its decisions. */
   readonly #memory: MemoryStore | undefined
+  /** The source of decisions that the store makes later. */
+  readonly #source: StoreSource
   readonly #bound: BoundPolicy | undefined
   readonly #leased: LeasedLimits | undefined
 
@@ -75,6 +78,7 @@ export class Decider implements ChargeOwner {
     this.#shadow = shadow
     this.#clock = store.clock ?? monotonicClock
     this.#memory = store instanceof MemoryStore ? store : undefined
+    this.#source = offersOf(store)?.source ?? 'redis'
     this.#bound = store.bind?.(policy, this.#limiter)
     this.#leased = LeasedLimits.of(policy, this.#limiter, this, observer)
   }
@@ -147,7 +151,7 @@ export class Decider implements ChargeOwner {
       const ticket = this.#leased?.ticketFrom(lease as Lease)
       return this.#report(observed, decisionOf(key, request.spent, verdicts, 'lease', false, ticket))
     }
-    const decision = this.#settleable(request, verdicts, 'redis', chargedAt)
+    const decision = this.#settleable(request, verdicts, this.#source, chargedAt)
     // Units of leases may come back at any moment: then an answer says nothing of later or larger requests.
     const isAlone = this.#leased === undefined
     if (!decision.allowed) this.#denials?.remember(key, this.policy, decision, isAlone)
@@ -174,8 +178,12 @@ export class Decider implements ChargeOwner {
     verdicts: readonly Verdict[],
     chargedAt: ChargedAt,
   ): Decision {
-    const source = this.#memory === undefined ? 'redis' : 'memory'
-    return this.#settleable({ verb: 'consume', key, charges, spent }, verdicts, source, chargedAt)
+    return this.#settleable(
+      { verb: 'consume', key, charges, spent },
+      verdicts,
+      this.#memory ? 'memory' : this.#source,
+      chargedAt,
+    )
   }
 
   /** Reports a decision to the observer and returns it as the caller sees it. */
@@ -188,7 +196,7 @@ export class Decider implements ChargeOwner {
   #settleable(
     request: SettleableRequest,
     verdicts: readonly Verdict[],
-    source: 'memory' | 'redis',
+    source: StoreSource,
     chargedAt: ChargedAt | undefined = this.#memory?.decidedAt,
   ): Decision {
     const { verb, key, spent } = request

@@ -1,5 +1,6 @@
 import type { LeaseBook } from '../leases/leases.js'
 import type { RedisClient } from '../redis/client.js'
+import type { StoreSource } from './core/decision.js'
 import type { Limit } from './core/limit.js'
 import type { OutageWarnings } from './core/warnings.js'
 import type { Asker, Charge, Store } from './store.js'
@@ -10,6 +11,8 @@ import type { LineGuard, StoreLines } from './store-lines.js'
  * the class of a store. They stand under a symbol, so that no method of a user's own store is taken for one.
  */
 export interface StoreOffers {
+  /** `Decision.source` of what it decides. */
+  readonly source: StoreSource
   /**
    * Until the server has answered this process for the first time, no decision ends before this moment, by
    * `performance.now()`: one for all, counted from the first question. 0: it has answered, or refused a connection.

@@ -4,6 +4,7 @@ import { PolicyError, shown } from './core/errors.js'
 import { type Policy, type PolicyInput, parsePolicy } from './core/limit.js'
 import { type Observer, parseObserver } from './core/observer.js'
 import { checkFlag, checkOptions, checkText, type ForeignNames, type OptionNames } from './core/options.js'
+import { emitWarning } from './core/warnings.js'
 import type { StoreFailure } from './fallback.js'
 import { DEFAULT_LIMITER, type Store } from './store.js'
 
@@ -138,11 +139,30 @@ export function parseLimiterOptions(options: RateLimiterOptions) {
 }
 
 function policyOf({ policy, store }: RateLimiterOptions): Policy | PolicyFunction {
-  if (typeof policy !== 'function') return parsePolicy(policy, countsHits(store) ? 'fixed-window' : undefined)
+  if (typeof policy !== 'function') {
+    const limits = parsePolicy(policy, countsHits(store) ? 'fixed-window' : undefined)
+    for (const given of Array.isArray(policy) ? policy : [policy]) warnOfShortWindow(given)
+    return limits
+  }
   if (!countsHits(store)) return policy
   throw new PolicyError(
     `RateLimiter: policy is a function, and the store ${shown(store)} is one of express-rate-limit, which ` +
       'counts one window: expected a policy like "100/1m fixed-window"',
+  )
+}
+
+/** A window of fewer ms, given as a number, was most likely meant in seconds. */
+const SHORT_WINDOW_MS = 1000
+let warnedOfShortWindow = false
+
+/** Warns once in a process. `given`: a limit as the user has written it. */
+function warnOfShortWindow(given: unknown): void {
+  const window = (given as { readonly window?: unknown } | null)?.window
+  if (typeof window !== 'number' || window >= SHORT_WINDOW_MS || warnedOfShortWindow) return
+  warnedOfShortWindow = true
+  emitWarning(
+    'SPILLWAY_WINDOW',
+    `a window of ${window} is ${window} ms: write '${window}s' if seconds are meant, or '${window}ms'`,
   )
 }
 

@@ -1,5 +1,6 @@
 import { adaptHitStore, countsHits } from '../replacing/express-rate-limit/hit-store.js'
 import type { BlockRule, Denials, Strikes } from './block-rule.js'
+import './core/async-dispose.js'
 import { monotonicClock } from './core/clock.js'
 import type { Decision, Verdict } from './core/decision.js'
 import { type Duration, parseOption } from './core/duration.js'
@@ -34,7 +35,7 @@ export type { RateLimiterOptions } from './options.js'
  * `{ 'per-ip': '192.0.2.1', 'per-user': 42 }`; a limit without a key in it does not apply. Invalid options throw
  * `PolicyError`. A decision takes at most `deadline`.
  */
-export class RateLimiter {
+export class RateLimiter implements AsyncDisposable {
   /** @internal The options, for a limiter that counts beside this one. */
   readonly options: RateLimiterOptions
   readonly #store: Store
@@ -251,6 +252,11 @@ export class RateLimiter {
   close(): Promise<void> {
     this.#closed ??= this.#close()
     return this.#closed
+  }
+
+  /** As `close`, for `await using`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
   }
 
   /** @internal The charges of a key. */

@@ -49,6 +49,8 @@ export class PostgresStore extends SqlStore {
   /** The client as given. */
   readonly client: object
   /** @internal */
+  readonly source = 'postgres'
+  /** @internal */
   readonly connectDeadlineMs: number
   /** @internal */
   protected readonly server: string
@@ -126,6 +128,11 @@ export class PostgresStore extends SqlStore {
   /** Stops its timers; the client stays open. */
   async close(): Promise<void> {
     this.#sweeper.stop()
+  }
+
+  /** As `close`, for `await using`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
   }
 }
 

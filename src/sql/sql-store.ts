@@ -1,6 +1,6 @@
 import type { BlockRule, Denials, Strikes } from '../limiter/block-rule.js'
 import type { Clock } from '../limiter/core/clock.js'
-import type { Verdict } from '../limiter/core/decision.js'
+import type { StoreSource, Verdict } from '../limiter/core/decision.js'
 import { PolicyError, shown } from '../limiter/core/errors.js'
 import type { Limit } from '../limiter/core/limit.js'
 import {
@@ -115,6 +115,8 @@ export abstract class SqlStore implements Store {
   readonly table: string
   /** What every key begins with. */
   readonly prefix: string
+  /** @internal */
+  abstract readonly source: StoreSource
   /** @internal How long decisions may wait until the database has answered for the first time, ms. */
   abstract readonly connectDeadlineMs: number
   #firstAskedAt: number | undefined

@@ -40,6 +40,8 @@ export class SqliteStore extends SqlStore {
   /** @internal The file is here. */
   readonly connectDeadlineMs = 0
   /** @internal */
+  readonly source = 'sqlite'
+  /** @internal */
   protected readonly server: string
   readonly #transactions: Transactions
   readonly #sweeper: RowSweeper
@@ -87,6 +89,11 @@ export class SqliteStore extends SqlStore {
   async close(): Promise<void> {
     this.#sweeper.stop()
     this.#transactions.close()
+  }
+
+  /** As `close`, for `await using`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
   }
 }
 

@@ -58,7 +58,7 @@ async function during(ms: number, limiter: RateLimiter): Promise<{ slowestMs: nu
 }
 
 const backAgain = (limiter: RateLimiter, withinMs: number) =>
-  eventually('the database decides', async () => (await limiter.consume('other')).source === 'redis', withinMs)
+  eventually('the database decides', async () => (await limiter.consume('other')).source === 'postgres', withinMs)
 const allowed = (decisions: readonly Decision[]) => decisions.filter(decision => decision.allowed).length
 
 /**
@@ -66,7 +66,7 @@ const allowed = (decisions: readonly Decision[]) => decisions.filter(decision =>
  * each within the deadline.
  */
 async function expectKept(limiter: RateLimiter, fault: () => Promise<void>, mend: () => Promise<void>): Promise<void> {
-  expect((await limiter.consume('key', 5)).source).toBe('redis')
+  expect((await limiter.consume('key', 5)).source).toBe('postgres')
   await fault()
   try {
     const { slowestMs, decisions } = await during(600, limiter)
@@ -112,7 +112,7 @@ describe.each<[string, () => object]>([
       () => server.restart(),
     )
     await backAgain(limiter, 5000)
-    expect(await limiter.consume('key')).toMatchObject({ source: 'redis', remaining: QUOTA - 1 })
+    expect(await limiter.consume('key')).toMatchObject({ source: 'postgres', remaining: QUOTA - 1 })
   })
 
   test('and with a table that survives a crash: it goes on where it was', async () => {
@@ -271,7 +271,7 @@ test('a transaction that stays open, and keeps what it saw, delays nothing and c
   await reader.query('COMMIT')
   reader.release()
   expect(allowed(decisions)).toBe(QUOTA)
-  expect(decisions.filter(({ source }) => source !== 'redis')).toEqual([])
+  expect(decisions.filter(({ source }) => source !== 'postgres')).toEqual([])
 })
 
 test('somebody else who holds a row delays its key up to the deadline; what waited is not carried out afterwards', async () => {

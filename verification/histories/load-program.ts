@@ -59,7 +59,8 @@ async function ask(): Promise<void> {
     // Of what comes in time nobody asks why it was late.
     const isLate = answeredAt - askedAt > subject.deadlineMs
     const starvedMs = isLate ? starvation.since(startedAt + subject.deadlineMs) : undefined
-    const source = from === 'redis' ? 'store' : from === 'deny-cache' ? 'memory' : from
+    const isStored = from === 'redis' || from === 'postgres' || from === 'sqlite'
+    const source = isStored ? 'store' : from === 'deny-cache' ? 'memory' : from
     write({ ...about, key, answeredAt, allowed, source, remaining, retryAfterMs, starvedMs })
   } catch (error) {
     write({ ...about, key, answeredAt: now(), error: String(error) })

@@ -23,7 +23,8 @@ const STATES = {
   'limiter/core/calendar.ts': { 'Calendar.#known': COMPUTED, 'Calendar.#ofRules': BY_OBJECT, 'Zone.#known': COMPUTED },
   // Modules of Node, of which the simulation replaces what depends on time.
   'limiter/core/clock.ts': { setImmediate: CONSTANT },
-  'limiter/core/limit.ts': { NAMED_WINDOWS: CONSTANT, OPTION_NAMES: CONSTANT },
+  'limiter/core/duration.ts': { NAMED_DURATIONS: CONSTANT },
+  'limiter/core/limit.ts': { OPTION_NAMES: CONSTANT },
   'limiter/core/meters.ts': { METERS: BY_OBJECT, HOLDS: BY_OBJECT },
   'limiter/core/short-key.ts': {
     PRIMES: CONSTANT,
@@ -40,6 +41,7 @@ const STATES = {
   'limiter/fallback.ts': { LOCAL: BY_OBJECT },
   'limiter/guarded.ts': { REFUSED: CONSTANT },
   'limiter/memory/memory-lines.ts': { LINES: BY_OBJECT },
+  'limiter/options.ts': { warnedOfShortWindow: OWN },
   'limiter/rate-limiter.ts': { STRIKES: BY_OBJECT },
   'limiter/settlement.ts': { KEEPING: BY_OBJECT },
   'operating/live/live-limit.ts': { KNOWN: COMPUTED },

@@ -39,11 +39,12 @@ export function verdictOf(
 }
 
 /**
- * The source of the answer: the store (`memory`; `redis` for every store that processes share, also over a database),
- * units that the process bought in advance (`lease`), a denial that the process remembers (`deny-cache`), or the
- * failure policy (`fallback`, `open`, `closed`).
+ * The source of the answer: the store (`memory`, `redis`, `postgres`, `sqlite`; a store of your own that answers by
+ * promises counts as `redis`, another as `memory`), units that the process bought in advance (`lease`), a denial that
+ * the process remembers (`deny-cache`), or the failure policy (`fallback`, `open`, `closed`).
  */
-export type DecisionSource = 'memory' | 'redis' | 'lease' | 'deny-cache' | 'fallback' | 'open' | 'closed'
+export type DecisionSource = StoreSource | 'lease' | 'deny-cache' | 'fallback' | 'open' | 'closed'
+export type StoreSource = 'memory' | 'redis' | 'postgres' | 'sqlite'
 
 /**
  * The strictest verdict (denied: the longest wait; allowed: the least remaining), all verdicts behind it, and the

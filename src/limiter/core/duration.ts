@@ -1,8 +1,8 @@
 import { PolicyError, shown } from './errors.js'
 
 /**
- * Whole milliseconds, or text: '250ms', '1s', '1m', '1h', '1d', '1h30m'. Must be > 0 and ≤ Number.MAX_SAFE_INTEGER ms.
- * Any `string` compiles, as texts come from settings.
+ * Whole milliseconds, or text: '250ms', '1s', '1m', '1h', '1d', '1h30m', or a word: 'second', 'minute', 'hour', 'day',
+ * 'week'. Must be > 0 and ≤ Number.MAX_SAFE_INTEGER ms. Any `string` compiles, as texts come from settings.
  */
 export type Duration = number | string
 
@@ -14,12 +14,21 @@ const UNITS = [
   ['ms', 1],
 ] as const
 
+/** The durations that have a name, also with an s. */
+export const NAMED_DURATIONS: ReadonlyMap<string, number> = new Map([
+  ['second', 1000],
+  ['minute', 60_000],
+  ['hour', 3_600_000],
+  ['day', 86_400_000],
+  ['week', 604_800_000],
+])
+
 const TEXT = /^(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+)s)?(?:(\d+)ms)?$/
 
 /**
  * A duration in whole milliseconds.
  *
- * Units in text go from large to small, each at most once: d, h, m, s, ms. Throws `PolicyError` for 0, for fractions,
+ * Units in text go from large to small, each at most once: d, h, m, s, ms; or the text is a word, like 'minute'. Throws `PolicyError` for 0, for fractions,
  * for text without a unit, and for more than `Number.MAX_SAFE_INTEGER` ms (285 000 years).
  */
 export function parseDuration(input: Duration): number {
@@ -70,6 +79,8 @@ function parse(input: Duration, prefix: string, zero: string): number {
 function millisecondsOf(input: unknown): number {
   if (typeof input === 'number') return input
   if (typeof input !== 'string') return Number.NaN
+  const named = NAMED_DURATIONS.get(input.replace(/s$/, ''))
+  if (named !== undefined) return named
   const match = TEXT.exec(input)
   if (!match || input === '') return Number.NaN
   return UNITS.reduce((sum, [, size], i) => sum + Number(match[i + 1] ?? 0) * size, 0)

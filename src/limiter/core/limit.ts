@@ -1,5 +1,5 @@
 import { CALENDAR_WINDOWS, Calendar, type CalendarRule, type CalendarWindow, isCalendarWindow } from './calendar.js'
-import { type Duration, formatDuration, parseOption } from './duration.js'
+import { type Duration, formatDuration, NAMED_DURATIONS, parseOption } from './duration.js'
 import { PolicyError, shown } from './errors.js'
 
 /**
@@ -111,14 +111,6 @@ const TEXT = /^(\d+)\/([0-9a-z]+)$/
 const TEXT_FORM =
   'expected "<quota>/<duration>", like "100/1m" (ms, s, m, h, d), "100/hour" (second, minute, hour, day, week) ' +
   'or "500/day calendar" (hour, day, week, month, year)'
-/** The durations that have a name in policies, also with an s. */
-const NAMED_WINDOWS = new Map([
-  ['second', '1s'],
-  ['minute', '1m'],
-  ['hour', '1h'],
-  ['day', '1d'],
-  ['week', '7d'],
-])
 /** How other texts name a window, and what is written here. */
 const MEANT_WINDOWS: ReadonlyArray<[RegExp, string]> = [
   [/^(ms|msecs?|millis|milliseconds?)$/, 'ms'],
@@ -227,13 +219,13 @@ function parseCalendar({ window, calendar, timezone }: AnyLimitOptions): Calenda
 /** The length of a window that is a duration, or a word for one. */
 function parseWindow(window: Duration): number {
   const word = singular(window)
-  if (isCalendarWindow(word) && !NAMED_WINDOWS.has(word)) {
+  if (isCalendarWindow(word) && !NAMED_DURATIONS.has(word)) {
     throw new PolicyError(
       `limit: window ${shown(window)}: a ${word} has no one length: expected calendar: "${word}" in place of ` +
         `window, or window: "${DAYS_OF[word]}"`,
     )
   }
-  const windowMs = parseOption(NAMED_WINDOWS.get(word as string) ?? window, 'limit: window')
+  const windowMs = parseOption(window, 'limit: window')
   if (windowMs > LONGEST_WINDOW_MS) {
     throw new PolicyError(`limit: window ${shown(window)}: expected at most 3650000d (10 000 years), like "1d"`)
   }
@@ -245,7 +237,7 @@ const DAYS_OF: Readonly<Record<string, string>> = { month: '30d', year: '365d' }
 /** 'hour' of 'hours'; anything else as it is. */
 function singular(window: unknown): unknown {
   const word = typeof window === 'string' ? window.replace(/s$/, '') : window
-  return NAMED_WINDOWS.has(word as string) || isCalendarWindow(word) ? word : window
+  return NAMED_DURATIONS.has(word as string) || isCalendarWindow(word) ? word : window
 }
 
 /** Up to here, sums of a count and a few units are exact. */

@@ -9,6 +9,7 @@ import {
   spend,
 } from '../algorithms/registry.js'
 import type { BlockRule, Denials, Strikes } from '../block-rule.js'
+import '../core/async-dispose.js'
 import { type Clock, systemClock } from '../core/clock.js'
 import type { Verdict } from '../core/decision.js'
 import { countedSpan, type Limit } from '../core/limit.js'
@@ -252,8 +253,13 @@ export class MemoryStore implements Store, DecisionTime {
   }
 
   /** Forgets everything and stops sweeping. */
-  close(): void {
+  async close(): Promise<void> {
     this.#sweeper.close()
+  }
+
+  /** As `close`, for `await using`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
   }
 
   /** The time by the store's clock, which is kept in `decidedAt`. */

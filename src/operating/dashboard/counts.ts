@@ -59,6 +59,8 @@ export type Counts = Float64Array
 const SOURCE_INDEX: Readonly<Record<string, number>> = {
   memory: 3,
   redis: 4,
+  postgres: 4,
+  sqlite: 4,
   lease: 5,
   'deny-cache': 6,
   fallback: 7,

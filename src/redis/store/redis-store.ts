@@ -126,6 +126,8 @@ function parseRedisStoreOptions(options: RedisStoreOptions): RedisStoreSettings 
 
 /** The store of `src/index.ts`, without what others add to it. */
 export class RedisStore implements Store {
+  /** @internal */
+  readonly source = 'redis'
   readonly clock?: Clock
   readonly countsCalendars = true
   /** The client as given. */
@@ -352,6 +354,11 @@ export class RedisStore implements Store {
   /** Gives back unspent units of leases. The client stays open. */
   async close(): Promise<void> {
     await this.#leases?.close()
+  }
+
+  /** As `close`, for `await using`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
   }
 
   #stepsOf(tag: number): ClockSteps {

@@ -1,13 +1,8 @@
+import '../../limiter/core/async-dispose.js'
 import type { Duration } from '../../limiter/core/duration.js'
 import { LeaseLostError, StoreError } from '../../limiter/core/errors.js'
 import { type Asked, type Grant, leaseMsOf } from './commands.js'
 import type { SemaphoreLine } from './line.js'
-
-// Needed by `await using` and by callers that dispose by hand; Node has it from 20.5.1 on. `Symbol.for`, so that two
-// copies of this package use the same symbol.
-if (Symbol.asyncDispose === undefined) {
-  Object.defineProperty(Symbol, 'asyncDispose', { value: Symbol.for('Symbol.asyncDispose') })
-}
 
 /** Redis counts whole ms, rounded down: there a lease may end so much earlier. */
 const ROUNDING_MS = 1

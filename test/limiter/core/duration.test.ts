@@ -22,6 +22,11 @@ describe('a duration', () => {
     ['0d1s', 1000],
     ['007s', 7000],
     ['9007199254740991ms', Number.MAX_SAFE_INTEGER],
+    ['second', 1000],
+    ['minute', 60_000],
+    ['hours', 3_600_000],
+    ['day', 86_400_000],
+    ['week', 604_800_000],
   ])('%p is %d ms', (input, ms) => expect(parseDuration(input)).toBe(ms))
 
   test.each([
