@@ -120,6 +120,9 @@ export class Batch {
   #areEqual = true
   /** True when it is sent or dropped: it takes no more. */
   isClosed = false
+  /** The keys of its decisions, as far as `holds` has looked at them. */
+  #held: Set<string> | undefined
+  #looked: number
 
   /** It holds at most `most` decisions, and at most the work that the server does in 1 ms. */
   constructor(
@@ -127,6 +130,7 @@ export class Batch {
     readonly most: number,
   ) {
     this.keys = [...kind.sharedKeys]
+    this.#looked = this.keys.length
   }
 
   /** Whether one more decision with this deadline fits. */
@@ -152,6 +156,14 @@ export class Batch {
   /** The script arguments, from the limits on. `nowMs`: the server's clock, as far as it is known. */
   arguments(nowMs: () => number): string[] {
     return this.kind.arguments(this.#costs, this.#areEqual, nowMs)
+  }
+
+  /** Whether one of its decisions is about one of these keys. */
+  holds(keys: readonly string[]): boolean {
+    this.#held ??= new Set()
+    for (; this.#looked < this.keys.length; this.#looked++) this.#held.add(this.keys[this.#looked])
+    for (const key of keys) if (this.#held.has(key)) return true
+    return false
   }
 
   reject(error: unknown): void {

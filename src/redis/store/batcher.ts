@@ -143,6 +143,11 @@ export class Batcher {
     return batch
   }
 
+  /** Whether a collected decision is about one of these keys. */
+  holds(keys: readonly string[]): boolean {
+    return this.#open.some(batch => batch.holds(keys))
+  }
+
   /** Sends the collected decisions now. */
   flush(): void {
     this.#scheduled = false

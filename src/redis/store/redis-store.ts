@@ -172,7 +172,8 @@ export class RedisStore implements Store {
     const decided = (tag: number, nowMs: number, askedAt: number) => {
       if (clock === undefined) this.#stepsOf(tag).note(nowMs, askedAt, processTime.now())
     }
-    const sendEarlier = () => {
+    const sendEarlier = (keys: readonly string[]) => {
+      if (!this.#consumes.holds(keys) && !this.#peeks.holds(keys)) return
       this.#consumes.flush()
       this.#peeks.flush()
     }

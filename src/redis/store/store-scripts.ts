@@ -20,7 +20,7 @@ interface StoreCall extends Pick<TimelyCall, 'script' | 'does' | 'keys' | 'isNum
   readonly answered?: () => void
 }
 
-/** Calls the scripts of a store, in the order in which they were requested. */
+/** Calls the scripts of a store: those about one key in the order in which they were requested. */
 export class StoreScripts {
   readonly timely: TimelyScripts
 
@@ -31,8 +31,8 @@ export class StoreScripts {
     readonly keys: ChargeKeys,
     /** The given clock's time as text; undefined: the server's clock. */
     now: (() => string) | undefined,
-    /** Sends the decisions that were requested before. */
-    readonly sendEarlier: () => void,
+    /** Sends the decisions that were requested before, if some of them are about one of these keys. */
+    readonly sendEarlier: (keys: readonly string[]) => void,
   ) {
     this.timely = TimelyScripts.of(port)
     this.#now = now
@@ -72,7 +72,7 @@ export class StoreScripts {
       onError(error)
       return
     }
-    this.sendEarlier()
+    this.sendEarlier(call.keys)
     const server = this.keys.serverOf(tag)
     this.timely.send(
       {
