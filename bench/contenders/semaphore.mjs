@@ -117,6 +117,20 @@ const contenders = {
   },
 }
 const use = contenders[contender]()
+let round = 0
+
+/** @param {string} key */
+async function pairUnder(key) {
+  if (contender === 'redis-semaphore') {
+    const semaphore = new PeerSemaphore(client, key, permits, { lockTimeout: 30_000, refreshInterval: 10_000 })
+    await semaphore.acquire()
+    await semaphore.release()
+    return
+  }
+  const semaphore = new Semaphore(client, key, { permits, idleTtl: '10s', fixed: true })
+  const lease = await semaphore.tryAcquire({ lease: 30_000 })
+  await lease?.release()
+}
 
 answer({
   /** How many pairs of acquire and release in so many ms, with so many at a time. */
@@ -173,6 +187,25 @@ answer({
       })
     }
     return together
+  },
+
+  /** So many turns, in which nothing is done. */
+  async turnsAtOnce({ turns }) {
+    for (let i = 0; i < turns; i++) await use()
+  },
+
+  /** One pair under each of so many new names, by an object of its own; how long all took, in ms. */
+  async once({ names, lanes }) {
+    await client.ping()
+    const startedAt = performance.now()
+    let next = 0
+    await Promise.all(
+      Array.from({ length: lanes }, async () => {
+        for (let i = next++; i < names; i = next++) await pairUnder(`${name}-${round}-${i}`)
+      }),
+    )
+    round++
+    return performance.now() - startedAt
   },
 
   roundTrip: () => roundTrip(1000, 0),
