@@ -47,7 +47,7 @@ export class Commands {
   }
 
   /**
-   * Runs a script that acts once, even if the client sends it repeatedly: see run_once in lua/redis/lib/timely.lua.
+   * Runs a script that acts once, even if the client sends it repeatedly: see run_once in lua/redis/timely.lua.
    * KEYS end with the record of requests; ARGV begins with the number of this request and the lowest unanswered one.
    */
   async once(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
@@ -62,7 +62,7 @@ export class Commands {
       if (this.#forgets) this.forgetWhenQuiet()
     }
     answer.then(settled, settled)
-    return this.#hold(answer)
+    return this.hold(answer)
   }
 
   /** Deletes the record of requests after a quiet time: an answered request cannot be repeated. */
@@ -90,7 +90,16 @@ export class Commands {
 
   /** Runs a script that may run twice. */
   run(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
-    return this.#hold(runScript(this.#port, script, keys, args, { mayRepeat: true }))
+    return this.hold(runScript(this.#port, script, keys, args, { mayRepeat: true }))
+  }
+
+  /** The answer, within five seconds. */
+  async hold<T>(answer: Promise<T>): Promise<T> {
+    try {
+      return await PATIENCE.hold(answer)
+    } catch (cause) {
+      throw redisFailed(this.#subject, cause)
+    }
   }
 
   /** Starts the five seconds of a call that may wait before it is sent; they include that wait. */
@@ -103,14 +112,6 @@ export class Commands {
   /** A call that was begun has ended; false if it has expired before. */
   end(pending: Pending): boolean {
     return PATIENCE.failed(pending)
-  }
-
-  async #hold(answer: Promise<unknown>): Promise<unknown> {
-    try {
-      return await PATIENCE.hold(answer)
-    } catch (cause) {
-      throw redisFailed(this.#subject, cause)
-    }
   }
 
   async #forget(): Promise<void> {

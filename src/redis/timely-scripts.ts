@@ -147,9 +147,17 @@ export class TimelyScripts {
     return this.#clockOf(server).at(performance.now()) ?? Date.now()
   }
 
-  /** A server's clock has just shown `nowMs`. */
-  learnNow(server: string, nowMs: number): void {
-    this.#clockOf(server).learn(nowMs, performance.now())
+  /** A server's clock has shown `nowMs`, after `sentAt` of `performance.now()`. */
+  learnNow(server: string, nowMs: number, sentAt = performance.now()): void {
+    this.#clockOf(server).learn(nowMs, sentAt)
+  }
+
+  /**
+   * The last moment at which a server may carry out what is of no use after `endsAt`, by `performance.now()`. While its
+   * clock is unknown, our own stands in for it: an answer that it came too late tells the time.
+   */
+  lastMoment(server: string, endsAt: number): number {
+    return this.#clockOf(server).at(endsAt) ?? Math.ceil(Date.now() + endsAt - performance.now())
   }
 
   /** Resolves to the script's answer. Rejects with `StoreError`, whose cause is the client's error. */

@@ -32,16 +32,13 @@ async function ghosts(name: string, processes: number, of: number): Promise<void
   const base = keyOf(name)
   for (let p = 0; p < processes; p++) {
     const record = `sent:dead-${p}/0.0`
-    const keys = [
-      base,
-      ...['leases', 'facts', 'line', 'asks', 'meta', 'direct', record, record].map(part => `${base}:${part}`),
-    ]
+    const keys = [base, ...['open', 'held', 'line', 'asks', 'meta', record, record].map(part => `${base}:${part}`)]
     let stamp = ''
     for (let from = 0, number = 1; from < of; from += 250, number++) {
       const count = Math.min(250, of - from)
       const joins = Array.from({ length: count }, (_, i) => [
         'j',
-        `${from + i} 1 30000 ghost-${p}-${from + i}`,
+        `${from + i} 1 30000 1.0.dead-${p}/0.ghost${from + i}`,
         '',
         '-1',
       ])

@@ -110,10 +110,24 @@ export const MUTANTS: readonly Mutant[] = [
     instead: 'if cost <= s.permits - s.used - ahead + 1 then return 0 end',
   },
   {
-    name: 'a semaphore has a permit more for those who take directly',
+    name: 'a semaphore has a permit more for those who take while nobody waits',
     file: 'lua/waiting/semaphore/semaphore_take.lua',
-    text: '+ count + 4e15 > tonumber(room)',
-    instead: '+ count + 4e15 > room + 1',
+    text: "'100000000000000') + 4e15 < room + 0",
+    instead: "'100000000000000') + 4e15 < room + 1",
+  },
+  {
+    name: 'a lease that ends leaves the count of its permits beyond one',
+    file: SEMAPHORE,
+    text: 's.extra = s.extra - permits + 1',
+    instead: 's.extra = s.extra + 0',
+    uses: LINES,
+  },
+  {
+    name: 'permits are given back by a ZREM although somebody waits',
+    file: SEMAPHORE,
+    text: 'local right = waits and s.held or s.open',
+    instead: 'local right = s.open',
+    uses: LINES,
   },
   {
     name: 'tokens follow the clock back',

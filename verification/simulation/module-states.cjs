@@ -58,9 +58,8 @@ const STATES = {
   'waiting/line/line-membership.ts': { openings: OWN },
   'waiting/line/mailbox.ts': { boxes: OWN, CHANNELS: BY_OBJECT },
   'waiting/queue/fetcher.ts': { FETCHERS: BY_OBJECT },
-  'waiting/semaphore/direct-takes.ts': { DEADLINE: OWN, LOSSES: BY_OBJECT },
-  'waiting/semaphore/line.ts': { RELEASE: OWN, CLOSING: OWN },
-  'waiting/semaphore/renewals.ts': { ANSWER: OWN, KEEPERS: BY_OBJECT },
+  'waiting/semaphore/renewals.ts': { KEEPERS: BY_OBJECT },
+  'waiting/semaphore/takes.ts': { LOSSES: BY_OBJECT },
 }
 
 /** Calls that make nothing which could change. */

@@ -1,10 +1,9 @@
 --[[
-  Deletes a semaphore. Notifies its holders and waiters to check their state.
+  Deletes a semaphore. Tells its holders and waiters to check their state.
 
-  KEYS[1..7]  the semaphore: see semaphores.read
-  KEYS[8], ARGV[1..2]  see timely.run_once
+  KEYS[1..6]  the semaphore: see semaphores.open
+  KEYS[7], ARGV[1..2]  see timely.run_once
   ARGV[3]     the beginning of the channel names of all processes
-  ARGV[4]     how long the request is remembered, ms; -1 for as long as usual
 
   Returns { 1 } if there was one, { 0 } if not.
 ]]
@@ -13,22 +12,19 @@ local semaphores = require 'waiting.semaphore.semaphores'
 local lines = require 'waiting.line.lines'
 
 local channel = ARGV[3]
-local keep = tonumber(ARGV[4])
 
 return timely.run_once(function()
   local told = {}
-  for _, fact in ipairs(redis.call('HVALS', KEYS[3])) do
-    local _, member = semaphores.parse_fact(fact)
-    if member and not told[member] then
-      told[member] = true
-      semaphores.notify(channel, member)
+  for i = 2, 3 do
+    for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[i], '0', semaphores.ABOVE)) do
+      local holder = semaphores.holder_in(name)
+      if holder and not told[holder] then lines.tell(channel, holder, ' ?') end
+      if holder then told[holder] = true end
     end
   end
-  semaphores.notify_direct_holders(KEYS[2], channel)
-  semaphores.notify_direct_holders(KEYS[7], channel)
   local line = lines.open(KEYS[4], KEYS[5], KEYS[6], channel)
   if not line.err then lines.notify_all(line) end
-  local existed = redis.call('EXISTS', KEYS[1])
-  redis.call('UNLINK', unpack(KEYS, 1, 7))
+  local existed = redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3]) > 0 and 1 or 0
+  redis.call('UNLINK', unpack(KEYS, 1, 6))
   return { existed }, existed == 1
-end, keep >= 0 and keep or nil)
+end)

@@ -1,54 +1,60 @@
 --[[
-  Extends leases, of several semaphores in one call.
+  Extends leases, of several semaphores in one call. It walks no line and tells nobody: nothing is free after it that
+  was not before.
 
-  KEYS       for each semaphore seven: see semaphores.read
-  ARGV[1]    the beginning of the channel names of all processes
-  ARGV[2]    how many semaphores; then for each of them:
-             now, ms ('' for the server's clock); lifetime in ms while nothing is held (-1: as stored); the holder,
-             "process/number"; how many leases; then for each lease: id, fencing token, its length in ms from now (0:
-             only look)
+  KEYS       for each semaphore two: open and held, see semaphores.open
+  ARGV[1]    how many semaphores; then for each of them:
+             now, ms ('' for the server's clock); lifetime in ms while nothing is held (-1: for ever); how many leases;
+             then for each lease: its name, and its length in ms from now (0: only look)
 
   Returns for each lease its deadline; -1 if it is lost; for the leases of a semaphore that cannot be read, the error of
   Redis.
 ]]
 local semaphores = require 'waiting.semaphore.semaphores'
 
-local channel = ARGV[1]
-local semaphore_count = tonumber(ARGV[2])
+local time = redis.call('TIME')
+local micros = time[1] * 1000000 + time[2]
+local answers
 
-local function extend(s, at, holder)
-  local id, token, ms = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
-  local deadline = s and tonumber(redis.call('ZSCORE', s.leases, id) or nil)
-  if not deadline or deadline <= s.now then return -1 end
-  local _, _, stamp = semaphores.parse_fact(redis.call('HGET', s.facts, id))
-  local directly = string.sub(id, 1, 1) == '~'
-  if not directly and stamp ~= token then return -1 end
-  if ms == 0 then return deadline end
-  deadline = s.now + ms
+-- Appends the answer for each of `count` leases, which are named in ARGV from `first` on.
+local function extend(leases, last, clock, idle, first, count)
+  local now = clock == '' and math.floor(micros / 1000) or tonumber(clock)
+  local names, entries, longest = {}, {}, 0
+  for i = 1, count do names[i] = ARGV[first + 2 * i - 2] end
+  local deadlines = redis.call('ZMSCORE', leases, unpack(names))
+  for i, name in ipairs(names) do
+    local ms, deadline = tonumber(ARGV[first + 2 * i - 1]), tonumber(deadlines[i] or -1)
+    if deadline <= now then
+      deadline = -1
+    elseif ms > 0 then
+      deadline = now + ms
+      longest = math.max(longest, ms)
+      entries[#entries + 1] = string.format('%.0f', deadline)
+      entries[#entries + 1] = name
+    end
+    answers[#answers + 1] = deadline
+  end
+  if #entries == 0 then return end
   -- No lease was written later than the newest token: see semaphores.repair_clock.
-  s.last = math.max(s.last, s.micros)
-  s.issued = true
-  if directly then semaphores.note_holder(s.leases, holder, s.micros) end
-  redis.call('ZADD', s.leases, string.format('%.0f', deadline), id)
-  s.latest = math.max(s.latest or 0, deadline)
-  return deadline
+  redis.call('ZADD', leases, string.format('%.0f', math.max(last, micros)), '!last', unpack(entries))
+  semaphores.keep(leases, longest, idle, last, micros)
 end
 
-local at = 3
+local at = 2
 local reply = {}
-for i = 1, semaphore_count do
-  local keys = { unpack(KEYS, i * 7 - 6, i * 7) }
-  local clock, idle, holder, count = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], tonumber(ARGV[at + 3])
-  local first = at + 4
-  at = first + 3 * count
+for i = 1, tonumber(ARGV[1]) do
+  local open, held = KEYS[2 * i - 1], KEYS[2 * i]
+  local clock, idle, count = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+  local first = at + 3
+  at = first + 2 * count
   -- A semaphore whose keys hold something else must not end the leases of the others.
-  local answers = {}
+  answers = {}
   local done, failure = pcall(function()
-    local s = semaphores.open(keys, clock, -1, idle)
-    if s and s.err then error(s.err, 0) end
-    for lease = first, at - 1, 3 do answers[#answers + 1] = extend(s, lease, holder) end
-    local line = s and semaphores.serve(s, keys, channel, false)
-    if line and line.err then error(line.err, 0) end
+    local leases, last = open, redis.call('ZSCORE', open, '!last')
+    if not last then
+      leases, last = held, redis.call('ZSCORE', held, '!last')
+    end
+    extend(leases, tonumber(last or 0), clock, idle, first, count)
   end)
   -- Redis 7 returns a table.
   if not done then failure = type(failure) == 'table' and failure.err or tostring(failure) end

@@ -1,83 +1,95 @@
 --[[
-  Takes one permit for each of some leases, all or none, of a semaphore that is open for direct takes: see
-  semaphores.sweep. A call that arrives again gets the same answer, and takes nothing.
+  Takes permits for some leases, all or none, if nobody waits. A call that arrives again takes nothing: it finds the
+  names of its leases.
 
-  KEYS[1]   the table of the leases, as it is called while permits are taken directly
-  KEYS[2]   the facts of leases
-  KEYS[3]   the configuration of the semaphore
-  ARGV[1]   the sender: '@' and its unique name. It has one call in flight at a time
-  ARGV[2]   the newest token given to this sender; 0 for none
-  ARGV[3]   length of the leases, ms; at most a minute
-  ARGV[4]   the number of permits that the semaphore must have; -1: any
-  ARGV[5..] '~' and the id of each lease
+  KEYS[1], KEYS[2], KEYS[3]   open, held and config: see semaphores.open
+  ARGV[1]   length of the leases, ms
+  ARGV[2]   the last moment at which this may be carried out, ms
+  ARGV[3]   4e15 and the number of permits that applies whatever is stored; '' if there is none
+  ARGV[4]   permits to set if none are set; -1 for none; below that see semaphores.permits
+  ARGV[5]   lifetime in ms while nothing is held; -1: for ever
+  ARGV[6..] the names of the leases, of one holder
 
   Returns { token of the first, deadline in ms }: each lease has the token after that of the one before. For one lease
-  only the token, if the token is the moment in µs from which the deadline counts. -1: there are not enough permits for
-  all; 0: the sender must go through the line.
+  usually only the token, if it is the moment in µs from which the deadline counts. -1: nobody waits, and there are not
+  enough permits for all; 0: the sender must ask the line; { now } if it came too late.
 ]]
-local semaphores = require 'waiting.semaphore.semaphores'
-
-local direct, sender, stamp, ms, fixed = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local call = redis.call
-local count = #ARGV - 4
-local state
-if fixed == '-1' then
-  state = call('ZMSCORE', direct, '!room', '!last')
-else
-  state = call('ZMSCORE', direct, '!room', '!last', '!extra')
-end
-local room, last = state[1], state[2]
-if not room then return 0 end
--- !extra is -1 - the permits beyond one for each lease.
-if fixed ~= '-1' and room - 4e15 - 1 - (state[3] or -1) ~= tonumber(fixed) then return 0 end
-if last ~= stamp then
-  -- Another sender has taken since, or this call was carried out before.
-  local sent = call('ZSCORE', direct, sender)
-  if sent and sent ~= stamp then
-    local deadlines = call('ZMSCORE', direct, unpack(ARGV, 5))
-    for i = 1, count do
-      if not deadlines[i] then return 0 end
-    end
-    return { sent - count + 1, tonumber(deadlines[1]) }
-  end
-  -- A call cannot be repeated that late.
-  if not sent then
-    call('ZREMRANGEBYSCORE', direct, '100000000000000', '(' .. string.format('%.0f', last - 80000000))
-  end
-end
-local time = call('TIME')
-local seconds, rest = time[1], time[2]
-local micros = seconds * 1000000 + rest
-local now = micros / 1000
-now = now - now % 1
-if count > 1 or micros % 16 == 0 or (last - last % 16777216) ~= (micros - micros % 16777216) then
-  -- More ended leases than this call adds on average; and the lifetimes, as often as semaphores.sweep says.
-  local freed = semaphores.sweep(direct, KEYS[2], now, semaphores.SWEEP + count)
-  if freed > 0 then
-    room = string.format('%.0f', room + freed)
-    call('ZADD', direct, room, '!room')
-  end
-  if not semaphores.is_kept(last + 0, micros) then
-    local left = semaphores.keep(direct, KEYS[2], last + 0, micros, 0)
-    local idle = call('HGET', KEYS[3], 'idle')
-    if idle then call('PEXPIRE', KEYS[3], left + idle) end
-  end
-end
--- Leases end at a moment in ms, and all other scores are higher, or below 0. Ended leases are lower.
-if call('ZCOUNT', direct, now + 1, '100000000000000') + count + 4e15 > tonumber(room) then return -1 end
-local deadline = now + ms
-if count == 1 and micros > last + 0 then
-  -- The usual case. Joining texts is faster than formatting a number.
-  local token = #rest == 6 and seconds .. rest or string.format('%.0f', micros)
-  call('ZADD', direct, deadline, ARGV[5], token, '!last', token, sender)
+local open, ms, fixed, name, call = KEYS[1], ARGV[1], ARGV[3], ARGV[6], redis.call
+local count = #ARGV - 5
+local state = call('ZMSCORE', open, '!room', '!last', unpack(ARGV, 6))
+local room, last, time = state[1], state[2], call('TIME')
+local micros = time[1] * 1000000 + time[2]
+local now = (micros - micros % 1000) / 1000
+if now > ARGV[2] + 0 then return { now } end
+-- The usual case, decided before functions are made: one lease of one permit, in a table whose lifetime is set. One in
+-- 16 calls takes the other way, and removes ended leases.
+if
+  room
+  and count == 1
+  and not state[3]
+  and (fixed == '' or fixed == room)
+  and micros > last + 0
+  and micros - last <= micros % 16777216
+  and micros % 16 > 0
+  and string.sub(name, 1, 2) == '1.'
+  and ms + 0 <= 30000
+  and call('ZCOUNT', open, now + 1, '100000000000000') + 4e15 < room + 0
+then
+  call('ZADD', open, now + ms, name, string.format('%.0f', micros), '!last')
   return micros
 end
-local token = math.max(last + 1, micros)
-local newest = string.format('%.0f', token + count - 1)
-local entries = { newest, '!last', newest, sender }
-for i = 5, #ARGV do
-  entries[#entries + 1] = deadline
-  entries[#entries + 1] = ARGV[i]
+
+local semaphores = require 'waiting.semaphore.semaphores'
+local is_found = false
+for i = 1, count do is_found = is_found or state[2 + i] end
+if is_found then
+  for i = 1, count do
+    if tonumber(state[2 + i] or 0) <= now then return 0 end
+  end
 end
-call('ZADD', direct, unpack(entries))
-return { token, deadline }
+last = tonumber(last or 0)
+-- Somebody waits; or the clock was set back, and the line repairs the deadlines.
+if not room and call('EXISTS', KEYS[2]) == 1 or last - micros > 1000000 then return 0 end
+local token = math.max(last, micros - 1) + 1
+local newest = string.format('%.0f', token + count - 1)
+if is_found then
+  call('ZADD', open, newest, '!last')
+  return { token, tonumber(state[3]) }
+end
+local initial, idle = tonumber(ARGV[4]), tonumber(ARGV[5])
+local extra = room and (call('ZSCORE', open, '!extra') or 4e15) - 4e15 or 0
+local permits = room and room - 4e15 + extra
+if not permits or permits >= semaphores.MOST or initial < -1 and permits ~= -2 - initial then
+  local stored, failure
+  permits, stored, failure = semaphores.permits(KEYS[3], initial, permits)
+  if failure then return redis.error_reply(failure) end
+  if not permits then return 0 end
+  if idle < 0 and initial ~= -1 and permits ~= stored then semaphores.write_permits(KEYS[3], permits) end
+end
+if room then
+  extra, room = semaphores.sweep(open, now, semaphores.SWEEP + count, extra, tonumber(room))
+end
+local before = extra
+local wanted = 0
+for i = 6, #ARGV do wanted = wanted + semaphores.permits_in(ARGV[i]) end
+local used = room and call('ZCOUNT', open, now + 1, semaphores.ABOVE) + extra or 0
+local is_granted = used + wanted <= permits
+if is_granted then extra = extra + wanted - count end
+local entries = {}
+local function write(member, score)
+  entries[#entries + 1] = score
+  entries[#entries + 1] = member
+end
+local left = 4e15 + math.min(permits, semaphores.MOST) - extra
+if left ~= room and (room or is_granted) then write('!room', string.format('%.0f', left)) end
+if extra ~= before then write('!extra', string.format('%.0f', 4e15 + extra)) end
+if is_granted then
+  write('!last', newest)
+  for i = 6, #ARGV do write(ARGV[i], now + ms) end
+end
+if #entries > 0 then call('ZADD', open, unpack(entries)) end
+if not is_granted then return wanted <= permits and -1 or 0 end
+if not room or ms + 0 > semaphores.SHORT_MS or not semaphores.is_kept(last, micros) then
+  semaphores.keep(open, tonumber(ms), idle, last, micros)
+end
+return { token, now + ms }

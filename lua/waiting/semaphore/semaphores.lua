@@ -4,136 +4,152 @@ local timely = require 'redis.timely'
 local semaphores = {}
 
 --[[
-  The table of the leases of a semaphore is a ZSET with one of two names, and one format. It is called `leases` while
-  somebody waits, or nobody has asked for direct takes; it is called `direct` while it is open for them: taking a permit
-  is then one short script (semaphore_take), and giving it back is a plain ZREM. The first script that needs the rest of
-  the state renames it to `leases` (semaphores.read): a ZREM then finds nothing, and its sender goes through the line
-  instead. Members and scores:
+  The leases of a semaphore are one ZSET. It is called `open` while nobody waits: a take (semaphore_take) and the usual
+  release, a plain ZREM, then need no look at the line. While somebody waits it is called `held`: a take and a ZREM find
+  nothing there, and their sender asks the line. Members and scores:
 
-    id, ~id a lease, with its deadline in ms. '~': it is of one permit, was taken directly or granted to a waiter, and
-    has no fact
-    !extra      -1 - the permits beyond one for each lease, of all leases in the table
-    !last       the newest token, in µs
-    !room       only under the name `direct`: 4e15 (more than any token) + the greatest number of leases
-    @sender     the newest token given to a sender of direct takes, so that a repeated call is recognized
-    &address a process that has extended leases without a fact, or was granted some as a waiter, with the moment in µs:
-    see semaphores.note_holder
+    "permits.since.process/number.random"   a lease, with its deadline in ms. The client names it before it asks: how
+             many permits it holds, since when (ms since the epoch to base 36, by the client's clock), and who holds it
+    the same, below 0   the lease has ended, but a copy of its take may still come: it finds the name, takes nothing.
+             The score is the moment in ms from which no copy can come, with a minus sign
+    !last  the newest token, in µs
+    !room  4e15 (more than any token), and the number of permits without those beyond one for each lease: as many leases
+           may be in the table
+    !extra   4e15, and the permits beyond one for each lease; absent if there are none
+    !mended  the newest token at the last repair of the leases: see semaphores.repair_clock
 
   Held are the leases whose deadline has not passed, by their scores, and !extra. So ended leases count for nothing
-  before they are removed, but for permits beyond one: whoever removes a lease also subtracts those from !extra, in the
-  same script. Facts (HASH id → "permits member token") live as long as the table.
-
-  semaphores.sweep removes up to `most` ended leases, and returns the permits that !extra is less by.
-
-  semaphores.keep makes the table and the facts live until `ends_at`, in µs, and for at least semaphores.LIFE_MS after
-  `micros`, now, and after `last`, the newest token: so tokens never start again below it, even if the clock was set
-  back. Returns their lifetime in ms. It need not be called again for leases of up to a minute while the newest token is
-  of the same 16.8 seconds (see semaphores.is_kept): their ends, and the time for which a call can be repeated, lie
-  within that lifetime.
+  before they are removed, but for permits beyond one: whoever removes a lease also corrects !extra and !room, in the
+  same script.
 ]]
-semaphores.VERSION = '4'
+semaphores.VERSION = '5'
+-- Above all deadlines, and below all other scores.
 semaphores.ABOVE = '100000000000000'
-semaphores.SWEEP = 100
-semaphores.LIFE_MS = 120000
+-- The greatest number of permits that a score can hold exactly.
+semaphores.MOST = 1e15
+-- The names of ended leases of which a copy may come stay so long, ms: a take is carried out within five seconds or
+-- not at all.
+semaphores.STAYS_MS = 60000
+-- The first script of each span of 16.8 s sets the lifetime of the table for all leases of up to so many ms that the
+-- others take: see semaphores.keep.
+semaphores.SHORT_MS = 30000
+semaphores.SPAN_MS = 16778
 
-function semaphores.sweep(leases, facts, now, most)
-  local over = redis.call('ZRANGEBYSCORE', leases, '0', now, 'LIMIT', '0', most)
-  if #over == 0 then return 0 end
-  local extra = 0
-  for _, fact in ipairs(redis.call('HMGET', facts, unpack(over))) do
-    if fact then extra = extra + string.match(fact, '^%d+') - 1 end
+function semaphores.permits_in(name) return tonumber(string.match(name, '^(%d+)%.') or 1) end
+
+--[[
+  Removes up to `most` names whose deadline has passed, and corrects !extra and !room, which were `extra` permits beyond
+  one and `room`. Returns both.
+]]
+function semaphores.sweep(leases, now, most, extra, room)
+  local over = redis.call('ZRANGEBYSCORE', leases, -now, now, 'WITHSCORES', 'LIMIT', '0', most)
+  local names, freed = {}, 0
+  for i = 1, #over, 2 do
+    names[#names + 1] = over[i]
+    if string.sub(over[i + 1], 1, 1) ~= '-' then freed = freed + semaphores.permits_in(over[i]) - 1 end
   end
-  redis.call('ZREM', leases, unpack(over))
-  redis.call('HDEL', facts, unpack(over))
-  if extra > 0 then
-    local stored = tonumber(redis.call('ZSCORE', leases, '!extra') or nil) or -1
-    redis.call('ZADD', leases, string.format('%.0f', math.min(-1, stored + extra)), '!extra')
+  if #names > 0 then redis.call('ZREM', leases, unpack(names)) end
+  freed = math.min(freed, extra)
+  if freed > 0 then
+    extra, room = extra - freed, room + freed
+    redis.call('ZADD', leases, string.format('%.0f', 4e15 + extra), '!extra', string.format('%.0f', room), '!room')
   end
-  return extra
+  return extra, room
 end
 
+--[[
+  The lifetime of the table: until its last lease ends, and `idle` ms longer, at least two minutes without an `idle`
+  (below 0). A lease lasts `ms`, `last` is the newest token: tokens never start again below it, even if the clock was
+  set back.
+  While the newest token is of the same span as the present (is_kept), this need not be called again for short leases.
+]]
 function semaphores.is_kept(last, micros)
   return last and math.floor(last / 16777216) == math.floor(micros / 16777216)
 end
 
-function semaphores.keep(leases, facts, last, micros, ends_at)
-  local needed = math.max(last, micros) / 1000 + semaphores.LIFE_MS
-  needed = math.ceil(math.max(needed, ends_at / 1000) - micros / 1000)
-  local left = redis.call('PTTL', leases)
-  if left < needed then
-    left = needed
-    redis.call('PEXPIRE', leases, left)
-  end
-  redis.call('PEXPIRE', facts, left)
-  return left
+function semaphores.keep(leases, ms, idle, last, micros)
+  local behind = math.max(0, last - micros) / 1000
+  local rest = idle < 0 and 120000 - semaphores.SHORT_MS - semaphores.SPAN_MS or idle
+  local needed = math.ceil(math.max(ms, semaphores.SHORT_MS) + semaphores.SPAN_MS + rest + behind)
+  if redis.call('PTTL', leases) < needed then redis.call('PEXPIRE', leases, needed) end
 end
 
 --[[
-  Reads a semaphore as it is stored. `keys` are, in this order:
-
-    config   HASH v (version of this state), permits, idle (lifetime in ms while nothing is held), and mended (the
-             newest token at the last repair of the leases: see semaphores.repair_clock)
-    leases   the table of the leases: see semaphores.sweep
-    facts    HASH id → "permits member token" of each lease whose name does not begin with '~'
-    line, asks, meta   the waiting line: see lines.open. A waiter's details are "length in ms, space, id" of the wanted
-                       lease
-    direct   the table of the leases, while permits are taken directly
-
-  `initial` sets the permits if none are set. -1: sets none, and without permits the result is nil. Below that: -2 -
-  permits, which apply whatever is stored. `idle` below 0: as stored. `newest_seen` is the newest token that the caller
-  has seen; `stored` the configuration (permits, idle, v), if the caller has read it. Returns { err } for another
-  version.
+  The number of permits of a semaphore: `initial` below -1 is -2 - permits, which apply whatever is stored; else those
+  that are stored in `config`, or that its table tells (`told`, or nil), or `initial`; nil if that is -1, too. Also
+  returns what is stored, and an error for another version. A semaphore with a lifetime has no `config`; that of others
+  lives until they are deleted.
 ]]
+function semaphores.permits(config, initial, told)
+  local stored = redis.call('HMGET', config, 'permits', 'v')
+  if stored[1] and stored[2] ~= semaphores.VERSION then
+    return nil, nil, 'ERR the semaphore has version ' .. (stored[2] or '1')
+      .. ', this process expects version ' .. semaphores.VERSION
+      .. ': let all processes that share it run one version of spillway'
+  end
+  local known = tonumber(stored[1] or nil)
+  if initial < -1 then return -2 - initial, known end
+  return known or told or initial >= 0 and initial or nil, known
+end
 
-function semaphores.read(keys, clock, initial, idle, newest_seen, stored)
+function semaphores.write_permits(config, permits)
+  redis.call('HSET', config, 'permits', string.format('%.0f', permits), 'v', semaphores.VERSION)
+end
+
+--[[
+  Reads a semaphore, removes some of the leases that have ended, and counts the others. `keys` are, in this order:
+
+    config   HASH v (version of this state), permits
+    open, held   the two names of the table of the leases: see above
+    line, asks, meta   the waiting line: see lines.open. A waiter's details are "length in ms, space, name" of its lease
+
+  `clock`: now, ms; '' for the server's clock. `initial`, `idle`: see semaphores.permits and keep. `newest_seen`: the
+  newest token that the caller has seen. Returns nil if no permits are set, and { err } for another version. Fields of
+  the result: `permits`; `used`, the number of held permits; `extra`, how many of them are beyond one for each lease;
+  `is_new`, true if nobody has set permits before; `is_set` and `is_changed`, which the caller sets when it sets them.
+  What is changed is written by semaphores.save.
+]]
+semaphores.SWEEP = 100
+
+function semaphores.open(keys, clock, initial, idle, newest_seen)
   local time = redis.call('TIME')
   local micros = time[1] * 1000000 + time[2]
   local s = {
+    config = keys[1],
+    open = keys[2],
+    held = keys[3],
+    idle = idle,
+    -- An object that was given no number of permits only knows those that others set.
+    is_set = initial ~= -1,
     micros = micros,
     now = clock == '' and math.floor(micros / 1000) or tonumber(clock),
-    padding = clock == '' and 1000 or 5000,
-    has_clock = clock ~= '',
-    facts_to_write = {},
-    entries_to_write = {},
-    ids_to_drop = {},
+    is_clock_given = clock ~= '',
+    entries = {},
+    ended = {},
+    is_ended = {},
   }
-  s.config, s.leases, s.facts = unpack(keys, 1, 3)
-  s.direct = keys[7]
-  s.stored = stored or redis.call('HMGET', s.config, 'permits', 'idle', 'v')
-  s.permits = tonumber(s.stored[1])
-  if s.permits and s.stored[3] ~= semaphores.VERSION then
-    return {
-      err = 'ERR the semaphore has version ' .. (s.stored[3] or '1')
-        .. ', this process expects version ' .. semaphores.VERSION
-        .. ': let all processes that share it run one version of spillway',
-    }
+  s.leases = s.open
+  local state = redis.call('ZMSCORE', s.open, '!last', '!room', '!extra', '!mended')
+  if not state[1] then
+    state = redis.call('ZMSCORE', s.held, '!last', '!room', '!extra', '!mended')
+    if state[1] then s.leases = s.held end
   end
-  if initial < -1 then
-    s.permits = -2 - initial
-  elseif not s.permits then
-    if initial < 0 then return nil end
-    s.permits = initial
-  end
-  s.idle = tonumber(s.stored[2])
-  if idle >= 0 then s.idle = idle end
-  local kept = redis.call('ZMSCORE', s.direct, '!extra', '!last')
-  if kept[2] then
-    redis.call('RENAME', s.direct, s.leases)
-    s.is_direct = true
-  else
-    kept = redis.call('ZMSCORE', s.leases, '!extra', '!last')
-  end
-  s.stored_last = tonumber(kept[2] or nil)
+  s.stored_last = tonumber(state[1] or nil)
   s.last = math.max(s.stored_last or 0, newest_seen or 0)
-  s.extra = math.max(0, -1 - (tonumber(kept[1] or nil) or -1))
+  s.stored_room = tonumber(state[2] or nil)
+  s.stored_extra = tonumber(state[3] or 4e15) - 4e15
+  s.mended = tonumber(state[4] or 0)
+  local told = s.stored_room and s.stored_room - 4e15 + s.stored_extra
+  local failure
+  s.permits, s.stored_permits, failure = semaphores.permits(s.config, initial, told)
+  if failure then return { err = failure } end
+  if not s.permits then return nil end
+  s.is_new = not s.stored_permits and not told
+  if clock == '' then semaphores.repair_clock(s) end
+  s.stored_extra, s.stored_room = semaphores.sweep(s.leases, s.now, semaphores.SWEEP, s.stored_extra, s.stored_room)
+  s.extra = s.stored_extra
+  s.used = redis.call('ZCOUNT', s.leases, s.now + 1, semaphores.ABOVE) + s.extra
   return s
-end
-
---[[ Reads a fact (see semaphores.read): returns its permits, member and token. Without a fact, returns one permit, and
-no member. ]]
-function semaphores.parse_fact(fact)
-  local permits, member, token = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
-  return tonumber(permits) or 1, member, token
 end
 
 --[[
@@ -145,10 +161,10 @@ end
 semaphores.BATCH = 1000
 
 function semaphores.repair_clock(s)
-  if s.last - s.micros < 1000000 or not s.stored[1] then return end
+  if s.last - s.micros < 1000000 or not s.stored_last then return end
   -- While the clock is behind the newest token, each token is one more than the last: then all leases are repaired
   -- already, or newer than the step.
-  if s.last - (tonumber(redis.call('HGET', s.config, 'mended') or nil) or 0) < 1000000 then return end
+  if s.last - s.mended < 1000000 then return end
   local written = math.floor(s.last / 1000)
   local behind = written - s.now
   local leases = redis.call('ZRANGEBYSCORE', s.leases, written + 1, semaphores.ABOVE, 'WITHSCORES')
@@ -161,32 +177,11 @@ function semaphores.repair_clock(s)
     end
     redis.call('ZADD', s.leases, unpack(entries))
   end
-  redis.call('HSET', s.config, 'mended', string.format('%.0f', s.last))
+  redis.call('ZADD', s.leases, string.format('%.0f', s.last), '!mended')
 end
 
---[[
-  Reads a semaphore (see semaphores.read), removes some of the leases whose deadline has passed, and counts the others.
-  Fields of the result: `used`, the number of held permits, and `extra`, how many of them are beyond one for each lease.
-  Other changes of the result are written only by semaphores.save.
-
-  semaphores.first_end returns when the first lease ends, in ms; nil without leases. If ended leases of several permits
-  may remain, their permits are free a moment later.
-]]
-function semaphores.open(keys, clock, initial, idle, newest_seen, stored)
-  local s = semaphores.read(keys, clock, initial, idle, newest_seen, stored)
-  if not s or s.err then return s end
-  if clock == '' then semaphores.repair_clock(s) end
-  s.extra = math.max(0, s.extra - semaphores.sweep(s.leases, s.facts, s.now, semaphores.SWEEP))
-  if s.extra ~= 0 and redis.call('EXISTS', s.facts) == 0 then
-    -- The facts were lost, and nobody knows any more whose permits these were.
-    s.extra = 0
-    redis.call('ZADD', s.leases, '-1', '!extra')
-  end
-  s.stored_extra = s.extra
-  s.used = redis.call('ZCOUNT', s.leases, s.now + 1, semaphores.ABOVE) + s.extra
-  return s
-end
-
+--[[ Returns when the first lease ends, in ms; nil without leases. If ended leases of several permits may remain, their
+permits are free a moment later. ]]
 function semaphores.first_end(s)
   if s.extra > 0 and redis.call('ZCOUNT', s.leases, '0', s.now) > 0 then return s.now + 1 end
   local first = redis.call('ZRANGEBYSCORE', s.leases, s.now + 1, semaphores.ABOVE, 'WITHSCORES', 'LIMIT', '0', '1')
@@ -200,99 +195,63 @@ end
 ]]
 function semaphores.next_token(s)
   s.last = math.max(s.last + 1, s.micros)
-  s.issued = true
-  return string.format('%.0f', s.last)
+  return s.last
 end
 
---[[
-  Starts a lease now: a new one, or one that is taken over. Returns its token and its deadline. semaphores.save writes
-  it, together with all other changes.
+--[[ Starts a lease now. Returns its token and its deadline. semaphores.save writes it, together with all other changes.
 ]]
-function semaphores.lease(s, id, ms, permits, member)
-  local token = semaphores.next_token(s)
-  local deadline = s.now + ms
-  local facts, entries = s.facts_to_write, s.entries_to_write
-  if string.sub(id, 1, 1) == '~' then
-    if not s.noted then semaphores.note_holder(s.leases, member, s.micros) end
-    s.noted = true
-  else
-    facts[#facts + 1] = id
-    facts[#facts + 1] = permits .. ' ' .. member .. ' ' .. token
-  end
-  entries[#entries + 1] = string.format('%.0f', deadline)
-  entries[#entries + 1] = id
-  s.latest = math.max(s.latest or 0, deadline)
+function semaphores.lease(s, name, ms)
+  local token, deadline = semaphores.next_token(s), s.now + ms
+  local permits = semaphores.permits_in(name)
+  s.used = s.used + permits
+  s.extra = s.extra + permits - 1
+  s.longest = math.max(s.longest or 0, ms)
+  s.entries[#s.entries + 1] = string.format('%.0f', deadline)
+  s.entries[#s.entries + 1] = name
   return token, deadline
 end
 
 --[[
-  Records that a process holds leases without a fact, so that it can be notified when another process ends one of them
-  or takes it over: see semaphores.sweep. `member` is its "process/number", with the number of the member in the line
-  after a dot. If the process is new, records that are older than any such lease can be are removed.
-]]
-function semaphores.note_holder(leases, member, micros)
-  local is_new = redis.call('ZADD', leases, string.format('%.0f', micros), '&' .. string.match(member, '^[^.]+'))
-  if is_new == 1 then
-    redis.call('ZREMRANGEBYSCORE', leases, '100000000000000', string.format('%.0f', micros - 80000000))
-  end
-end
+  Ends a lease. Returns 1, or 0 if there is none of this name, or if its deadline has passed; and true in that last
+  case: then semaphores.sweep removes it. semaphores.save removes the lease, together with all other changes.
 
---[[
-  Ends a lease of a semaphore: only if it has this token; nil: whatever its token is. The name of a lease without a fact
-  begins with '~'; a process that does not hold the lease gives the name without '~'. Returns 1, or 0 if there is no
-  such lease, or if its deadline has passed (semaphores.sweep removes it then); and the member that held it, if known.
-  semaphores.save removes it, together with all other changes.
+  semaphores.leave_name leaves the name of a lease that is not in the table any more: a copy of its take may still come.
 ]]
-function semaphores.end_lease(s, id, token)
-  if s.dropped == nil then s.dropped = {} end
-  if s.dropped[id] then return 0 end
-  local fact = redis.call('HGET', s.facts, id)
-  local permits, member, stamp = semaphores.parse_fact(fact)
-  if fact then
-    if token and token ~= stamp then return 0 end
-  elseif string.sub(id, 1, 1) ~= '~' then
-    if token then return 0 end
-    id = '~' .. id
-    if s.dropped[id] then return 0 end
-  end
-  local deadline = tonumber(redis.call('ZSCORE', s.leases, id) or nil)
-  if not deadline or deadline <= s.now then return 0 end
-  s.dropped[id] = true
-  s.ids_to_drop[#s.ids_to_drop + 1] = id
+function semaphores.end_lease(s, name)
+  local deadline = tonumber(redis.call('ZSCORE', s.leases, name) or nil)
+  if not deadline or s.is_ended[name] then return 0, false end
+  if deadline <= s.now then return 0, deadline > 0 end
+  local permits = semaphores.permits_in(name)
   s.used = s.used - permits
   s.extra = s.extra - permits + 1
-  return 1, member
+  s.ended[#s.ended + 1] = name
+  s.is_ended[name] = true
+  return 1, false
 end
 
---[[ Tells the process of a member ("process/number") to check whether it still has its leases. The message ends with
-'?'. ]]
-function semaphores.notify(channel, member) lines.tell(channel, member, ' ?') end
+function semaphores.leave_name(s, name)
+  s.entries[#s.entries + 1] = string.format('%.0f', -s.now - semaphores.STAYS_MS)
+  s.entries[#s.entries + 1] = name
+  s.longest = math.max(s.longest or 0, semaphores.STAYS_MS)
+end
 
---[[ Tells all processes that may hold leases without a fact to check whether they still have them. `key` is the key of
-the leases. ]]
-function semaphores.notify_direct_holders(key, channel)
-  local told = {}
-  local holders = redis.call('ZREVRANGEBYSCORE', key, '4000000000000000', '100000000000000', 'LIMIT', '0', '200')
-  for _, name in ipairs(holders) do
-    local member = string.match(name, '^[@&]([^.]+)')
-    if member and not told[member] then
-      told[member] = true
-      semaphores.notify(channel, member)
-    end
-  end
+--[[ Who holds a lease, "process/number"; nil for a text that names none. ]]
+function semaphores.holder_in(name) return string.match(name, '^%d+%.[^.]*%.([^.]+/[^.]+)%.') end
+
+--[[ Tells the holder of a lease to check whether it still has its leases. The message ends with '?'. ]]
+function semaphores.tell_holder(channel, name)
+  local holder = semaphores.holder_in(name)
+  if holder then lines.tell(channel, holder, ' ?') end
 end
 
 --[[
-  The capacity (see lines.walk and asks.handle) of an opened semaphore. A grant is a lease, held by `member`, with the
-  length and the id in the waiter's details. Changes: 'e' ends a lease by its id and token. 'v' invalidates the calls
-  that a sender of direct takes has in flight, and returns the token that its next call must name. 'd' does the same,
-  and opens the semaphore for direct takes if nobody waits.
+  The capacity (see lines.walk and asks.handle) of an opened semaphore. A grant is a lease, with the length and the name
+  in the waiter's details. The change 'e' ends a lease, by its name; with a second word, it leaves the name.
 ]]
 semaphores.LOOK_MS = 5000
 
-function semaphores.capacity(s, member)
-  local function id_of(details) return string.match(details, '^%d+ (%S+)$') end
-  local function give_back(_, details) semaphores.end_lease(s, id_of(details)) end
+function semaphores.capacity(s)
+  local function give_back(_, details) semaphores.end_lease(s, string.match(details, '^%d+ (%S+)$')) end
   return {
     now = s.now,
     most = s.permits,
@@ -304,91 +263,48 @@ function semaphores.capacity(s, member)
       if s.first == nil then s.first = semaphores.first_end(s) or false end
       return s.first and math.max(1, math.min(semaphores.LOOK_MS, s.first - s.now)) or semaphores.LOOK_MS
     end,
-    grant = function(cost, details, into)
-      local ms, id = string.match(details, '^(%d+) (%S+)$')
-      ms = tonumber(ms)
-      s.used = s.used + cost
-      s.extra = s.extra + cost - 1
-      local token, deadline = semaphores.lease(s, id, ms, cost, member)
+    grant = function(_, details, into)
+      local ms, name = string.match(details, '^(%d+) (%S+)$')
+      local token, deadline = semaphores.lease(s, name, tonumber(ms))
       if s.first ~= nil then s.first = math.min(s.first or deadline, deadline) end
       into[#into + 1] = token
       into[#into + 1] = deadline
     end,
-    holds = function() return s.used > 0 end,
     give_back = give_back,
     rejoin = give_back,
-    change = function(letter, id, token)
-      if letter == 'e' then return semaphores.end_lease(s, id, token) end
-      local stamp = semaphores.next_token(s)
-      redis.call('ZADD', s.leases, stamp, id)
-      s.directs = s.directs or letter == 'd'
-      return tonumber(stamp)
+    change = function(_, name, stays)
+      local ended, is_over = semaphores.end_lease(s, name)
+      if stays ~= '' and not is_over then semaphores.leave_name(s, name) end
+      return ended
     end,
   }
 end
 
---[[
-  Writes the changes of a semaphore, opens it for direct takes again if it may be, and sets the lifetimes of its keys:
-  the leases live for two minutes at least, and until the last of them ends; the configuration `idle` ms longer, if it
-  has such a lifetime. A semaphore that has one, is not open for direct takes and of which nothing is held, lives for
-  `idle` ms. `waits`: true if there are waiters.
-]]
+--[[ Writes the changes of a semaphore, and gives the table of its leases the name and the lifetime that it needs.
+`waits`: true if there are waiters. ]]
 function semaphores.save(s, waits)
-  local call, format = redis.call, string.format
-  if #s.ids_to_drop > 0 then
-    call('ZREM', s.leases, unpack(s.ids_to_drop))
-    call('HDEL', s.facts, unpack(s.ids_to_drop))
-  end
-  if #s.facts_to_write > 0 then call('HSET', s.facts, unpack(s.facts_to_write)) end
-  local entries = s.entries_to_write
-  local is_new = s.last ~= s.stored_last and (#entries > 0 or s.issued)
+  local call = redis.call
+  if s.idle < 0 and s.is_set and s.permits ~= s.stored_permits then semaphores.write_permits(s.config, s.permits) end
+  local entries, leases = s.entries, s.leases
+  if #s.ended > 0 then call('ZREM', leases, unpack(s.ended)) end
   local function write(member, score)
-    entries[#entries + 1] = format('%.0f', score)
+    entries[#entries + 1] = string.format('%.0f', score)
     entries[#entries + 1] = member
   end
-  if is_new then write('!last', s.last) end
-  if s.extra ~= s.stored_extra then write('!extra', -1 - s.extra) end
-  -- Above that a score would not be exact.
-  local is_direct = (s.is_direct or s.directs) and not waits and s.permits < 1e14 and s.extra < 1e14
-  if is_direct then write('!room', 4e15 + s.permits - s.extra) end
-  if #entries > 0 then call('ZADD', s.leases, unpack(entries)) end
-
-  local left
-  local is_due = s.has_clock or s.idle or s.latest and s.latest - s.now > 60000
-    or not semaphores.is_kept(s.stored_last, s.micros)
-  if is_direct or #s.facts_to_write > 0 or (s.latest or is_new) and is_due then
-    local ends_at = s.latest and s.micros + (s.latest - s.now + s.padding) * 1000 or 0
-    left = semaphores.keep(s.leases, s.facts, s.last, s.micros, ends_at)
+  local room = 4e15 + math.min(s.permits, semaphores.MOST) - s.extra
+  if not s.stored_last then
+    if #entries == 0 and not waits and not s.is_changed then return end
+    if s.last < s.micros then semaphores.next_token(s) end
   end
-  if is_direct then
-    -- Senders and holders that were not heard of for longer than a call can be repeated and a lease without a fact can
-    -- last.
-    call('ZREMRANGEBYSCORE', s.leases, semaphores.ABOVE, s.micros - 80000000)
-    call('RENAME', s.leases, s.direct)
+  if room ~= s.stored_room then write('!room', room) end
+  if s.extra ~= s.stored_extra then write('!extra', 4e15 + s.extra) end
+  if s.last ~= s.stored_last then write('!last', s.last) end
+  if #entries > 0 then call('ZADD', leases, unpack(entries)) end
+  if s.is_clock_given or (s.longest or 0) > semaphores.SHORT_MS or not semaphores.is_kept(s.stored_last, s.micros) then
+    semaphores.keep(leases, s.longest or 0, s.idle, s.last, s.micros)
   end
-
-  local changed = {}
-  for i, field in ipairs({ 'permits', 'idle' }) do
-    local value = s[field]
-    if value and value ~= tonumber(s.stored[i]) then
-      changed[#changed + 1] = field
-      changed[#changed + 1] = format('%.0f', value)
-    end
-  end
-  if not s.stored[3] then
-    changed[#changed + 1] = 'v'
-    changed[#changed + 1] = semaphores.VERSION
-  end
-  if #changed > 0 then call('HSET', s.config, unpack(changed)) end
-  if not s.idle then return end
-  if not is_direct and not waits and s.used == 0 then
-    call('PEXPIRE', s.leases, s.idle)
-    call('PEXPIRE', s.facts, s.idle)
-    left = 0
-  elseif not left then
-    left = math.max(0, call('PTTL', s.leases))
-  end
-  call('PEXPIRE', s.config, (waits and math.max(left, 60000) or left) + s.idle)
+  local right = waits and s.held or s.open
+  if leases ~= right then call('RENAME', leases, right) end
 end
 
 --[[ Called after a change of an opened semaphore: notifies the waiters that fit now, and writes the changes. `all`:
@@ -398,7 +314,7 @@ function semaphores.serve(s, keys, channel, all)
   if line.err then return line end
   if line.units > 0 then
     if all then lines.notify_all(line) end
-    lines.walk(line, nil, semaphores.capacity(s, ''), { next = 0 })
+    lines.walk(line, nil, semaphores.capacity(s), { next = 0 })
     lines.save(line)
   end
   semaphores.save(s, line.units > 0)
@@ -406,9 +322,9 @@ function semaphores.serve(s, keys, channel, all)
 end
 
 --[[
-  Carries out a change of a semaphore, once: see timely.run_once. KEYS[1..7] are the semaphore: see semaphores.read;
+  Carries out a change of a semaphore, once: see timely.run_once. KEYS[1..6] are the semaphore: see semaphores.open;
   ARGV[3] is now, ms ('' for the server's clock), ARGV[4] the permits to set if none are set (-1: none; below that see
-  semaphores.read), ARGV[5] the lifetime in ms while nothing is held (-1: as stored), ARGV[6] the beginning of the
+  semaphores.permits), ARGV[5] the lifetime in ms while nothing is held (-1: for ever), ARGV[6] the beginning of the
   channel names of all processes. `initial`, if given, stands for ARGV[4]; `newest_seen` is the newest token that the
   caller has seen, if it names one. `act(s, channel)` is given the opened semaphore, and returns the reply, true if it
   has changed anything, and true to notify every waiting member. Returns { -2 } without a semaphore.
@@ -424,7 +340,7 @@ function semaphores.change(initial, newest_seen, act)
     local line = semaphores.serve(s, KEYS, channel, all)
     if line.err then return redis.error_reply(line.err) end
     return reply, changed
-  end, idle >= 0 and idle or nil)
+  end)
 end
 
 return semaphores

@@ -207,9 +207,9 @@ export interface DeliveryRow extends Readonly<Deliveries> {
  */
 export type HoldRow = readonly [lease: string, permits: number, since: number]
 
-/** A lease is reported by the beginning of its id: 48 random bits name it, and nobody can take it over by them. */
+/** A lease is reported by the end of its id: 48 random bits name it, and nobody can take it over by them. */
 export function leaseReference(id: string): string {
-  return id.slice(0, 8)
+  return id.slice(-8)
 }
 
 /** Current levels in one process. */

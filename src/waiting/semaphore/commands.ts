@@ -2,16 +2,11 @@ import { type Clock, suspendedMs, wallOffset } from '../../limiter/core/clock.js
 import { type Duration, parseStoredOption } from '../../limiter/core/duration.js'
 import { NotInitializedError, PolicyError, shown } from '../../limiter/core/errors.js'
 import { checkFlag } from '../../limiter/core/options.js'
-import { randomText } from '../../limiter/core/short-key.js'
 import type { RedisClient } from '../../redis/client.js'
 import { Commands, clockArgument } from '../../redis/commands.js'
 import type { Script } from '../../redis/script.js'
 import { semaphoreDelete, semaphoreForce, semaphoreLook, semaphoreResume, semaphoreSet } from '../../redis/scripts.js'
-
-/** 132 random bits. */
-export function newLeaseId(): string {
-  return randomText(22)
-}
+import { newLeaseNameEnd } from './lease-name.js'
 
 const LEASE_MS = 30_000
 
@@ -52,8 +47,8 @@ interface SemaphoreCommandsOptions {
 /** A lease as the server returns it. */
 export interface Grant {
   readonly id: string
-  /** The name of the lease in the scripts. */
-  readonly name: string
+  /** A copy of the take may still come: whoever ends this lease leaves its name. */
+  readonly mayCome: boolean
   readonly token: bigint
   /** ms since the epoch, by the server's clock or the given one. */
   readonly expiresAt: number
@@ -85,27 +80,29 @@ export class SemaphoreCommands {
   readonly channel: string
   readonly clock: Clock | undefined
   readonly keys: readonly string[]
-  /** How long its keys live while nothing is held, in ms; -1: for ever. */
+  /** How long its keys live while nothing is held, in ms; '-1': for ever. */
   readonly idle: string
-  /** The number of permits that applies whatever is stored; '-1' if there is none. */
-  readonly fixed: string
+  /** The permits to set if none are set: see `permits` in lua/waiting/semaphore/semaphores.lua. */
+  readonly initial: string
+  /** `!room` of a table without leases of several permits, if the number of permits is fixed; else ''. */
+  readonly fixedRoom: string
+  /** The deadline of everything that is asked of Redis. */
+  readonly calls: Commands
   /** The newest fencing token seen by this object: every granted token is higher, also after Redis lost its keys. */
   newest = 0n
   readonly #base: string
-  readonly #initial: string
-  readonly #commands: Commands
 
   constructor(client: RedisClient, options: SemaphoreCommandsOptions) {
     const { subject, base, channel, permits = -1, fixed, idleMs = -1, clock } = options
     this.subject = subject
     this.channel = channel
     this.clock = clock
-    this.keys = [base, ...['leases', 'facts', 'line', 'asks', 'meta', 'direct'].map(part => `${base}:${part}`)]
+    this.keys = [base, ...['open', 'held', 'line', 'asks', 'meta'].map(part => `${base}:${part}`)]
     this.idle = String(idleMs)
-    this.fixed = fixed ? String(permits) : '-1'
+    this.initial = String(fixed ? -2 - permits : permits)
+    this.fixedRoom = fixed ? String(4e15 + Math.min(permits, 1e15)) : ''
     this.#base = base
-    this.#initial = String(fixed ? -2 - permits : permits)
-    this.#commands = new Commands(client, subject, base)
+    this.calls = new Commands(client, subject, base)
   }
 
   /** The clock argument of the scripts; '' for the server's clock. */
@@ -113,23 +110,9 @@ export class SemaphoreCommands {
     return clockArgument(this.clock)
   }
 
-  /** False with a given clock: direct takes, and leases without a fact, go by the server's. */
-  get isTimedByServer(): boolean {
-    return this.clock === undefined
-  }
-
   /** The first arguments of every script. */
   get common(): string[] {
-    return [this.now, this.#initial, this.idle, this.channel]
-  }
-
-  /**
-   * The keys of a direct take. The first is that of the leases while permits are taken directly: see `sweep` in
-   * lua/waiting/semaphore/semaphores.lua.
-   */
-  get directKeys(): readonly string[] {
-    const [config, , facts, , , , direct] = this.keys
-    return [direct, facts, config]
+    return [this.now, this.initial, this.idle, this.channel]
   }
 
   /** The key in which the server records its answer to a member of the line. */
@@ -143,19 +126,13 @@ export class SemaphoreCommands {
   }
 
   /** Takes a lease over as `address`; null if there is no lease with this id. */
-  async resume(id: string, leaseMs: number, address: string): Promise<(Grant & { readonly permits: number }) | null> {
+  async resume(id: string, leaseMs: number, address: string): Promise<Grant | null> {
     const asked = new Asked()
-    const reply = await this.#once(semaphoreResume, [id, address, String(leaseMs), String(this.newest)])
-    const [found, token, expiresAt, permits] = reply
+    const args = [id, newLeaseNameEnd(address), String(leaseMs), String(this.newest)]
+    const [found, token, expiresAt, name] = await this.#once(semaphoreResume, args)
     if (found !== 1) return null
-    return {
-      id,
-      name: id,
-      token: this.saw(BigInt(token)),
-      expiresAt: Number(expiresAt),
-      permits: Number(permits),
-      asked,
-    }
+    const granted = this.saw(BigInt(token))
+    return { id: String(name), mayCome: false, token: granted, expiresAt: Number(expiresAt), asked }
   }
 
   /** Ends a lease, regardless of its holder. */
@@ -169,15 +146,14 @@ export class SemaphoreCommands {
   }
 
   /**
-   * The permits, the number of permits held, the number of waiters; then id, deadline and permits of each lease, if
-   * requested.
+   * The permits, the number of permits held, the number of waiters; then id and deadline of each lease, if requested.
    */
   async look(leases = false): Promise<Reply> {
-    return this.#checked(await this.#commands.run(semaphoreLook, this.keys, [...this.common, leases ? '1' : '0']))
+    return this.#checked(await this.calls.run(semaphoreLook, this.keys, [...this.common, leases ? '1' : '0']))
   }
 
   async delete(): Promise<boolean> {
-    const reply = await this.#commands.once(semaphoreDelete, this.keys, [this.channel, this.idle])
+    const reply = await this.calls.once(semaphoreDelete, this.keys, [this.channel])
     return (reply as number[])[0] === 1
   }
 
@@ -188,7 +164,7 @@ export class SemaphoreCommands {
   }
 
   async #once(script: Script, args: readonly string[]): Promise<Reply> {
-    return this.#checked(await this.#commands.once(script, this.keys, [...this.common, ...args]))
+    return this.#checked(await this.calls.once(script, this.keys, [...this.common, ...args]))
   }
 
   #checked(reply: unknown): Reply {

@@ -6,12 +6,13 @@ import type { SemaphoreLine } from './line.js'
 
 /** Redis counts whole ms, rounded down: there a lease may end so much earlier. */
 const ROUNDING_MS = 1
-/** `renew` waits this long for Redis, if the lease lasts longer. */
-const RENEW_MS = 5000
 
 /** Permits of a semaphore that belong to this process until the deadline. */
 export interface Lease extends AsyncDisposable {
-  /** 128 random bits. Any process that knows it can `resume` the lease. */
+  /**
+   * At most 100 characters, of which 128 bits are random. Any process that knows it can `resume` the lease, which then
+   * gets another id.
+   */
   readonly id: string
   /** How many permits it holds. */
   readonly permits: number
@@ -24,10 +25,11 @@ export interface Lease extends AsyncDisposable {
   readonly token: bigint
   /** ms since the epoch, by the server's clock. */
   readonly expiresAt: number
-  /** False once it is released or lost. */
+  /** False once it is released, or known to be lost. */
   readonly held: boolean
   /**
-   * Aborted with `LeaseLostError` when the lease is lost, as soon as this process can know; not when it is released.
+   * Aborted with `LeaseLostError` when the lease is lost; not when it is released. From the first look at it on, this
+   * process listens, and hears at once when another ends the lease or takes it over; without, at the next extension.
    */
   readonly signal: AbortSignal
   /**
@@ -54,13 +56,15 @@ export interface Keeper {
 
 export class HeldLease implements Lease {
   readonly id: string
-  /** The name of the lease in the scripts. */
-  readonly name: string
   readonly token: bigint
+  /** See `Grant`. */
+  readonly mayCome: boolean
   readonly #keeper: Keeper
   /** Created on first use: most leases are never lost, and few callers watch the signal. */
   #controller: AbortController | undefined
   #lost: LeaseLostError | undefined
+  /** Called when the lease is lost or released. */
+  #endings: Set<() => void> | undefined
   #state: 'held' | 'lost' | 'releasing' | 'released' = 'held'
   #expiresAt: number
   /** Before the grant or the last extension, from which the server counts. */
@@ -81,7 +85,7 @@ export class HeldLease implements Lease {
   ) {
     this.#keeper = keeper
     this.id = grant.id
-    this.name = grant.name
+    this.mayCome = grant.mayCome
     this.token = grant.token
     this.#expiresAt = grant.expiresAt
     this.#asked = grant.asked
@@ -102,6 +106,10 @@ export class HeldLease implements Lease {
     if (this.#controller === undefined) {
       this.#controller = new AbortController()
       if (this.#lost) this.#controller.abort(this.#lost)
+      else if (this.#state === 'held') {
+        this.home.mailbox.hold()
+        this.#whenEnded(() => this.home.mailbox.release())
+      }
     }
     return this.#controller.signal
   }
@@ -120,7 +128,12 @@ export class HeldLease implements Lease {
   async renew(lease?: Duration): Promise<boolean> {
     const leaseMs = lease === undefined ? this.leaseMs : leaseMsOf(lease, 'renew: lease')
     if (!this.held) return false
-    return this.#inTime(this.#keeper.renew(this, leaseMs))
+    return new Promise((resolve, reject) => {
+      const over = () => resolve(false)
+      this.#whenEnded(over)
+      const renewed = this.#keeper.renew(this, leaseMs).finally(() => this.#endings?.delete(over))
+      renewed.then(resolve, reject)
+    })
   }
 
   release(): Promise<boolean> {
@@ -128,7 +141,7 @@ export class HeldLease implements Lease {
     const first = this.#state === 'held'
     this.#state = 'released'
     if (first) this.#end()
-    return this.home.end(this.name, this.token).catch(error => {
+    return this.home.end(this).catch(error => {
       this.#state = 'releasing'
       throw error
     })
@@ -161,26 +174,18 @@ export class HeldLease implements Lease {
     this.#end()
     this.#lost = new LeaseLostError(`${this.home.subject}: the lease was lost: ${why}`)
     this.#controller?.abort(this.#lost)
+    // Nobody else knows that a copy of its take may come, after whoever has ended it.
+    if (this.mayCome) this.home.end(this).catch(() => {})
   }
 
-  /**
-   * Limits an answer to the end of the lease and to the deadline. With a given clock, the end of the lease is unknown
-   * in real time.
-   */
-  #inTime(answer: Promise<boolean>): Promise<boolean> {
-    const { clock } = this.home.commands
-    const ms = clock === undefined ? Math.min(RENEW_MS, Math.max(0, Math.floor(this.leftMs))) : RENEW_MS
-    return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => {
-        if (!this.held) resolve(false)
-        reject(new StoreError(`${this.home.subject}: Redis did not answer within ${ms} ms`))
-      }, ms)
-      answer.then(resolve, reject).finally(() => clearTimeout(timer))
-    })
+  #whenEnded(act: () => void): void {
+    this.#endings ??= new Set()
+    this.#endings.add(act)
   }
 
   #end(): void {
     this.#keeper.remove(this)
+    for (const act of this.#endings ?? []) act()
     this.ended()
   }
 }

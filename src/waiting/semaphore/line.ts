@@ -1,4 +1,4 @@
-import { Deadline, suspendedMs, wallOffset } from '../../limiter/core/clock.js'
+import { suspendedMs, wallOffset } from '../../limiter/core/clock.js'
 import { CostError, NotInitializedError, TimeoutError } from '../../limiter/core/errors.js'
 import { type Patience, Wait } from '../../limiter/core/wait.js'
 import type { ClientPort } from '../../redis/client.js'
@@ -7,15 +7,11 @@ import { TimelyScripts } from '../../redis/timely-scripts.js'
 import { type GrantFacts, type LineAsk, type LineUser, SharedObjectLine, type Wanted } from '../line/line-user.js'
 import type { Mailbox } from '../line/mailbox.js'
 import { WaitingLine } from '../line/waiting-line.js'
-import { Asked, type Grant, newLeaseId, type SemaphoreCommands } from './commands.js'
-import { DirectTakes, LONGEST_WITHOUT_FACT_MS } from './direct-takes.js'
+import { Asked, type Grant, type SemaphoreCommands } from './commands.js'
+import { newLeaseName } from './lease-name.js'
+import { type Refusal, Takes } from './takes.js'
 
-/** A release is rejected when Redis does not answer for this time. */
-const RELEASE = new Deadline(5000)
-/** How long closing waits for the answers to direct takes. */
-const CLOSING = new Deadline(1000)
-
-/** Who waits for a direct take. */
+/** Who waits for a take. */
 interface Caller<T> {
   readonly promise: Promise<T>
   readonly ended: boolean
@@ -49,14 +45,14 @@ class PlainCaller<T> implements Caller<T> {
 }
 
 /**
- * The waiting line of a semaphore, as seen by one object: its asks carry takes and releases, so that a process that
- * does both sends one command for many of them.
+ * Takes and ends the leases of one semaphore, for one object. While nobody waits, both are short commands: see `Takes`.
+ * Else the waiting line carries them: a process that does both sends one ask for many of them.
  */
 export class SemaphoreLine extends SharedObjectLine implements LineUser<Grant> {
   /** Token and deadline. */
   readonly width = 2
   readonly #line: WaitingLine<Grant>
-  readonly #direct: DirectTakes
+  readonly #takes: Takes
   #closed: Error | undefined
   /** The last ask, and the offset of the clocks when it was sent: see `wallOffset`. */
   #asked: LineAsk | undefined
@@ -69,7 +65,7 @@ export class SemaphoreLine extends SharedObjectLine implements LineUser<Grant> {
   ) {
     super(commands.subject, port, mailbox)
     this.#line = new WaitingLine(this)
-    this.#direct = new DirectTakes(commands, port, mailbox.address, () => this.#sendChange('v', this.#direct.sender))
+    this.#takes = new Takes(commands, port)
   }
 
   /**
@@ -79,17 +75,16 @@ export class SemaphoreLine extends SharedObjectLine implements LineUser<Grant> {
    */
   take<Lease>(permits: number, leaseMs: number, patience: Patience, leaseOf: (grant: Grant) => Lease): Promise<Lease> {
     patience.signal?.throwIfAborted()
-    const id = newLeaseId()
-    if (this.#line.isIdle && this.#direct.canTake(permits, leaseMs)) {
-      return this.#takeDirectly(id, leaseMs, patience, leaseOf)
-    }
-    if (!this.#line.hasWaitersInLine && this.#direct.shouldOpen) this.#open()
-    const hasNoFact = permits === 1 && this.commands.isTimedByServer && leaseMs <= LONGEST_WITHOUT_FACT_MS
-    return this.#line.wait(permits, `${leaseMs} ${hasNoFact ? '~' : ''}${id}`, patience).then(leaseOf)
+    if (this.#line.isIdle && this.#takes.canTake(leaseMs)) return this.#takeAtOnce(permits, leaseMs, patience, leaseOf)
+    return this.#wait(permits, leaseMs, patience).then(leaseOf)
   }
 
-  #takeDirectly<Lease>(
-    id: string,
+  #wait(permits: number, leaseMs: number, patience: Patience): Promise<Grant> {
+    return this.#line.wait(permits, `${leaseMs} ${newLeaseName(permits, this.mailbox.address)}`, patience)
+  }
+
+  #takeAtOnce<Lease>(
+    permits: number,
     leaseMs: number,
     patience: Patience,
     leaseOf: (grant: Grant) => Lease,
@@ -111,68 +106,67 @@ export class SemaphoreLine extends SharedObjectLine implements LineUser<Grant> {
     const granted = (grant: Grant) => {
       if (this.#closed !== undefined) caller.reject(this.#closed)
       // Nobody waits for it any more.
-      if (caller.ended) this.end(grant.name, grant.token).catch(() => {})
+      if (caller.ended) this.end(grant).catch(() => {})
       else caller.resolve(leaseOf(grant))
     }
-    this.#direct.take({
-      id,
-      leaseMs,
-      granted,
-      refused: unknown => {
-        if (unknown) this.#sendChange('e', `~${id}`)
-        if (this.#closed !== undefined) caller.reject(this.#closed)
-        if (caller.ended) return
-        if (!isPlain) leave = new AbortController()
-        const rest = { timeoutMs: timeoutMs === 0 ? 0 : Number.POSITIVE_INFINITY, signal: leave?.signal }
-        this.#line.wait(1, `${leaseMs} ~${id}`, rest).then(granted, error => caller.reject(error))
-      },
-      failed: cause => caller.reject(this.failed(cause)),
-    })
+    const name = newLeaseName(permits, this.mailbox.address)
+    const refused = ({ isFull, mayCome }: Refusal) => {
+      const isRefused = isFull && !mayCome && timeoutMs === 0
+      // Else it might wait behind its own lease: an earlier copy of the take may have been granted.
+      if (!isRefused) this.#sendEnd(name, mayCome)
+      else if (!caller.ended) caller.reject(this.timedOut(undefined, 0))
+      if (this.#closed !== undefined) caller.reject(this.#closed)
+      if (caller.ended) return
+      if (!isPlain) leave = new AbortController()
+      const rest = { timeoutMs: timeoutMs === 0 ? 0 : Number.POSITIVE_INFINITY, signal: leave?.signal }
+      this.#wait(permits, leaseMs, rest).then(granted, error => caller.reject(error))
+    }
+    this.#takes.take({ name, leaseMs, granted, refused, failed: error => caller.reject(error) })
     return caller.promise
-  }
-
-  #open(): void {
-    this.#direct.shut()
-    this.#sendChange('d', this.#direct.sender, newest => this.#direct.open(newest))
-  }
-
-  /** Sends a change whose failure is ignored. */
-  #sendChange(letter: string, word: string, answered: (number: number) => void = () => {}): void {
-    this.#line.send({ letter, words: [word, '', ''], answered, failed() {} })
   }
 
   /**
    * Ends a lease; false if it had ended. Rejects with `StoreError` after five seconds; if Redis is back shortly after
    * that, the lease is ended nevertheless.
    */
-  end(name: string, token: bigint): Promise<boolean> {
-    if (!name.startsWith('~') || !this.#direct.isOpen) return this.#endInLine(name, token)
+  end(lease: { readonly id: string; readonly mayCome: boolean }): Promise<boolean> {
+    const { id, mayCome } = lease
+    // While this process waits, its next ask tells it. The permits of several are counted by scripts only.
+    if (mayCome || this.#line.size > 0 || !id.startsWith('1.') || !this.#takes.canRelease) return this.#ask(lease)
     return new Promise((resolve, reject) => {
-      this.#direct.release(name, {
+      this.#takes.release(id, {
         ended: () => resolve(true),
         // If the lease is gone after a lost connection, this process has ended it.
-        absent: unknown => this.#endInLine(name, token).then(ended => resolve(ended || unknown), reject),
-        failed: cause => reject(this.failed(cause)),
+        absent: mayBeEnded => this.#ask(lease).then(ended => resolve(ended || mayBeEnded), reject),
+        failed: reject,
       })
     })
   }
 
-  #endInLine(name: string, token: bigint): Promise<boolean> {
+  /** Ends a lease by an ask of the line. */
+  #ask({ id, mayCome }: { readonly id: string; readonly mayCome: boolean }): Promise<boolean> {
     return new Promise((resolve, reject) => {
-      const pending = { endsAt: 0, settled: false, expire: (error: Error) => reject(this.failed(error)) }
-      RELEASE.start(pending)
-      this.#line.send({
-        letter: 'e',
-        words: [name, name.startsWith('~') ? '' : String(token), ''],
-        answered: count => RELEASE.answered(pending) && resolve(count === 1),
-        failed: error => {
-          if (!RELEASE.failed(pending)) return
-          // Without a semaphore there are no leases.
-          if (error instanceof NotInitializedError) resolve(false)
-          else reject(error)
-        },
+      const { calls } = this.commands
+      const pending = calls.begin(reject)
+      const answered = (count: number) => {
+        if (calls.end(pending)) resolve(count === 1)
+      }
+      this.#sendEnd(id, mayCome, answered, error => {
+        if (!calls.end(pending)) return
+        // Without a semaphore there are no leases.
+        if (error instanceof NotInitializedError) resolve(false)
+        else reject(error)
       })
     })
+  }
+
+  #sendEnd(
+    name: string,
+    mayCome: boolean,
+    answered: (count: number) => void = () => {},
+    failed: (error: unknown) => void = () => {},
+  ): void {
+    this.#line.send({ letter: 'e', words: [name, mayCome ? '1' : '', ''], answered, failed })
   }
 
   /** Units may be free: asks if there are waiters. */
@@ -186,22 +180,16 @@ export class SemaphoreLine extends SharedObjectLine implements LineUser<Grant> {
   }
 
   /** Rejects all waiters; resolves when they have left the line. */
-  async close(reason: Error): Promise<void> {
+  close(reason: Error): Promise<void> {
     this.#closed = reason
-    const direct = this.#direct.settled()
-    const answered =
-      direct &&
-      CLOSING.hold(direct).then(
-        () => true,
-        () => false,
-      )
-    await this.#line.close(reason)
-    // Changes that remain for the line after the answers to direct takes.
-    if ((await answered) && !this.#line.isIdle) await this.#line.close(reason)
+    const { calls } = this.commands
+    return calls.closing(Promise.all([this.#line.close(reason), this.#closeTakes(reason)]))
   }
 
-  begins(): void {
-    this.#direct.shut()
+  /** What takes in flight leave for the line is sent, too. */
+  async #closeTakes(reason: Error): Promise<void> {
+    await this.#takes.settled()
+    if (!this.#line.isIdle) await this.#line.close(reason)
   }
 
   send(ask: LineAsk, endsAt: number): Promise<unknown> {
@@ -230,11 +218,10 @@ export class SemaphoreLine extends SharedObjectLine implements LineUser<Grant> {
 
   grant({ details }: Wanted, { facts, askedAt }: GrantFacts): Grant {
     const [token, expiresAt] = facts
-    const name = details.slice(details.indexOf(' ') + 1)
-    this.#direct.granted()
     return {
-      id: name.startsWith('~') ? name.slice(1) : name,
-      name,
+      id: details.slice(details.indexOf(' ') + 1),
+      // An ask counts once, however often it comes.
+      mayCome: false,
       token: this.commands.saw(BigInt(token)),
       expiresAt: Number(expiresAt),
       asked: new Asked(askedAt, this.#offset),

@@ -1,5 +1,5 @@
 import { Alarm } from '../../limiter/core/alarms.js'
-import { afterIo, Deadline } from '../../limiter/core/clock.js'
+import { afterIo } from '../../limiter/core/clock.js'
 import type { StoreError } from '../../limiter/core/errors.js'
 import { getOrMake } from '../../limiter/core/maps.js'
 import type { ClientPort } from '../../redis/client.js'
@@ -15,13 +15,12 @@ const MOST_LEASES = 128
 const MOST_SEMAPHORES = 8
 const SHORTEST_RETRY_MS = 20
 const LONGEST_RETRY_MS = 1000
-const ANSWER = new Deadline(5000)
 
 const KEEPERS = new WeakMap<ClientPort, Renewals>()
 
 /**
  * Extends the leases of one client, across its semaphores: one timer for all, and one call for up to eight semaphores
- * of one prefix that are due; on a cluster one call for each semaphore, because they lie in different slots. It does
+ * that are due; on a cluster one call for each semaphore, because they lie in different slots. It does
  * not keep the process alive.
  */
 export class Renewals implements Keeper {
@@ -62,8 +61,9 @@ export class Renewals implements Keeper {
 
   /** Checks whether the server still has the leases of a semaphore, without extending them. */
   look(home: SemaphoreLine): void {
+    const isFirst = this.#looks.size === 0
     this.#looks.add(home)
-    if (this.#looks.size > 1) return
+    if (!isFirst) return
     afterIo(() => {
       const leases = [...this.#leases].filter(lease => this.#looks.has(lease.home))
       this.#looks.clear()
@@ -103,23 +103,19 @@ export class Renewals implements Keeper {
   async #extend(leases: readonly HeldLease[], msOf: (lease: HeldLease) => number): Promise<void> {
     const asked = new Asked()
     const homes = byHomeOf(leases)
-    const keys = [...homes.keys()].flatMap(home => home.commands.keys)
-    const args = [leases[0].home.commands.channel, String(homes.size)]
+    const keys = [...homes.keys()].flatMap(({ commands }) => commands.keys.slice(1, 3))
+    const args = [String(homes.size)]
     const order: Array<[lease: HeldLease, ms: number]> = []
-    for (const [{ commands, mailbox }, ours] of homes) {
-      args.push(commands.now, commands.idle, mailbox.address, String(ours.length))
+    for (const [{ commands }, ours] of homes) {
+      args.push(commands.now, commands.idle, String(ours.length))
       for (const lease of ours) {
         const ms = msOf(lease)
         order.push([lease, ms])
-        args.push(lease.name, String(lease.token), String(ms))
+        args.push(lease.id, String(ms))
       }
     }
-    let answers: unknown[]
-    try {
-      answers = (await ANSWER.hold(runScript(this.port, semaphoreRenew, keys, args))) as unknown[]
-    } catch (cause) {
-      throw redisFailed(leases[0].home.subject, cause)
-    }
+    const { calls } = leases[0].home.commands
+    const answers = (await calls.hold(runScript(this.port, semaphoreRenew, keys, args))) as unknown[]
     const failed = order.map(([lease, ms], i) => this.#read(lease, ms, answers[i], asked))
     const error = failed.find(one => one !== undefined)
     if (error !== undefined) throw error
@@ -133,7 +129,7 @@ export class Renewals implements Keeper {
       if (ms > 0) lease.extended(answer, asked, ms)
     }
     // The lease was lost by this process's clock while the answer was in flight: nobody uses it, so it may end.
-    else if (ms > 0 && lease.lost) lease.home.end(lease.name, lease.token).catch(() => {})
+    else if (ms > 0 && lease.lost) lease.home.end(lease).catch(() => {})
     return undefined
   }
 
@@ -167,30 +163,21 @@ function byHomeOf(leases: readonly HeldLease[]): Map<SemaphoreLine, HeldLease[]>
   return groups
 }
 
-/**
- * The calls that these leases need. Processes of one prefix listen on channels of their own, so a call is for one
- * prefix.
- */
+/** The calls that these leases need. `apart`: each semaphore in calls of its own. */
 function batchesOf(leases: readonly HeldLease[], apart: boolean): HeldLease[][] {
   const batches: HeldLease[][] = []
-  const open = new Map<string, { leases: HeldLease[]; semaphores: number }>()
-  for (const [home, ours] of byHomeOf(leases)) {
-    const { channel } = home.commands
+  let batch: HeldLease[] = []
+  let semaphores = MOST_SEMAPHORES
+  for (const ours of byHomeOf(leases).values()) {
     for (let from = 0; from < ours.length; ) {
-      let batch = open.get(channel)
-      if (
-        batch === undefined ||
-        (apart && from === 0) ||
-        batch.semaphores === MOST_SEMAPHORES ||
-        batch.leases.length === MOST_LEASES
-      ) {
-        batch = { leases: [], semaphores: 0 }
-        open.set(channel, batch)
-        batches.push(batch.leases)
+      if (semaphores === MOST_SEMAPHORES || batch.length === MOST_LEASES || (apart && from === 0)) {
+        batch = []
+        semaphores = 0
+        batches.push(batch)
       }
-      const some = ours.slice(from, from + MOST_LEASES - batch.leases.length)
-      batch.leases.push(...some)
-      batch.semaphores++
+      const some = ours.slice(from, from + MOST_LEASES - batch.length)
+      batch.push(...some)
+      semaphores++
       from += some.length
     }
   }

@@ -12,6 +12,7 @@ import { keyRoot } from '../../redis/keys.js'
 import { Mailbox } from '../line/mailbox.js'
 import { checkId, checkTotal, type Grant, leaseOf, SemaphoreCommands } from './commands.js'
 import { HeldLease, type Lease } from './lease.js'
+import { leaseFacts } from './lease-name.js'
 import { SemaphoreLine } from './line.js'
 import { Renewals } from './renewals.js'
 
@@ -32,9 +33,8 @@ export interface SemaphoreOptions {
   /** Default: the server's TIME. Pass a clock only in tests and simulations. */
   clock?: Clock
   /**
-   * Its keys expire after this time without leases and calls, at most two minutes later if it was in steady use; at
-   * most ten years. Undefined: the number of permits is kept for ever. A command that the client sends again counts
-   * once for a minute, but only for `idleTtl` if that is shorter and nothing is held.
+   * Its keys expire after this time without leases and calls, at most a minute later; at most ten years. Undefined: the
+   * number of permits is kept for ever.
    */
   idleTtl?: Duration
   /** Default: none. Receives `waited`, `held` and `level` events for waiters and held permits. */
@@ -70,6 +70,10 @@ export interface LeaseInfo {
   readonly permits: number
   /** ms since the epoch, by the server's clock. */
   readonly expiresAt: number
+  /** When it was asked for: ms since the epoch, by the clock of its process. */
+  readonly since: number
+  /** The process that holds it: 12 letters that it has chosen, different for each client and prefix. */
+  readonly heldBy: string
 }
 
 /**
@@ -159,9 +163,9 @@ export class Semaphore {
   async holders(): Promise<LeaseInfo[]> {
     const [, , , ...leases] = await this.#asked.look(true)
     const holders: LeaseInfo[] = []
-    for (let i = 0; i < leases.length; i += 3) {
-      const [id, expiresAt, permits] = leases.slice(i, i + 3)
-      holders.push({ id: String(id), permits: Number(permits), expiresAt: Number(expiresAt) })
+    for (let i = 0; i < leases.length; i += 2) {
+      const id = String(leases[i])
+      holders.push({ id, expiresAt: Number(leases[i + 1]), ...leaseFacts(id) })
     }
     return holders
   }
@@ -218,15 +222,15 @@ export class Semaphore {
   }
 
   /**
-   * Takes over a lease by its id, in this process or another: the same permits with a new fencing token. The previous
-   * holder loses it. `lease` (default '30s', at most ten years) is its length from now on. null if it has ended.
+   * Takes over a lease by its id, in this process or another: the same permits with a new id and fencing token. The
+   * previous holder loses it. `lease` (default '30s', at most ten years) is its length from now on. null if it has ended.
    */
   async resume(id: string, options: { lease?: Duration; renew?: boolean } = {}): Promise<Lease | null> {
     checkOptions('resume', options, RESUME_OPTIONS, "{ lease: '30s' }")
     const leaseMs = leaseOf(options, 'resume')
     this.#checkOpen()
     const grant = await this.#asked.resume(checkId(id, 'resume'), leaseMs, this.#mailbox.address)
-    return grant && this.#leaseFor(grant, grant.permits, leaseMs, options.renew !== false)
+    return grant && this.#leaseFor(grant, leaseFacts(grant.id).permits, leaseMs, options.renew !== false)
   }
 
   /** Ends a lease, regardless of its holder. False if there is no lease with this id. */
@@ -282,12 +286,10 @@ export class Semaphore {
     const ended = () => {
       tellEnd?.(lease.lost)
       this.#leases.delete(lease)
-      this.#mailbox.release()
     }
     const renewing = renews && this.#closed === undefined
     const lease = new HeldLease(this.#line, this.#renewals, grant, permits, leaseMs, renewing, ended)
     this.#leases.add(lease)
-    this.#mailbox.hold()
     return lease
   }
 

@@ -39,11 +39,14 @@ async function ghosts(name: string, count: number, permits = 1): Promise<void> {
   const base = `spillway:{${name}}:semaphore`
   const keys = [
     base,
-    ...['leases', 'facts', 'line', 'asks', 'meta', 'direct', 'sent:dead/0.0', 'sent:dead/0.0'].map(
-      part => `${base}:${part}`,
-    ),
+    ...['open', 'held', 'line', 'asks', 'meta', 'sent:dead/0.0', 'sent:dead/0.0'].map(part => `${base}:${part}`),
   ]
-  const joins = Array.from({ length: count }, (_, i) => ['j', `${i} ${permits} 30000 ghost-${i}`, '', '-1']).flat()
+  const joins = Array.from({ length: count }, (_, i) => [
+    'j',
+    `${i} ${permits} 30000 ${permits}.0.dead/0.ghost-${i}`,
+    '',
+    '-1',
+  ]).flat()
   const until = String(Number.MAX_SAFE_INTEGER)
   const args = ['', '-1', '-1', 'spillway!turns:', '0', 'dead/0.0', '1', '', '', '', changesText(joins), until]
   await redis.client().eval(semaphoreAsk.source, keys.length, ...keys, ...args)
@@ -164,7 +167,8 @@ describe('a lost message', () => {
     // Something else of the client listens already.
     const admin = redis.client()
     const channels = await admin.pubsub('CHANNELS')
-    await new Semaphore(client, fresh(), { permits: 1 }).acquire()
+    const { signal } = await new Semaphore(client, fresh(), { permits: 1 }).acquire()
+    expect(signal.aborted).toBe(false)
     await eventually('it listens', async () =>
       (await admin.pubsub('CHANNELS')).some(channel => !channels.includes(channel)),
     )

@@ -338,7 +338,7 @@ async function sharedRows(state: DashboardState, most: number, withHolders: bool
       .catch(error => ({ row: { kind, ...unread(name)(error), waiting: 0 } }))
     if (leases !== undefined) {
       // Redis was asked before the last reports came, perhaps: who the holders are is told by these.
-      const holders = holderNames.leases(name, leases.shown, leases.since)
+      const holders = holderNames.leases(name, leases.shown)
       return { ...row, holders, moreHolders: leases.more }
     }
     // Permits and rates of which Redis knows nothing under this name are counted elsewhere, like those of politeFetch.

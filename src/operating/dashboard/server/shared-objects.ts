@@ -4,7 +4,6 @@ import { getOrMake } from '../../../limiter/core/maps.js'
 import type { ClientPort, RedisClient } from '../../../redis/client.js'
 import { portOf } from '../../../redis/clients.js'
 import { keyRoot } from '../../../redis/keys.js'
-import { hashReader } from '../../../redis/replies.js'
 import { runScript } from '../../../redis/script.js'
 import { dashboardDead, dashboardLine, dashboardPaused } from '../../../redis/scripts.js'
 import type { DeadLetter } from '../../../waiting/queue/dead-letters.js'
@@ -22,8 +21,6 @@ import type { Process, Reports } from './reports.js'
 const MOST_OBJECTS = 200
 const MOST_HOLDERS = 50
 const MOST_LETTERS = 20
-/** Of more leases nobody asks since when each is held. */
-const MOST_FACTS = 500
 const MOST_PAYLOAD = 2048
 const REPLY_DEADLINE = new Deadline(1000)
 
@@ -33,8 +30,6 @@ const RAW = { encode: (text: unknown) => String(text), decode: (text: string) =>
 /** Those who hold leases of a semaphore, as Redis tells. */
 interface Leases {
   readonly shown: readonly LeaseInfo[]
-  /** Since when, where that is known. */
-  readonly since: ReadonlyMap<string, number>
   readonly more: number
 }
 
@@ -129,8 +124,7 @@ export class SharedObjects {
       if (!withHolders) return { row }
       const holders = await semaphore.holders()
       const shown = holders.slice(0, MOST_HOLDERS)
-      const since = holders.length <= MOST_FACTS ? await this.#holdsSince(root) : new Map<string, number>()
-      return { row, leases: { shown, since, more: holders.length - shown.length } }
+      return { row, leases: { shown, more: holders.length - shown.length } }
     } catch (error) {
       if (error instanceof NotInitializedError) return { row: { kind: 'semaphore', name, waiting: 0 } }
       throw error
@@ -141,18 +135,6 @@ export class SharedObjects {
     const keys = ['line', 'asks', 'meta'].map(part => `${root}:${part}`)
     const [waiting, firstMs] = (await runScript(this.#port, dashboardLine, keys, [])) as [number, number]
     return waiting > 0 ? { waiting, firstMs } : { waiting }
-  }
-
-  /**
-   * Since when leases are held, as far as the semaphore remembers: a fencing token is the moment of its grant in µs.
-   */
-  async #holdsSince(root: string): Promise<Map<string, number>> {
-    const since = new Map<string, number>()
-    for (const [id, fact] of await hashReader(this.client, 'dashboard')(`${root}:facts`)) {
-      const [, token] = /^\d+ \S+ (\d{15,16})$/.exec(fact) ?? []
-      if (token !== undefined) since.set(id, Math.floor(Number(token) / 1000))
-    }
-    return since
   }
 
   #root(kind: string, name: string): string {
@@ -210,44 +192,22 @@ const SLACK_OF_MANY_MS = 12_000
 const MANY = 20
 const NO_HOLDS: Holds = { told: [], more: 0 }
 
-/**
- * Says who holds a lease, and since when. A lease that was taken directly has no fact in Redis, but the process that
- * holds it knows both, and reports them: see `RecentActivity`.
- */
+/** Says which process holds a lease: each process reports those that it holds, see `RecentActivity`. */
 export class HolderNames {
-  /** Semaphore → lease → when it was first seen here, for leases of which nothing else tells their age. */
-  readonly #seen = new Map<string, ReadonlyMap<string, number>>()
-
   /** By object, of one reading. */
   #holds: { readonly number: number; readonly all: ReadonlyMap<string, Holds> } | undefined
 
   constructor(readonly reports: Reports) {}
 
-  /**
-   * The leases of a semaphore as Redis lists them, with their holders. `facts`: since when those are held of which
-   * Redis knows it.
-   */
-  leases(name: string, leases: readonly LeaseInfo[], facts: ReadonlyMap<string, number>): HolderView[] {
+  /** The leases of a semaphore as Redis lists them, with their holders. */
+  leases(name: string, leases: readonly LeaseInfo[]): HolderView[] {
     const { told, more } = this.#told('semaphore', name)
-    const byLease = new Map<string, ReportedHold>()
-    for (const one of told) {
-      const [lease, , since] = one.hold
-      const known = byLease.get(lease)
-      // Its former holder does not report any more, or has lost it and does not know yet.
-      if (known === undefined || known.hold[2] < since) byLease.set(lease, one)
-    }
+    const byLease = new Map(told.map(one => [one.hold[0], one.process]))
     const { now } = this.reports
-    const before = this.#seen.get(name)
-    const seen = new Map(leases.map(({ id }) => [id, before?.get(id) ?? now]))
-    this.#seen.delete(name)
-    this.#seen.set(name, seen)
-    const [oldest] = this.#seen.keys()
-    if (this.#seen.size > MOST_OBJECTS) this.#seen.delete(oldest)
-    return leases.map(({ id, permits, expiresAt }) => {
-      const known = byLease.get(leaseReference(id))
-      const since = facts.get(id) ?? known?.hold[2]
-      const isNew = now - (since ?? seen.get(id) ?? now) < this.#lateMs
-      const by = known !== undefined ? this.#name(known.process) : isNew ? 'new' : more > 0 ? 'untold' : 'unknown'
+    return leases.map(({ id, permits, expiresAt, since }) => {
+      const process = byLease.get(leaseReference(id))
+      const isNew = now - since < this.#lateMs
+      const by = process !== undefined ? this.#name(process) : isNew ? 'new' : more > 0 ? 'untold' : 'unknown'
       return { id, permits, expiresAt, by, since }
     })
   }

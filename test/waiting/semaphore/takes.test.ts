@@ -17,18 +17,15 @@ beforeAll(() => {
 })
 
 let names = 0
-const fresh = () => `direct-${names++}`
-const directKey = (name: string) => `spillway:{${name}}:semaphore:direct`
+const fresh = () => `takes-${names++}`
 
-/** A semaphore of a client of its own whose next permits are taken directly. */
-async function direct(name: string, options: SemaphoreOptions = { permits: 3 }, client = redis.client()) {
-  const semaphore = new Semaphore(client, name, options)
-  for (let i = 0; i < 9; i++) await (await semaphore.acquire()).release()
-  expect(await admin.exists(directKey(name))).toBe(1)
-  return semaphore
+/** A semaphore of a connected client. */
+async function open(name: string, options: SemaphoreOptions = { permits: 3 }, client = redis.client()) {
+  await client.ping()
+  return new Semaphore(client, name, options)
 }
 
-/** A client that notes its direct takes, and can send each again. */
+/** A client that notes its takes, and can send each again. */
 function recorder() {
   const client = redis.client()
   const sent: (readonly unknown[])[] = []
@@ -47,19 +44,22 @@ async function calls(command: string): Promise<number> {
 }
 
 describe('a permit for which nobody waits', () => {
-  test('costs one short script and one ZREM, after eight that were granted at once', async () => {
-    const semaphore = await direct(fresh())
+  test('costs one short script and one ZREM', async () => {
+    const semaphore = await open(fresh())
+    await (await semaphore.acquire()).release()
     await admin.config('RESETSTAT')
     for (let i = 0; i < 100; i++) expect(await (await semaphore.acquire()).release()).toBe(true)
     expect([await calls('evalsha'), await calls('zrem')]).toEqual([100, 100])
     // Inside each script: ZMSCORE, TIME, ZCOUNT, ZADD.
     expect([await calls('zmscore'), await calls('zadd'), await calls('hset')]).toEqual([100, 100, 0])
+    expect(await calls('subscribe')).toBe(0)
     expect(await semaphore.availablePermits()).toBe(3)
   })
 
   test('counts together with all others, also those of several permits, and tokens rise', async () => {
     const name = fresh()
-    const semaphore = await direct(name)
+    const semaphore = await open(name)
+    await (await semaphore.acquire()).release()
     const other = new Semaphore(redis.client(), name)
     const two = await other.acquire({ permits: 2 })
     const one = await semaphore.acquire()
@@ -81,7 +81,7 @@ describe('a permit for which nobody waits', () => {
   })
 
   test('is requested together with others: one call for all requests of a turn, in their order', async () => {
-    const semaphore = await direct(fresh(), { permits: 50 })
+    const semaphore = await open(fresh(), { permits: 50 })
     const first = semaphore.acquire()
     const rest = Array.from({ length: 49 }, () => semaphore.acquire())
     await admin.config('RESETSTAT')
@@ -93,7 +93,7 @@ describe('a permit for which nobody waits', () => {
 
   test('goes to the first waiter, however it was taken', async () => {
     const name = fresh()
-    const holder = await direct(name, { permits: 1 })
+    const holder = await open(name, { permits: 1 })
     const held = await holder.acquire()
     const others = [new Semaphore(redis.client(), name), new Semaphore(redis.client(), name)]
     const order: number[] = []
@@ -110,16 +110,16 @@ describe('a permit for which nobody waits', () => {
   })
 })
 
-describe('a lease that was taken directly', () => {
+describe('a lease that was taken while nobody waits', () => {
   test('is lost for its holder when it is taken over, and the holder is notified at once', async () => {
     const name = fresh()
-    const semaphore = await direct(name)
+    const semaphore = await open(name)
     const lease = await semaphore.acquire()
     const { signal } = lease
     await eventually('listens', async () => (await admin.pubsub('CHANNELS')).length > 0)
     const other = new Semaphore(redis.client(), name)
     const taken = (await other.resume(lease.id)) as Lease
-    expect([taken.id, taken.permits, taken.token > lease.token]).toEqual([lease.id, 1, true])
+    expect([taken.permits, taken.token > lease.token, taken.id === lease.id]).toEqual([1, true, false])
     await eventually('lost', async () => signal.aborted)
     expect(signal.reason).toBeInstanceOf(LeaseLostError)
     expect(await lease.release()).toBe(false)
@@ -131,7 +131,7 @@ describe('a lease that was taken directly', () => {
     const name = fresh()
     const { client } = recorder()
     Object.assign(client, { duplicate: undefined })
-    const semaphore = await direct(name, { permits: 3 }, client)
+    const semaphore = await open(name, { permits: 3 }, client)
     const lease = await semaphore.acquire()
     const taken = (await new Semaphore(redis.client(), name).resume(lease.id)) as Lease
     expect(await lease.release()).toBe(false)
@@ -141,7 +141,7 @@ describe('a lease that was taken directly', () => {
 
   test('ends by force, by delete and by its deadline', async () => {
     const name = fresh()
-    const semaphore = await direct(name)
+    const semaphore = await open(name)
     const [forced, short, deleted] = [
       await semaphore.acquire(),
       await semaphore.acquire({ lease: 50, renew: false }),
@@ -162,7 +162,7 @@ describe('a lease that was taken directly', () => {
   })
 
   test('is renewed', async () => {
-    const semaphore = await direct(fresh())
+    const semaphore = await open(fresh())
     const lease = await semaphore.acquire({ lease: 1500 })
     const first = lease.expiresAt
     await eventually('it is renewed twice', async () => lease.expiresAt >= first + 1000)
@@ -172,37 +172,80 @@ describe('a lease that was taken directly', () => {
   })
 })
 
-describe('a direct take that arrives again', () => {
+describe('a take that arrives again', () => {
   test('takes nothing, and gets the same answer while its lease lasts', async () => {
     const name = fresh()
     const { client, sent, again } = recorder()
-    const semaphore = await direct(name, { permits: 3 }, client)
+    const semaphore = await open(name, { permits: 3 }, client)
     sent.length = 0
     const lease = await semaphore.acquire()
-    expect(await again(0)).toEqual([Number(lease.token), lease.expiresAt])
+    const [token, expiresAt] = (await again(0)) as number[]
+    // Another token, which is no older than what its holder has seen since.
+    expect([BigInt(token) > lease.token, expiresAt]).toEqual([true, lease.expiresAt])
     expect(await semaphore.availablePermits()).toBe(2)
-    await lease.release()
-    await again(0)
-    expect(await semaphore.availablePermits()).toBe(3)
-    const next = await semaphore.acquire()
-    for (let i = 0; i < sent.length; i++) await again(i)
-    expect(await semaphore.availablePermits()).toBe(2)
-    expect(await next.release()).toBe(true)
+    expect(await lease.release()).toBe(true)
   })
 
-  test('takes nothing even if it was refused and another client has taken a permit since', async () => {
-    const name = fresh()
+  test('takes nothing after its lease has ended by itself: then it comes too late', async () => {
     const { client, sent, again } = recorder()
-    const semaphore = await direct(name, { permits: 1 }, client)
-    const other = await direct(name, {})
-    const held = await other.acquire()
-    sent.length = 0
+    const semaphore = await open(fresh(), { permits: 1 }, client)
+    const lease = await semaphore.acquire({ lease: 1000, renew: false })
+    await eventually('it has ended', async () => !lease.held && (await semaphore.availablePermits()) === 1)
+    expect(sent).toHaveLength(1)
+    expect(await again(0)).toEqual([expect.any(Number)])
+    expect(await semaphore.availablePermits()).toBe(1)
+  })
+
+  describe('as its client must expect after a lost connection', () => {
+    test('takes nothing after its lease was released', async () => {
+      const { client, again } = recorder()
+      const semaphore = await open(fresh(), { permits: 1 }, client)
+      const taken = semaphore.acquire()
+      client.emit('close')
+      const lease = await taken
+      expect(await lease.release()).toBe(true)
+      expect(await again(0)).toBe(0)
+      expect(await semaphore.availablePermits()).toBe(1)
+    })
+
+    test('takes nothing after it was refused, and all permits have come back', async () => {
+      const name = fresh()
+      const { client, again } = recorder()
+      const held = await (await open(name, { permits: 1 })).acquire()
+      const taken = (await open(name, {}, client)).tryAcquire()
+      client.emit('close')
+      expect(await taken).toBeNull()
+      expect(await held.release()).toBe(true)
+      expect(await again(0)).toBe(0)
+      expect(await (await open(name, {})).availablePermits()).toBe(1)
+    })
+
+    test('takes nothing for a request that waits since, and got its permit in the line', async () => {
+      const name = fresh()
+      const { client, again } = recorder()
+      const semaphore = await open(name, { permits: 1 })
+      const held = await semaphore.acquire()
+      const taken = (await open(name, {}, client)).acquire()
+      client.emit('close')
+      await eventually('waits', async () => (await semaphore.waiting()) === 1)
+      await held.release()
+      expect(await (await taken).release()).toBe(true)
+      expect(await again(0)).toBe(0)
+      expect(await semaphore.availablePermits()).toBe(1)
+    })
+  })
+
+  test('is refused once by a script if nothing is free and the caller does not wait', async () => {
+    const name = fresh()
+    const { client, sent } = recorder()
+    const held = await (await open(name, { permits: 1 })).acquire()
+    const semaphore = await open(name, {}, client)
     expect(await semaphore.tryAcquire()).toBeNull()
     expect(sent).toHaveLength(1)
+    await admin.config('RESETSTAT')
+    expect(await semaphore.tryAcquire()).toBeNull()
+    expect(await calls('evalsha')).toBe(1)
     await held.release()
-    await (await direct(name, {})).acquire().then(lease => lease.release())
-    await again(0)
-    expect(await other.availablePermits()).toBe(1)
   })
 })
 
@@ -211,7 +254,7 @@ describe('a connection that is cut', () => {
     const name = fresh()
     const proxy = await TcpProxy.start(redis.port)
     const client = redis.client({ port: proxy.port, retryStrategy: () => 5 })
-    const semaphore = await direct(name, { permits: 2 }, client)
+    const semaphore = await open(name, { permits: 2 }, client)
     let cuts = 0
     // Real time: a connection is cut wherever it happens to be.
     const cutting = setInterval(() => {
@@ -272,8 +315,8 @@ test('four clients that take one or two permits in any way never hold more than 
       if (random.integer(1, 10) <= 1) await sleep(3)
     }
   }
-  const objects = Array.from({ length: 4 }, () => new Semaphore(redis.client(), name, { permits }))
-  // Only one process at first: then permits are taken directly, and are not when the others come.
+  const objects = await Promise.all(Array.from({ length: 4 }, () => open(name, { permits })))
+  // Only one process at first: then nobody waits, and somebody does when the others come.
   await Promise.all(
     objects.flatMap((each, i) => [sleep(i * 200).then(() => lane(each)), sleep(i * 250).then(() => lane(each))]),
   )
