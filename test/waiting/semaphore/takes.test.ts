@@ -277,7 +277,7 @@ describe('a connection that is cut', () => {
     const name = fresh()
     const proxy = await TcpProxy.start(redis.port)
     const client = redis.client({ port: proxy.port, retryStrategy: () => 5, maxRetriesPerRequest: 0 })
-    const semaphore = await direct(name, { permits: 1 }, client)
+    const semaphore = await open(name, { permits: 1 }, client)
     const lease = await semaphore.acquire({ lease: '1m' })
     hold(proxy)
     const released = lease.release()
