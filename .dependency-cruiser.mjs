@@ -47,14 +47,6 @@ const ROOMS = {
  * @type {ReadonlyArray<readonly [from: string, to: string, end: string]>}
  */
 const KNOWN = [
-  ['src/limiter/decider.ts', 'src/leases/holdings.ts', 'part 4'],
-  ['src/limiter/decider.ts', 'src/leases/leased-limits.ts', 'part 4'],
-  ['src/limiter/offers.ts', 'src/leases/leases.ts', 'part 4'],
-  ['src/limiter/offers.ts', 'src/redis/client.ts', 'part 4'],
-  ['src/redis/store/redis-store.ts', 'src/leases/leases.ts', 'part 4'],
-  ['src/redis/store/redis-store.ts', 'src/leases/redis-seller.ts', 'part 4'],
-  ['src/redis/store/redis-store.ts', 'src/leases/terms.ts', 'part 4'],
-  ['src/redis/store/redis-store.ts', 'src/waiting/line/limiter-lines.ts', 'part 4'],
   ['src/http/rate-limit/auto-block.ts', 'src/replacing/express-rate-limit/hit-store.ts', 'part 5'],
   ['src/http/rate-limit/settings.ts', 'src/replacing/express-rate-limit/hit-store.ts', 'part 5'],
   ['src/limiter/options.ts', 'src/replacing/express-rate-limit/hit-store.ts', 'part 5'],

@@ -1,6 +1,15 @@
+import { LeasedCounts } from './leases/leased-counts.js'
+import { type LeaseOptions, parseLeases } from './leases/terms.js'
 import { noteLimitsOf } from './operating/object-index.js'
 import type { RedisClient } from './redis/client.js'
-import { type RedisStoreOptions, RedisStore as StoreInRedis } from './redis/store/redis-store.js'
+import { connectionOf } from './redis/clients.js'
+import type { RedisCounts } from './redis/store/redis-counts.js'
+import {
+  type CountsFeature,
+  type RedisStoreOptions as CountsOptions,
+  RedisStore as StoreInRedis,
+} from './redis/store/redis-store.js'
+import { RedisLines } from './waiting/line/limiter-lines.js'
 
 export type { CalendarRule, CalendarWindow } from './limiter/core/calendar.js'
 export type { Clock } from './limiter/core/clock.js'
@@ -45,7 +54,16 @@ export { SharedRateLimiter, type SharedRateLimiterOptions } from './waiting/rate
 export type { Lease } from './waiting/semaphore/lease.js'
 export { type AcquireOptions, type LeaseInfo, Semaphore, type SemaphoreOptions } from './waiting/semaphore/semaphore.js'
 
-export type { RedisStoreOptions }
+/** Options of a `RedisStore`. An invalid value or an unknown name throws `PolicyError` when the store is built. */
+export interface RedisStoreOptions extends CountsOptions {
+  /**
+   * Default false. true: a process buys units of a busy key in advance and spends them without asking Redis. The limit
+   * is never exceeded, with any number of processes, through crashes and pauses. Redis decides keys that are not busy,
+   * and limits too small to divide, as before. Not for 'leaky-bucket' (with `{ … }`: `PolicyError` when a limiter with
+   * such a limit is built; with true: Redis decides). A request may be denied while other processes hold unspent units.
+   */
+  leases?: boolean | LeaseOptions
+}
 
 /**
  * State in Redis, shared by all processes with the same server, prefix and limiter name. The server decides, by its own
@@ -57,7 +75,19 @@ export class RedisStore extends StoreInRedis {
    * `GlideClient` or `GlideClusterClient`, or a `Redis` of @upstash/redis (Redis over HTTP). The store never closes it.
    */
   constructor(client: RedisClient, options: RedisStoreOptions = {}) {
-    super(client, options)
-    noteLimitsOf(this)
+    super(connectionOf(client, 'RedisStore'), options, counts => featuresOf(counts, options), { leases: true })
   }
+}
+
+/** What a `RedisStore` has beside its counts. */
+function featuresOf(store: RedisCounts, { leases: given }: RedisStoreOptions): CountsFeature {
+  noteLimitsOf(store)
+  const settings = parseLeases(given, 'RedisStore')
+  if (settings === undefined) {
+    store.lines = guard => new RedisLines(store, guard)
+    return { counts: store }
+  }
+  const counts = new LeasedCounts(store, settings)
+  counts.lines = guard => new RedisLines(store, guard, counts.leases)
+  return { counts, close: () => counts.leases.close() }
 }

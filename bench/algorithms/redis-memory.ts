@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis'
-import { RedisStore } from '../../src/redis/store/redis-store.js'
+import { RedisStore } from '../../src/index.js'
 import { ManualClock } from '../../src/testing.js'
 import type { RedisServer } from '../../test/support/redis-server.js'
 import { addresses, type State } from './state.js'

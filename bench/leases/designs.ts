@@ -1,7 +1,7 @@
 import { LeaseBook } from '../../src/leases/leases.js'
 import { leaseTerms } from '../../src/leases/terms.js'
 import { type Limit, parsePolicy } from '../../src/limiter/core/limit.js'
-import type { Asker } from '../../src/limiter/store.js'
+import type { Reply } from '../../src/limiter/port.js'
 import { SimulatedSeller, SimulatedServer } from '../../test/leases/simulated-seller.js'
 import { Spending } from '../../test/support/leases/spending.js'
 import { type Random, randomFrom } from '../../test/support/random.js'
@@ -102,7 +102,7 @@ export function leases(scene: Scene): Promise<DesignOutcome> {
       const book = books[process]
       for (let i = 0; i < hits; i++) {
         if (book.spend('k', 1, now) !== undefined) granted++
-        else if (book.refusal('k', 1) === undefined && !book.ask('k', 1, asker)) decide()
+        else if (book.refusal('k', 1) === undefined && !book.ask('k', 1, reply)) decide()
       }
       return granted - before
     },
@@ -125,7 +125,7 @@ export function leases(scene: Scene): Promise<DesignOutcome> {
     design.calls++
     if (server.spend(now)) granted++
   }
-  const asker: Asker = {
+  const reply: Reply = {
     endsAt: Number.MAX_SAFE_INTEGER,
     resolve: verdicts => {
       if (verdicts.every(({ allowed }) => allowed)) granted++

@@ -2,9 +2,8 @@ import { type Decision, strictest } from '../limiter/core/decision.js'
 import { countedSpan, type Limit } from '../limiter/core/limit.js'
 import { getOrMake } from '../limiter/core/maps.js'
 import type { LimiterKey } from '../limiter/key.js'
-import { offersOf } from '../limiter/offers.js'
-import type { RateLimiter } from '../limiter/rate-limiter.js'
-import type { Store } from '../limiter/store.js'
+import { shareCounts } from '../limiter/port.js'
+import { optionsOf, type RateLimiter } from '../limiter/rate-limiter.js'
 import type { Places } from './concurrency/process-places.js'
 import type { Fields, Report } from './headers.js'
 
@@ -171,7 +170,7 @@ function sameCount(limiter: RateLimiter, limit: Limit, other: RateLimiter, other
   if (limit.name !== otherLimit.name || limit.algorithm !== otherLimit.algorithm) return false
   if (countedSpan(limit) !== countedSpan(otherLimit)) return false
   if (limiter === other) return true
-  const [one, two] = [limiter.options, other.options]
+  const [one, two] = [optionsOf(limiter), optionsOf(other)]
   if (one.name !== two.name) return false
-  return one.store === two.store || offersOf(one.store)?.sharesCountsWith(two.store as Store) === true
+  return shareCounts(one.store, two.store)
 }

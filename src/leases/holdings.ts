@@ -2,7 +2,7 @@ import { toSmallInteger } from '../limiter/algorithms/algorithm.js'
 import { suspendedMs } from '../limiter/core/clock.js'
 import type { Verdict } from '../limiter/core/decision.js'
 import type { Limit } from '../limiter/core/limit.js'
-import type { Asker } from '../limiter/store.js'
+import type { Origin, Reply } from '../limiter/port.js'
 import type { Account } from './account.js'
 import type { LeaseFacts, LeaseSeller, UnspentUnits } from './seller.js'
 import { type LeaseTerms, returnable } from './terms.js'
@@ -18,7 +18,7 @@ export interface PolicyLeases {
   /** Calls back after this turn of the event loop, so that the requests of one turn share a purchase. */
   defer(send: () => void): void
   /** Asks Redis for one decision, without a lease. */
-  decide(key: string, cost: number, asker: Asker): void
+  decide(key: string, cost: number, reply: Reply): void
   /** Called with the number of units of a new lease. */
   bought(units: number, lastsMs: number): void
   /** Called with the number of units that were bought and not spent. */
@@ -26,7 +26,8 @@ export interface PolicyLeases {
 }
 
 /** Units that this process has bought and may spend until the lease ends. */
-export class Lease {
+export class Lease implements Origin {
+  readonly source = 'lease'
   /** Units left. */
   units: number
   /** Units of the next lease, which is already bought. */

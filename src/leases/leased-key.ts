@@ -1,6 +1,6 @@
 import { wallOffset } from '../limiter/core/clock.js'
 import type { Verdict } from '../limiter/core/decision.js'
-import type { Asker } from '../limiter/store.js'
+import type { Reply } from '../limiter/port.js'
 import type { Account } from './account.js'
 import { Demand } from './demand.js'
 import { Holdings, Lease, type PolicyLeases } from './holdings.js'
@@ -9,12 +9,12 @@ import { capped, type Sale } from './seller.js'
 /** A request that waits for a purchase. */
 interface WaitingRequest {
   readonly cost: number
-  readonly asker: Asker
+  readonly reply: Reply
 }
 
 /** A purchase, and the requests that wait for it. */
 class Purchase {
-  readonly askers: WaitingRequest[] = []
+  readonly waiting: WaitingRequest[] = []
   sent = false
   /** The number of requests that came before it was sent, and the units that they need. */
   counted = 0
@@ -33,12 +33,12 @@ class Purchase {
     readonly cost: number,
   ) {}
 
-  join(cost: number, asker: Asker): void {
-    this.askers.push({ cost, asker })
+  join(cost: number, reply: Reply): void {
+    this.waiting.push({ cost, reply })
     if (this.sent) return
     this.need += cost
     this.counted++
-    if (asker.endsAt !== undefined) this.endsAt = Math.min(this.endsAt, asker.endsAt)
+    if (reply.endsAt !== undefined) this.endsAt = Math.min(this.endsAt, reply.endsAt)
   }
 }
 
@@ -124,14 +124,14 @@ export class LeasedKey {
   }
 
   /** Takes over a request. False if Redis must decide it. */
-  ask(cost: number, asker: Asker, now: number): boolean {
+  ask(cost: number, reply: Reply, now: number): boolean {
     const lease = this.#spend(cost, now)
-    if (lease === undefined) return this.#buy(cost, asker, now)
+    if (lease === undefined) return this.#buy(cost, reply, now)
     // Nobody has called `spend` for this request before: it would have found these units.
     this.#demand.hits++
     this.#demand.units += cost
     const verdicts = this.#verdicts(lease, this.holdings.held(now), now)
-    queueMicrotask(() => asker.resolve(verdicts, performance.now(), lease.facts.soldAt, lease))
+    queueMicrotask(() => reply.resolve(verdicts, performance.now(), lease.facts.soldAt, lease))
     return true
   }
 
@@ -198,15 +198,15 @@ export class LeasedKey {
   }
 
   /** Buys for a request for which no units are held. False if Redis must decide it. */
-  #buy(cost: number, asker: Asker, now: number): boolean {
+  #buy(cost: number, reply: Reply, now: number): boolean {
     this.#giveUpLate()
     const state = this.#stateAt(now)
     if (state.is === 'closed' || cost > this.policy.terms.largestCost || !this.#demand.isHigh(now)) return false
     this.#raiseDemand(now)
     const refusal = this.refusal(cost, now)
-    if (refusal !== undefined) queueMicrotask(() => asker.resolve(refusal, performance.now()))
-    else if (state.is === 'buying') state.purchase.join(cost, asker)
-    else this.#open(cost).join(cost, asker)
+    if (refusal !== undefined) queueMicrotask(() => reply.resolve(refusal, performance.now()))
+    else if (state.is === 'buying') state.purchase.join(cost, reply)
+    else this.#open(cost).join(cost, reply)
     return true
   }
 
@@ -248,13 +248,13 @@ export class LeasedKey {
 
   #sold(purchase: Purchase, sale: Sale): void {
     const now = this.policy.now()
-    const { askers, counted, want, askedAt } = purchase
+    const { waiting, counted, want, askedAt } = purchase
     const { units, soldAt, lastsMs, limits } = sale
     const isExpected = this.#end(purchase)
     if (units === undefined) {
       // A window ends soon, or a request waits in line.
       if (isExpected) this.#state = { is: 'closed', sinceAt: now, untilAt: now + Math.max(1, lastsMs) }
-      for (const { cost, asker } of askers) this.policy.decide(this.key, cost, asker)
+      for (const { cost, reply } of waiting) this.policy.decide(this.key, cost, reply)
       return
     }
     this.account.answered(limits, soldAt, askedAt)
@@ -268,18 +268,18 @@ export class LeasedKey {
     let served = 0
     if (bought !== undefined) {
       let taken = 0
-      while (served < counted && bought.units >= askers[served].cost) {
-        const { cost } = askers[served++]
+      while (served < counted && bought.units >= waiting[served].cost) {
+        const { cost } = waiting[served++]
         bought.units -= cost
         taken += cost
       }
       this.#keep(bought, isExpected, now)
-      for (const { cost, asker } of askers.slice(0, served)) {
+      for (const { cost, reply } of waiting.slice(0, served)) {
         taken -= cost
-        this.#resolve(asker, bought, this.holdings.held(now) + taken, now)
+        this.#resolve(reply, bought, this.holdings.held(now) + taken, now)
       }
     }
-    for (const waiting of askers.slice(served)) this.#serve(waiting, purchase, sale, now)
+    for (const one of waiting.slice(served)) this.#serve(one, purchase, sale, now)
   }
 
   #leaseOf({ lease, askedAt, offset }: Purchase, units: number, sale: Sale, now: number): Lease {
@@ -301,14 +301,14 @@ export class LeasedKey {
    * Answers a waiting request: spends from the lease, or else refuses with the wait of the server or of the pause, or
    * else lets it wait for the next purchase.
    */
-  #serve({ cost, asker }: WaitingRequest, purchase: Purchase, sale: Sale, now: number): void {
+  #serve({ cost, reply }: WaitingRequest, purchase: Purchase, sale: Sale, now: number): void {
     const lease = this.#spend(cost, now)
     if (lease !== undefined) {
-      this.#resolve(asker, lease, this.holdings.held(now), now)
+      this.#resolve(reply, lease, this.holdings.held(now), now)
     } else if (cost === purchase.cost && purchase.need > 0 && sale.limits.some(({ allowed }) => !allowed)) {
-      asker.resolve(this.#refusals(sale, now), performance.now(), sale.soldAt)
-    } else if (!this.#buy(cost, asker, now)) {
-      this.policy.decide(this.key, cost, asker)
+      reply.resolve(this.#refusals(sale, now), performance.now(), sale.soldAt)
+    } else if (!this.#buy(cost, reply, now)) {
+      this.policy.decide(this.key, cost, reply)
     }
   }
 
@@ -318,13 +318,13 @@ export class LeasedKey {
    */
   #failed(purchase: Purchase, error: unknown): void {
     this.#end(purchase)
-    const { askers, counted } = purchase
-    for (const { asker } of askers.slice(0, counted)) asker.reject(error)
+    const { waiting, counted } = purchase
+    for (const { reply } of waiting.slice(0, counted)) reply.reject(error)
     const now = this.policy.now()
     const failedAt = performance.now()
-    for (const { cost, asker } of askers.slice(counted)) {
-      if (asker.endsAt !== undefined && asker.endsAt <= failedAt) asker.reject(error)
-      else if (!this.#buy(cost, asker, now)) this.policy.decide(this.key, cost, asker)
+    for (const { cost, reply } of waiting.slice(counted)) {
+      if (reply.endsAt !== undefined && reply.endsAt <= failedAt) reply.reject(error)
+      else if (!this.#buy(cost, reply, now)) this.policy.decide(this.key, cost, reply)
     }
   }
 
@@ -358,7 +358,7 @@ export class LeasedKey {
     return sale.limits.map((verdict, i) => capped({ ...verdict, remaining: this.account.remaining[i] + held }, mostMs))
   }
 
-  #resolve(asker: Asker, lease: Lease, held: number, now: number): void {
-    asker.resolve(this.#verdicts(lease, held, now), performance.now(), lease.facts.soldAt, lease)
+  #resolve(reply: Reply, lease: Lease, held: number, now: number): void {
+    reply.resolve(this.#verdicts(lease, held, now), performance.now(), lease.facts.soldAt, lease)
   }
 }

@@ -3,7 +3,8 @@ import type { Verdict } from '../limiter/core/decision.js'
 import type { Limit } from '../limiter/core/limit.js'
 import { notify, type Observer } from '../limiter/core/observer.js'
 import { processId } from '../limiter/core/short-key.js'
-import type { Asker, Charge } from '../limiter/store.js'
+import type { BoundPolicy, CountedLimit, Keys, Reply, Verb } from '../limiter/port.js'
+import type { Charge } from '../limiter/store.js'
 import { Account } from './account.js'
 import { BusyKeys } from './demand.js'
 import type { Lease, PolicyLeases } from './holdings.js'
@@ -97,6 +98,11 @@ export class LeaseBook implements PolicyLeases {
     }
   }
 
+  /** Units of a key that this process holds. */
+  held(key: string): number {
+    return this.#keys.get(key)?.holdings.held(this.now()) ?? 0
+  }
+
   /** The refusal of a request without a lease, while this process must wait before it buys again. */
   refusal(key: string, cost: number): readonly Verdict[] | undefined {
     if (cost > this.terms.largestCost) return undefined
@@ -104,20 +110,20 @@ export class LeaseBook implements PolicyLeases {
   }
 
   /** Takes over a request without a remembered denial. False if Redis must decide it. */
-  ask(key: string, cost: number, asker: Asker): boolean {
+  ask(key: string, cost: number, reply: Reply): boolean {
     const now = this.now()
-    return (this.#keys.get(key) ?? this.#warm(key, now))?.ask(cost, asker, now) ?? false
+    return (this.#keys.get(key) ?? this.#warm(key, now))?.ask(cost, reply, now) ?? false
   }
 
   /**
-   * An asker for a request that Redis decides without a lease: it hears what this process holds besides. The script
+   * The reply to a request that Redis decides without a lease: it hears what this process holds besides. The script
    * that decides does not look for leases, which would cost every decision: only after a refusal a second call asks for
    * how long units may be out.
    */
-  beside(verb: 'consume' | 'peek', key: string, asker: Asker): Asker {
+  beside(verb: Verb, key: string, reply: Reply): Reply {
     const { ttlMs } = this.terms
     const askedAt = this.now()
-    return hearing(asker, (given, answeredAt, decidedAt, lease) => {
+    return hearing(reply, (given, answeredAt, decidedAt, origin) => {
       const leased = this.#keys.get(key)
       const held = leased?.holdings.held(this.now()) ?? 0
       const isDecided = verb === 'consume' && typeof decidedAt === 'number'
@@ -125,18 +131,23 @@ export class LeaseBook implements PolicyLeases {
       const verdicts = isDecided ? (leased?.withRemaining(given) ?? given) : withMore(given, held)
       const answer = (mostMs: (place: number) => number) => {
         const all = verdicts.map((verdict, i) => capped(verdict, mostMs(i)))
-        asker.resolve(all, answeredAt, decidedAt, lease)
+        reply.resolve(all, answeredAt, decidedAt, origin)
       }
       if (verdicts.every(verdict => verdict === capped(verdict, ttlMs))) {
-        asker.resolve(verdicts, answeredAt, decidedAt, lease)
+        reply.resolve(verdicts, answeredAt, decidedAt, origin)
       } else if (held > 0) answer(() => ttlMs)
       else {
-        this.seller.unitsOut(key, this.owner, asker.endsAt).then(
+        this.seller.unitsOut(key, this.owner, reply.endsAt).then(
           outMs => answer(place => outMs[place] || Number.POSITIVE_INFINITY),
           () => answer(() => ttlMs),
         )
       }
     })
+  }
+
+  /** The reply to a look at nothing, in place of one at units that this process holds. */
+  less(cost: number, reply: Reply): Reply {
+    return hearing(reply, (verdicts, ...when) => reply.resolve(withMore(verdicts, -cost), ...when))
   }
 
   /** Puts units of a settled decision back into their lease; once the lease has ended, gives them back to Redis. */
@@ -202,8 +213,6 @@ interface LeasesParts {
   readonly sellerOf: (terms: LeaseTerms, limiter: string | undefined) => LeaseSeller
   /** The process's own clock, ms. */
   readonly now: () => number
-  /** Asks the store, regardless of leases. */
-  readonly askStore: (verb: 'consume' | 'peek', charges: readonly Charge[], cost: number, asker: Asker) => void
 }
 
 interface KnownBook {
@@ -224,33 +233,17 @@ export class Leases {
   }
 
   /**
-   * The book of a policy; undefined if Redis decides. Throws `PolicyError` if leases were requested for limits that
-   * cannot be leased.
+   * The book of a policy over what it is without leases; undefined if Redis decides. Throws `PolicyError` if leases were
+   * requested for limits that cannot be leased.
    */
-  bookOf(limits: readonly Limit[], limiter: string | undefined): LeaseBook | undefined {
-    const known = this.#find(limits.map(limit => ({ limit, limiter })))
+  bookOf(counted: readonly CountedLimit[], store: BoundPolicy): LeaseBook | undefined {
+    const known = this.#find(counted)
     if (known !== undefined) return known.book
-    const book = this.#newBook(limits, limiter)
-    this.#known.set(limits[0], [...(this.#known.get(limits[0]) ?? []), { limits, limiter, book }])
+    const [{ limit, limiter }] = counted
+    const limits = counted.map(({ limit }) => limit)
+    const book = this.#newBook(limits, limiter, store)
+    this.#known.set(limit, [...(this.#known.get(limit) ?? []), { limits, limiter, book }])
     return book
-  }
-
-  /** Takes over a request. False if Redis must decide it. */
-  ask(verb: 'consume' | 'peek', charges: readonly Charge[], cost: number, asker: Asker): boolean {
-    const book = this.#bookOfCharges(charges)
-    if (book === undefined || cost === 0) return false
-    const [{ key }] = charges
-    if (verb === 'consume') return book.ask(key, cost, asker)
-    // What this process holds suffices: Redis says only what else is left.
-    if ((book.leasedKey(key)?.holdings.held(book.now()) ?? 0) < cost) return false
-    const spared = hearing(asker, (verdicts, ...when) => asker.resolve(withMore(verdicts, -cost), ...when))
-    this.#parts.askStore(verb, charges, 0, spared)
-    return true
-  }
-
-  /** The asker for a request that Redis decides: see `LeaseBook`. */
-  beside(verb: 'consume' | 'peek', charges: readonly Charge[], asker: Asker): Asker {
-    return this.#bookOfCharges(charges)?.beside(verb, charges[0].key, asker) ?? asker
   }
 
   /** Redis has granted a request that waited in line: the verdicts with the units that this process holds besides. */
@@ -265,19 +258,14 @@ export class Leases {
     this.#bookOfCharges(charges)?.accountOf(charges[0].key)?.lineAnswered()
   }
 
-  /** A settlement charges a key: see `Account`. */
-  charge(charges: readonly Charge[], units: number): (() => void) | undefined {
-    return this.#bookOfCharges(charges)?.charge(charges[0].key, units)
-  }
-
   /** These keys are reset or blocked: ends their leases. */
-  end(charges: readonly Charge[]): void {
-    for (const book of this.#busy) for (const { key } of charges) book.leasedKey(key)?.drop()
+  end(keys: Keys): void {
+    for (const book of this.#busy) for (const key of listOf(keys)) book.leasedKey(key)?.drop()
   }
 
   /** Units of these keys were given back. */
-  wake(charges: readonly Charge[]): void {
-    for (const book of this.#busy) for (const { key } of charges) book.leasedKey(key)?.wake()
+  wake(keys: Keys): void {
+    for (const book of this.#busy) for (const key of listOf(keys)) book.leasedKey(key)?.wake()
   }
 
   /** Gives back all unspent units. */
@@ -291,7 +279,7 @@ export class Leases {
     return this.#find(charges)?.book
   }
 
-  #find(charges: readonly Pick<Charge, 'limit' | 'limiter'>[]): KnownBook | undefined {
+  #find(charges: readonly CountedLimit[]): KnownBook | undefined {
     const [{ limit, limiter }] = charges
     return this.#known
       .get(limit)
@@ -303,31 +291,33 @@ export class Leases {
       )
   }
 
-  #newBook(limits: readonly Limit[], limiter: string | undefined): LeaseBook | undefined {
-    const { settings, sellerOf, now, askStore } = this.#parts
+  #newBook(limits: readonly Limit[], limiter: string | undefined, store: BoundPolicy): LeaseBook | undefined {
+    const { settings, sellerOf, now } = this.#parts
     const terms = leaseTerms(limits, settings)
     if (terms === undefined) return undefined
-    return new LeaseBook({
+    const book: LeaseBook = new LeaseBook({
       terms,
       seller: sellerOf(terms, limiter),
       now,
       defer: afterIo,
-      decide: (key, cost, asker) => {
-        const charges = limits.map(limit => ({ key, limit, limiter }))
-        askStore('consume', charges, cost, asker)
-      },
+      decide: (key, cost, reply) => store.decide('consume', key, cost, book.beside('consume', key, reply)),
       busy: this.#busy,
     })
+    return book
   }
 }
 
-/** An asker that hears verdicts in place of another one. */
-function hearing(asker: Asker, resolve: Asker['resolve']): Asker {
+function listOf(keys: Keys): readonly string[] {
+  return typeof keys === 'string' ? [keys] : keys
+}
+
+/** A reply that hears verdicts in place of another one. */
+function hearing(reply: Reply, resolve: Reply['resolve']): Reply {
   return {
-    endsAt: asker.endsAt,
-    asks: server => asker.asks?.(server),
+    endsAt: reply.endsAt,
+    movesTo: server => reply.movesTo?.(server),
     resolve,
-    reject: error => asker.reject(error),
+    reject: error => reply.reject(error),
   }
 }
 

@@ -46,7 +46,7 @@ export class RedisSeller implements LeaseSeller {
     const { ttlMs, limits } = this.terms
     const { keys } = scripts
     const charges = this.#charges(key)
-    const tag = keys.tagOf(charges[0])
+    const tag = keys.tagOf(charges[0].key)
     const returned = unspent && [unspent.facts.lease, String(unspent.units), String(unspent.facts.soldAt)]
     scripts.send(
       {
@@ -99,7 +99,7 @@ export class RedisSeller implements LeaseSeller {
   ): Promise<readonly number[]> {
     const { keys } = this.store.scripts
     const charges = this.#charges(key)
-    const tag = keys.tagOf(charges[0])
+    const tag = keys.tagOf(charges[0].key)
     const question = this.#questions.get(tag) ?? this.#ask(tag, owner)
     const count = question.keys.push(...charges.map(charge => keys.leasesOf(charge, tag)))
     question.endsAt = Math.max(question.endsAt, endsAt)

@@ -4,6 +4,7 @@ import { StoreError } from './core/errors.js'
 import { getOrMake } from './core/maps.js'
 import { type Patience, Wait } from './core/wait.js'
 import type { LimiterKey } from './key.js'
+import type { Charge } from './store.js'
 import { neverFits, tooFar, tooLate } from './store-lines.js'
 
 interface Waiting {
@@ -14,6 +15,7 @@ interface Waiting {
 
 /** The waiters for one key. Only the first asks the store. */
 interface AskingLine {
+  readonly name: string
   readonly key: LimiterKey
   readonly waiting: Waiting[]
   /** Set while the first waiter is paused between two requests. */
@@ -35,8 +37,9 @@ export class AskAgainLines {
     readonly giveBack: (decision: Decision) => Promise<void>,
   ) {}
 
-  wait(key: LimiterKey, cost: number, patience: Patience): Promise<Decision> {
-    const line = this.#lineOf(key)
+  /** `charges`: those of the key. */
+  wait(charges: readonly Charge[], key: LimiterKey, cost: number, patience: Patience): Promise<Decision> {
+    const line = this.#lineOf(nameOf(charges), key)
     const leave = () => this.#leave(line, waiting)
     const wait = new Wait<Decision>(
       patienceOfAsking(patience),
@@ -56,17 +59,17 @@ export class AskAgainLines {
     return wait.promise
   }
 
-  /** What the key may spend has changed: the first waiter asks at once. */
-  wake(key: LimiterKey): void {
+  /** What these charges may spend has changed: the first waiter asks at once. */
+  wake(charges: readonly Charge[]): void {
     if (this.#lines.size === 0) return
-    const line = this.#lines.get(JSON.stringify(key))
+    const line = this.#lines.get(nameOf(charges))
     if (line?.asleep) void this.#serve(line)
   }
 
-  #lineOf(key: LimiterKey): AskingLine {
-    return getOrMake(this.#lines, JSON.stringify(key), () => {
+  #lineOf(name: string, key: LimiterKey): AskingLine {
+    return getOrMake(this.#lines, name, () => {
       const alarm = new Alarm(() => void this.#serve(line))
-      const line: AskingLine = { key, waiting: [], alarm, asleep: false, asksAt: 0 }
+      const line: AskingLine = { name, key, waiting: [], alarm, asleep: false, asksAt: 0 }
       return line
     })
   }
@@ -121,9 +124,14 @@ export class AskAgainLines {
     line.waiting.splice(place, 1)
     if (line.waiting.length === 0) {
       line.alarm.clear()
-      this.#lines.delete(JSON.stringify(line.key))
+      this.#lines.delete(line.name)
     } else if (place === 0) void this.#serve(line)
   }
+}
+
+/** The limits and the key under each. */
+function nameOf(charges: readonly Charge[]): string {
+  return JSON.stringify(charges.map(({ key, limit }) => [limit.name, key]))
 }
 
 /** A request that does not wait for units still waits for the store's answer, up to the deadline. */

@@ -1,6 +1,6 @@
 import { getOrMake } from './core/maps.js'
 import { notify, type Observer } from './core/observer.js'
-import type { Charge, Store } from './store.js'
+import type { Counts } from './port.js'
 
 const SPAN_MS = 10_000
 const BUCKETS = 10
@@ -159,33 +159,21 @@ export class CircuitBreakers {
   /** The breaker, if there is one server. */
   readonly only: CircuitBreaker | undefined
 
-  constructor(readonly store?: Store) {
-    if (store?.serverOf === undefined) this.only = new CircuitBreaker()
+  constructor(counts?: Counts) {
+    if (counts?.serverOf === undefined) this.only = new CircuitBreaker()
   }
 
-  static of(store: Store, deadlineMs: number): CircuitBreakers {
-    const byDeadline = getOrMake(BREAKERS, store, () => new Map())
-    return getOrMake(byDeadline, deadlineMs, () => new CircuitBreakers(store))
+  static of(counts: Counts, deadlineMs: number): CircuitBreakers {
+    const byDeadline = getOrMake(BREAKERS, counts, () => new Map())
+    return getOrMake(byDeadline, deadlineMs, () => new CircuitBreakers(counts))
   }
 
   of(server: string): CircuitBreaker {
     return getOrMake(this.#byServer, server, () => new CircuitBreaker())
   }
-
-  ofCharge(charge: Charge): CircuitBreaker {
-    return this.only ?? this.of(this.store?.serverOf?.(charge) ?? '')
-  }
-
-  /** Groups charges by the breaker of their server. */
-  parts<C extends Charge>(charges: readonly C[]): ReadonlyMap<CircuitBreaker, readonly C[]> {
-    if (this.only !== undefined) return new Map([[this.only, charges]])
-    const parts = new Map<CircuitBreaker, C[]>()
-    for (const charge of charges) getOrMake(parts, this.ofCharge(charge), () => []).push(charge)
-    return parts
-  }
 }
 
-const BREAKERS = new WeakMap<Store, Map<number, CircuitBreakers>>()
+const BREAKERS = new WeakMap<Counts, Map<number, CircuitBreakers>>()
 
 /** Reports to an observer how long a store took: once for all decisions of one answer. */
 export class AnswerTimes {

@@ -1,229 +1,307 @@
-import type { Lease } from '../leases/holdings.js'
-import { LeasedLimits } from '../leases/leased-limits.js'
-import { type Clock, monotonicClock } from './core/clock.js'
-import type { Decision, StoreSource, Verdict } from './core/decision.js'
+import type { Decision, DecisionSource, Verdict } from './core/decision.js'
 import { PolicyError, shown } from './core/errors.js'
-import { type Policy, type PolicyInput, parsePolicy } from './core/limit.js'
+import type { Policy, PolicyInput } from './core/limit.js'
+import { parsePolicy } from './core/limit.js'
+import { getOrMake } from './core/maps.js'
 import { notifyDecided, type Observer } from './core/observer.js'
 import { PolicyMemo } from './core/policy-memo.js'
-import type { DenyCache } from './deny-cache.js'
-import type { FailurePolicy } from './fallback.js'
-import { DecisionRequest, type GuardedStore, type Verb } from './guarded-store.js'
-import { chargesOf, type LimiterKey } from './key.js'
-import { MemoryStore } from './memory/memory-store.js'
-import { offersOf } from './offers.js'
+import { type DenyCache, DenyingPolicy } from './deny-cache.js'
+import { failingPolicy, type StoreFailure } from './fallback.js'
+import { GuardedPolicy, type StoreGuard } from './guarded-policy.js'
+import { keysOf, type LimiterKey } from './key.js'
 import type { PolicyFunction } from './options.js'
-import { PartialGrant } from './partial-grant.js'
+import {
+  type BoundPolicy,
+  type Change,
+  type CountedLimit,
+  type Counts,
+  chargesFor,
+  type DecidesNow,
+  type Keys,
+  type Origin,
+  type Reply,
+  type Verb,
+} from './port.js'
 import {
   allowAnyway,
-  type ChangeCharges,
   type ChargeOwner,
+  type ChargeTicket,
   decisionOf,
   SettleableDecision,
   TicketCache,
 } from './settlement.js'
-import { type BoundPolicy, type Charge, type ChargedAt, DEFAULT_LIMITER, type Store } from './store.js'
+import { type Charge, type ChargedAt, DEFAULT_LIMITER, type Store } from './store.js'
+import { UpTo } from './up-to.js'
 
 /** The parts that all deciders of one limiter share. */
 interface DeciderParts {
-  readonly guarded: GuardedStore
-  readonly failure: FailurePolicy
+  readonly store: Store
+  readonly counts: Counts
+  readonly guard: StoreGuard
+  readonly onStoreFailure: StoreFailure
+  readonly localShare: number
   readonly denials: DenyCache | undefined
   readonly observer: Observer | undefined
   /** The limiter's name. */
   readonly name: string
   readonly shadow: boolean
-  readonly change: ChangeCharges
+  /** Called when what these charges may spend has changed. */
+  readonly changed: (charges: readonly Charge[]) => void
 }
 
-/**
- * Makes decisions under one policy: from a remembered denial, from the store, or from the failure policy while the
- * store fails.
- */
-export class Decider implements ChargeOwner {
-  readonly store: Store
-  readonly change: ChangeCharges
-  /** The limiter's name in charges; undefined for the default name. */
-  readonly #limiter: string | undefined
-  readonly #tickets: TicketCache
-  readonly #guarded: GuardedStore
-  readonly #failure: FailurePolicy
-  readonly #denials: DenyCache | undefined
-  readonly #observer: Observer | undefined
-  readonly #name: string
-  readonly #shadow: boolean
-  readonly #clock: Clock
-  /** The store, if it is a `MemoryStore`, which knows the time of its decisions. */
-  readonly #memory: MemoryStore | undefined
-  /** The source of decisions that the store makes later. */
-  readonly #source: StoreSource
-  readonly #bound: BoundPolicy | undefined
-  readonly #leased: LeasedLimits | undefined
+/** The limits that apply to a request: all of a policy, or those for which its record has a key. */
+class AppliedLimits implements ChargeOwner {
+  readonly counted: readonly CountedLimit[]
+  readonly now: DecidesNow | undefined
+  readonly tickets: TicketCache
+  readonly #store: BoundPolicy
+  readonly #failing: BoundPolicy
+  /** What its requests pass through. */
+  readonly policy: BoundPolicy
+
+  constructor(
+    readonly limits: Policy,
+    readonly parts: DeciderParts,
+  ) {
+    const { name, counts, observer, onStoreFailure, localShare } = parts
+    const limiter = name === DEFAULT_LIMITER ? undefined : name
+    this.counted = limits.map(limit => ({ limit, limiter }))
+    this.#store = counts.bind(this.counted, observer)
+    this.#failing = failingPolicy(onStoreFailure, localShare, counts, this.counted)
+    this.policy = this.#composed(this.#store, this.#failing)
+    this.now = this.policy.now
+    this.tickets = new TicketCache(this)
+  }
+
+  get store(): Store {
+    return this.parts.store
+  }
+
+  get givesBack(): boolean {
+    return this.parts.counts.can?.('giveBack') ?? true
+  }
+
+  /** Grants as many units as `upTo` says. A remembered denial of one unit refuses it. */
+  decideUpTo(upTo: UpTo, keys: Keys, reply: Reply): void {
+    this.#composed(upTo.over(this.#store), upTo.over(this.#failing)).decide('consume', keys, 1, reply)
+  }
+
+  /** What the store itself says; rejects with `StoreError`. */
+  standing(keys: Keys, cost: number): Promise<readonly Verdict[]> {
+    const guarded = new GuardedPolicy(this.#store, undefined, this.parts.guard, this.counted)
+    return guarded.verdicts('peek', keys, cost)
+  }
+
+  async change(change: Change, keys: Keys): Promise<void> {
+    try {
+      await this.policy.change(change, keys)
+    } finally {
+      this.parts.changed(chargesFor(this.counted, keys))
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.policy.close?.()
+  }
+
+  /** What a decision passes through: each line wraps the one before. */
+  #composed(store: BoundPolicy, failing: BoundPolicy): BoundPolicy {
+    const { guard, denials } = this.parts
+    const guarded = new GuardedPolicy(store, failing, guard, this.counted)
+    return denials === undefined ? guarded : new DenyingPolicy(guarded, denials, this.limits)
+  }
+}
+
+/** Makes decisions under one policy. */
+export class Decider {
+  readonly #all: AppliedLimits
+  readonly #now: DecidesNow | undefined
+  /** Those of records of keys, by the places of their limits. */
+  readonly #some = new Map<string, AppliedLimits>()
+  readonly #parts: DeciderParts
 
   constructor(
     readonly policy: Policy,
-    { guarded, failure, denials, observer, name, shadow, change }: DeciderParts,
+    parts: DeciderParts,
   ) {
-    const { store } = guarded
-    checkCalendars(policy, store)
-    this.store = store
-    this.change = change
-    this.#limiter = name === DEFAULT_LIMITER ? undefined : name
-    this.#tickets = new TicketCache(this)
-    this.#guarded = guarded
-    this.#failure = failure
-    this.#denials = denials
-    this.#observer = observer
-    this.#name = name
-    this.#shadow = shadow
-    this.#clock = store.clock ?? monotonicClock
-    this.#memory = store instanceof MemoryStore ? store : undefined
-    this.#source = offersOf(store)?.source ?? 'redis'
-    this.#bound = store.bind?.(policy, this.#limiter)
-    this.#leased = LeasedLimits.of(policy, this.#limiter, this, observer)
+    checkCalendars(policy, parts)
+    this.#parts = parts
+    this.#all = new AppliedLimits(policy, parts)
+    this.#now = this.#all.now
   }
 
   /** The charges of a key. Throws `PolicyError` for a record of keys that does not fit the policy. */
   chargesOf(key: LimiterKey): readonly Charge[] {
-    return chargesOf(this.policy, key, this.#limiter)
+    const { limits, keys } = this.#applied(key)
+    return chargesFor(limits.counted, keys)
   }
 
   /** Spends if the cost fits: synchronously where the store is, or from a lease. Throws only for an invalid key. */
   consume(key: LimiterKey, cost: number): Promise<Decision> | Decision {
     if (typeof key === 'string') {
-      const verdict = this.#bound?.consume?.(key, cost)
-      if (verdict !== undefined) {
-        const ticket = this.#tickets.ticketAt(this.#memory!.decidedAt)
-        const delayMs = verdict.delayMs
-        const all = [verdict]
-        return this.#report(
-          true,
-          new SettleableDecision(verdict, key, cost, all, 'memory', false, delayMs, ticket, false),
-        )
-      }
-      const decision = this.#leased?.consume(key, cost)
-      if (decision !== undefined) return this.#report(true, decision)
+      const now = this.#now
+      const verdicts = now?.decideNow(key, cost)
+      if (now !== undefined && verdicts !== undefined) return this.#decidedNow(key, cost, verdicts, now)
     }
     return this.ask('consume', key, cost, true)
   }
 
   /** Spends as much of `most` as fits. Throws `CostError`. */
   consumeUpTo(key: LimiterKey, most: number): Promise<Decision> | Decision {
-    const grant = new PartialGrant(most)
-    const decision = typeof key === 'string' ? this.#leased?.consume(key, most) : undefined
-    return decision === undefined ? this.ask('consume', key, 1, true, grant) : this.#report(true, decision)
+    const upTo = new UpTo(most)
+    const { limits, keys } = this.#applied(key)
+    const reply = new DecisionReply(this, limits, 'consume', key, keys, most, true, upTo)
+    limits.decideUpTo(upTo, keys, reply)
+    return reply.decision()
   }
 
-  /**
-   * Synchronous where the store is; throws only for an invalid key. Calls the observer if `observed`. `grant`: takes as
-   * much as fits.
-   */
-  ask(
-    verb: Verb,
-    key: LimiterKey,
-    cost: number,
-    observed: boolean,
-    grant?: PartialGrant,
-  ): Promise<Decision> | Decision {
-    const charges = typeof key === 'string' ? undefined : this.chargesOf(key)
-    const denial = this.#denials?.find(key, cost, this.policy)
-    if (denial !== undefined) return this.#report(observed, denial)
-    if (this.#leased !== undefined && verb === 'consume' && typeof key === 'string') {
-      const refusal = this.#leased.refusal(key, cost)
-      if (refusal !== undefined) return this.#report(observed, refusal)
-    }
-    const { calls } = this.#guarded
-    const request = new DecisionRequest(calls, this, verb, cost, key, charges, this.#bound, grant, observed)
-    const verdicts = this.#guarded.ask(request)
-    if (verdicts !== undefined) return this.#report(observed, this.#settleable(request, verdicts, 'memory'))
-    return new Promise((resolve, reject) => request.listen(resolve, reject))
+  /** Synchronous where the store is; throws only for an invalid key. Calls the observer if `observed`. */
+  ask(verb: Verb, key: LimiterKey, cost: number, observed: boolean): Promise<Decision> | Decision {
+    if (typeof key === 'string') return this.#ask(this.#all, verb, key, key, cost, observed)
+    const { limits, keys } = this.#applied(key)
+    return this.#ask(limits, verb, key, keys, cost, observed)
   }
 
-  /** The decision of a store that has answered later, as the caller sees it. */
-  answered(
-    request: DecisionRequest<Decision>,
-    verdicts: readonly Verdict[],
-    chargedAt: ChargedAt | undefined,
-    lease: object | undefined,
-  ): Decision {
-    const { verb, key, observed } = request
-    if (lease !== undefined) {
-      const ticket = this.#leased?.ticketFrom(lease as Lease)
-      return this.#report(observed, decisionOf(key, request.spent, verdicts, 'lease', false, ticket))
-    }
-    const decision = this.#settleable(request, verdicts, this.#source, chargedAt)
-    // Units of leases may come back at any moment: then an answer says nothing of later or larger requests.
-    const isAlone = this.#leased === undefined
-    if (!decision.allowed) this.#denials?.remember(key, this.policy, decision, isAlone)
-    else if (verb === 'consume' && isAlone) this.#denials?.renew(key, this.policy, decision)
-    return this.#report(observed, decision)
+  /** What the store says of a cost, whatever is remembered; spends nothing. Rejects with `StoreError`. */
+  async standing(key: LimiterKey, cost: number): Promise<readonly Verdict[]> {
+    const { limits, keys } = this.#applied(key)
+    return limits.standing(keys, cost)
   }
 
-  /** The decision of the failure policy, as the caller sees it. */
-  failed({ verb, key, cost, charges, grant, observed }: DecisionRequest<Decision>): Decision {
-    const failing = (units: number) => this.#failure.decide(verb, key, charges, units)
-    return this.#report(observed, grant === undefined ? failing(cost) : grant.decision(failing))
+  /** Changes what a key may spend. */
+  async change(key: LimiterKey, change: Change): Promise<void> {
+    const { limits, keys } = this.#applied(key)
+    await limits.change(change, keys)
   }
 
   /** Gives back units that were bought in advance and not spent. */
   async close(): Promise<void> {
-    await this.#leased?.close()
+    await this.#all.close()
   }
 
   /** The decision for a waiting request that has been granted. */
-  granted(
-    key: LimiterKey,
-    charges: readonly Charge[],
-    spent: number,
-    verdicts: readonly Verdict[],
-    chargedAt: ChargedAt,
-  ): Decision {
-    return this.#settleable(
-      { verb: 'consume', key, charges, spent },
-      verdicts,
-      this.#memory ? 'memory' : this.#source,
-      chargedAt,
+  granted(key: LimiterKey, cost: number, verdicts: readonly Verdict[], chargedAt: ChargedAt): Decision {
+    const { limits, keys } = this.#applied(key)
+    const ticket = this.#ticketOf(limits, key, keys, chargedAt, undefined)
+    return decisionOf(key, cost, verdicts, this.#parts.counts.source, false, ticket)
+  }
+
+  /** The decision that follows from an answer, as the caller sees it. */
+  decided(reply: DecisionReply, verdicts: readonly Verdict[], chargedAt?: ChargedAt, origin?: Origin): Decision {
+    const { limits, verb, key, keys, cost, observed } = reply
+    const spends = verb === 'consume' && chargedAt !== undefined
+    const ticket = spends ? this.#ticketOf(limits, key, keys, chargedAt, origin) : undefined
+    const source: DecisionSource = origin?.source ?? this.#parts.counts.source
+    return this.#report(observed, decisionOf(key, cost, verdicts, source, origin?.degraded ?? false, ticket))
+  }
+
+  #ask(limits: AppliedLimits, verb: Verb, key: LimiterKey, keys: Keys, cost: number, observed: boolean) {
+    const reply = new DecisionReply(this, limits, verb, key, keys, cost, observed)
+    limits.policy.decide(verb, keys, cost, reply)
+    return reply.decision()
+  }
+
+  #decidedNow(key: string, cost: number, verdicts: readonly Verdict[], { decidedAt, origin }: DecidesNow): Decision {
+    const ticket = this.#all.tickets.ticketAt(decidedAt, origin)
+    if (verdicts.length > 1) {
+      return this.#report(true, decisionOf(key, cost, verdicts, origin.source, false, ticket))
+    }
+    const [verdict] = verdicts
+    const { delayMs } = verdict
+    return this.#report(
+      true,
+      new SettleableDecision(verdict, key, cost, verdicts, origin.source, false, delayMs, ticket, false),
     )
+  }
+
+  /** A record of keys may be changed by its owner before the decision is settled: its keys are kept apart. */
+  #ticketOf(
+    limits: AppliedLimits,
+    key: LimiterKey,
+    keys: Keys,
+    chargedAt: ChargedAt,
+    origin: Origin | undefined,
+  ): ChargeTicket {
+    if (typeof key === 'string' || typeof keys === 'string') return limits.tickets.ticketAt(chargedAt, origin)
+    const { store, givesBack } = limits
+    const owner: ChargeOwner = { store, givesBack, keys, change: (...change) => limits.change(...change) }
+    return { owner, chargedAt, origin }
+  }
+
+  /** Which limits apply to a key. Throws `PolicyError`. */
+  #applied(key: LimiterKey): { readonly limits: AppliedLimits; readonly keys: Keys } {
+    if (typeof key === 'string') return { limits: this.#all, keys: key }
+    const { places, keys } = keysOf(this.policy, key)
+    if (places.length === this.policy.length) return { limits: this.#all, keys }
+    const limits = getOrMake(
+      this.#some,
+      places.join(),
+      () => new AppliedLimits(Object.freeze(places.map(i => this.policy[i])), this.#parts),
+    )
+    return { limits, keys }
   }
 
   /** Reports a decision to the observer and returns it as the caller sees it. */
   #report(observed: boolean, decision: Decision): Decision {
-    const given = this.#shadow && !decision.allowed ? allowAnyway(decision) : decision
-    if (observed && this.#observer !== undefined) notifyDecided(this.#observer, given, this.#name)
+    const { shadow, observer, name } = this.#parts
+    const given = shadow && !decision.allowed ? allowAnyway(decision) : decision
+    if (observed && observer !== undefined) notifyDecided(observer, given, name)
     return given
   }
+}
 
-  #settleable(
-    request: SettleableRequest,
-    verdicts: readonly Verdict[],
-    source: StoreSource,
-    chargedAt: ChargedAt | undefined = this.#memory?.decidedAt,
-  ): Decision {
-    const { verb, key, spent } = request
-    if (verb === 'peek') return decisionOf(key, spent, verdicts, source)
-    if (typeof key === 'string' && chargedAt !== undefined) {
-      return decisionOf(key, spent, verdicts, source, false, this.#tickets.ticketAt(chargedAt))
+/** Receives the answer to one request: at once, or later. */
+class DecisionReply implements Reply {
+  #decision: Decision | undefined
+  #error: unknown
+  #resolve: ((decision: Decision) => void) | undefined
+  #reject: ((error: unknown) => void) | undefined
+
+  constructor(
+    readonly decider: Decider,
+    readonly limits: AppliedLimits,
+    readonly verb: Verb,
+    readonly key: LimiterKey,
+    readonly keys: Keys,
+    readonly asked: number,
+    readonly observed: boolean,
+    readonly upTo?: UpTo,
+  ) {}
+
+  /** Units that it spends if it is allowed. */
+  get cost(): number {
+    return this.upTo?.cost ?? this.asked
+  }
+
+  resolve(verdicts: readonly Verdict[], _answeredAt: number, chargedAt?: ChargedAt, origin?: Origin): void {
+    try {
+      const decision = this.decider.decided(this, verdicts, chargedAt, origin)
+      if (this.#resolve === undefined) this.#decision = decision
+      else this.#resolve(decision)
+    } catch (error) {
+      this.reject(error)
     }
-    const { charges, askedAt = this.#clock.now() } = request
-    // The caller owns the record of keys and may change it before the decision is settled.
-    const owner = { store: this.store, change: this.change, key, chargesOf: () => charges }
-    return decisionOf(key, spent, verdicts, source, false, { owner, chargedAt, askedAt })
+  }
+
+  reject(error: unknown): void {
+    if (this.#reject === undefined) this.#error = error
+    else this.#reject(error)
+  }
+
+  /** The decision itself if it is there already. */
+  decision(): Decision | Promise<Decision> {
+    if (this.#decision !== undefined) return this.#decision
+    if (this.#error !== undefined) return Promise.reject(this.#error)
+    return new Promise((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+    })
   }
 }
 
-/** A request whose decision may be settled. */
-interface SettleableRequest {
-  readonly verb: Verb
-  readonly key: LimiterKey
-  readonly charges: readonly Charge[]
-  /** Units that it spends if it is allowed. */
-  readonly spent: number
-  readonly askedAt?: number | undefined
-}
-
-function checkCalendars(policy: Policy, store: Store): void {
+function checkCalendars(policy: Policy, { counts, store }: DeciderParts): void {
   const limit = policy.find(({ calendar }) => calendar !== undefined)
-  if (limit === undefined || store.countsCalendars) return
+  if (limit === undefined || counts.countsCalendars) return
   throw new PolicyError(
     `RateLimiter: limit ${shown(limit.name)} counts in windows of the calendar, which the store ` +
       `${shown(store)} does not know: expected a MemoryStore or a RedisStore, or a window like "1d"`,

@@ -1,15 +1,14 @@
 import { refusedAfter } from './algorithms/registry.js'
 import { type Clock, monotonicClock } from './core/clock.js'
-import type { Decision, Verdict } from './core/decision.js'
-import type { Policy } from './core/limit.js'
+import { strictest, type Verdict } from './core/decision.js'
+import type { Limit } from './core/limit.js'
 import { BoundedMap, getOrMake } from './core/maps.js'
 import { ownCopy, shortKey } from './core/short-key.js'
-import type { LimiterKey } from './key.js'
-import { decisionOf } from './settlement.js'
-import type { Store } from './store.js'
+import type { BoundPolicy, Change, Counts, DecidesNow, Keys, Origin, Reply, Verb } from './port.js'
+import type { ChargedAt } from './store.js'
 
 interface Denial {
-  readonly policy: Policy
+  readonly limits: readonly Limit[]
   /** The cost that was refused; larger costs are refused too. */
   readonly cost: number
   readonly verdicts: readonly Verdict[]
@@ -43,48 +42,54 @@ export class DenyCache {
   }
 
   /** The cache of a store and a limiter's name, shared by all limiters that share counts. */
-  static of(store: Store, limiter: string, maxKeys: number): DenyCache {
-    const caches = getOrMake(CACHES, store, () => new Map())
-    const cache = getOrMake(caches, limiter, () => new DenyCache(store.clock ?? monotonicClock, maxKeys))
+  static of(counts: Counts, limiter: string, maxKeys: number): DenyCache {
+    const caches = getOrMake(CACHES, counts, () => new Map())
+    const cache = getOrMake(caches, limiter, () => new DenyCache(counts.clock ?? monotonicClock, maxKeys))
     cache.#denials.max = Math.max(cache.#denials.max, maxKeys)
     return cache
   }
 
-  /** The denial that still holds for this key, cost and policy, with its present times. */
-  find(key: LimiterKey, cost: number, policy: Policy): Decision | undefined {
+  /** The denial that still holds for these keys, this cost and these limits, with its present times. */
+  find(keys: Keys, cost: number, limits: readonly Limit[]): readonly Verdict[] | undefined {
     if (this.#denials.size === 0) return undefined
-    const denial = this.#denials.get(cacheKeyOf(key))
-    if (denial === undefined || denial.policy !== policy) return undefined
+    const denial = this.#denials.get(cacheKeyOf(keys))
+    if (denial === undefined || denial.limits !== limits) return undefined
     const elapsedMs = this.clock.now() - denial.deniedAt
     // An ended denial stays, as a sign that the key is in demand.
     if (isOver(denial, elapsedMs)) return undefined
-    const verdicts = verdictsOf(denial, elapsedMs, cost)
-    return verdicts && decisionOf(key, cost, verdicts, 'deny-cache')
+    return verdictsOf(denial, elapsedMs, cost)
   }
 
   /** The store refused a decision. `determines`: whether its answer may determine when larger costs fit. */
-  remember(key: LimiterKey, policy: Policy, { cost, verdicts, retryAfterMs }: Decision, determines: boolean): void {
-    const text = cacheKeyOf(key)
+  remember(
+    keys: Keys,
+    limits: readonly Limit[],
+    cost: number,
+    verdicts: readonly Verdict[],
+    determines: boolean,
+  ): void {
+    const text = cacheKeyOf(keys)
     const deniedAt = this.clock.now()
     const known = this.#denials.get(text)
     // The denial of a smaller cost refuses more.
-    if (known?.policy === policy && known.cost < cost && !isOver(known, deniedAt - known.deniedAt)) return
-    if (typeof key !== 'string') this.#hasRecords = true
-    this.#put(text, { policy, cost, verdicts, retryAfterMs, deniedAt, determines })
+    if (known?.limits === limits && known.cost < cost && !isOver(known, deniedAt - known.deniedAt)) return
+    if (typeof keys !== 'string') this.#hasRecords = true
+    const { retryAfterMs } = strictest(verdicts)
+    this.#put(text, { limits, cost, verdicts, retryAfterMs, deniedAt, determines })
   }
 
   /** The store allowed a decision: if the key was refused before, the time of its next unit may be known. */
-  renew(key: LimiterKey, policy: Policy, { cost, verdicts }: Decision): void {
+  renew(keys: Keys, limits: readonly Limit[], cost: number, verdicts: readonly Verdict[]): void {
     if (this.#denials.size === 0 || cost === 0) return
-    const text = cacheKeyOf(key)
+    const text = cacheKeyOf(keys)
     const denial = this.#denials.get(text)
-    if (denial === undefined || denial.policy !== policy) return
+    if (denial === undefined || denial.limits !== limits) return
     const deniedAt = this.clock.now()
     if (!isOver(denial, deniedAt - denial.deniedAt)) return
     const retryAfterMs = verdicts.length === 1 ? refusedAfter(verdicts[0], cost) : undefined
     if (retryAfterMs) {
       const refusals = [{ ...verdicts[0], allowed: false, retryAfterMs, delayMs: 0 }]
-      this.#put(text, { policy, cost, verdicts: refusals, retryAfterMs, deniedAt, determines: true })
+      this.#put(text, { limits, cost, verdicts: refusals, retryAfterMs, deniedAt, determines: true })
     } else this.#denials.delete(text)
   }
 
@@ -94,10 +99,10 @@ export class DenyCache {
     this.#denials.set(ownCopy(text), denial)
   }
 
-  /** Drops the denials that may no longer hold for this key. For records of keys, that may be any of them. */
-  drop(key: LimiterKey): void {
-    if (typeof key === 'string' && !this.#hasRecords) {
-      this.#denials.delete(cacheKeyOf(key))
+  /** Drops the denials that may no longer hold for these keys. For records of keys, that may be any of them. */
+  drop(keys: Keys): void {
+    if (typeof keys === 'string' && !this.#hasRecords) {
+      this.#denials.delete(cacheKeyOf(keys))
       return
     }
     this.#denials.clear()
@@ -105,8 +110,76 @@ export class DenyCache {
   }
 }
 
+const REMEMBERED: Origin = { source: 'deny-cache' }
+
+/** A policy whose denials are remembered. */
+export class DenyingPolicy implements BoundPolicy {
+  readonly now: DecidesNow | undefined
+  readonly isLeased: true | undefined
+
+  constructor(
+    readonly policy: BoundPolicy,
+    readonly cache: DenyCache,
+    /** Denials hold for these, as one object. */
+    readonly limits: readonly Limit[],
+  ) {
+    this.now = policy.now
+    this.isLeased = policy.isLeased
+  }
+
+  decide(verb: Verb, keys: Keys, cost: number, reply: Reply): void {
+    const denied = this.cache.find(keys, cost, this.limits)
+    if (denied === undefined) this.policy.decide(verb, keys, cost, new RememberingReply(this, verb, keys, cost, reply))
+    else reply.resolve(denied, performance.now(), undefined, REMEMBERED)
+  }
+
+  /**
+   * Drops the denial twice: before, so that no request is refused meanwhile; after, because an old answer may have been
+   * remembered during the change.
+   */
+  async change(change: Change, keys: Keys): Promise<void> {
+    this.cache.drop(keys)
+    try {
+      await this.policy.change(change, keys)
+    } finally {
+      this.cache.drop(keys)
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.policy.close?.()
+  }
+}
+
+/** Remembers what the store has answered. */
+class RememberingReply implements Reply {
+  constructor(
+    readonly denying: DenyingPolicy,
+    readonly verb: Verb,
+    readonly keys: Keys,
+    readonly cost: number,
+    readonly reply: Reply,
+  ) {}
+
+  resolve(verdicts: readonly Verdict[], answeredAt: number, chargedAt?: ChargedAt, origin?: Origin): void {
+    if (origin === undefined) this.#remember(verdicts)
+    this.reply.resolve(verdicts, answeredAt, chargedAt, origin)
+  }
+
+  reject(error: unknown): void {
+    this.reply.reject(error)
+  }
+
+  #remember(verdicts: readonly Verdict[]): void {
+    const { verb, keys, cost } = this
+    const { cache, limits, isLeased } = this.denying
+    if (!verdicts.every(({ allowed }) => allowed)) cache.remember(keys, limits, cost, verdicts, !isLeased)
+    else if (verb === 'consume' && !isLeased) cache.renew(keys, limits, cost, verdicts)
+  }
+}
+
 /** By store and the limiter's name. */
-const CACHES = new WeakMap<Store, Map<string, DenyCache>>()
+const CACHES = new WeakMap<Counts, Map<string, DenyCache>>()
 
 /** After the clock was set back, a denial would last longer than promised. */
 function isOver({ retryAfterMs }: Denial, elapsedMs: number): boolean {
@@ -116,8 +189,8 @@ function isOver({ retryAfterMs }: Denial, elapsedMs: number): boolean {
 /**
  * The text that stands for a key in the cache, short for keys of any length. The colon keeps texts and records apart.
  */
-function cacheKeyOf(key: LimiterKey): string {
-  return shortKey(typeof key === 'string' ? `:${key}` : JSON.stringify(key))
+function cacheKeyOf(keys: Keys): string {
+  return shortKey(typeof keys === 'string' ? `:${keys}` : JSON.stringify(keys))
 }
 
 /** The verdicts on a cost after some time without change; undefined if the store's answer does not determine them. */

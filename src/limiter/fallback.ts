@@ -1,12 +1,11 @@
-import { type Decision, verdictOf } from './core/decision.js'
+import { systemClock } from './core/clock.js'
+import { verdictOf } from './core/decision.js'
 import type { Limit } from './core/limit.js'
 import { getOrMake } from './core/maps.js'
 import { OutageWarnings } from './core/warnings.js'
-import type { LimiterKey } from './key.js'
-import { MemoryStore } from './memory/memory-store.js'
-import { offersOf } from './offers.js'
-import { type ChangeCharges, decisionOf } from './settlement.js'
-import type { Charge, Store } from './store.js'
+import { MemoryCounts } from './memory/memory-counts.js'
+import type { BoundPolicy, CountedLimit, Counts, Keys, Origin, Reply, Verb } from './port.js'
+import type { Store } from './store.js'
 
 /**
  * The decision while the store fails: 'local' (default): an in-process limiter with quota × localShare, which counts
@@ -16,63 +15,99 @@ export type StoreFailure = 'local' | 'open' | 'closed'
 
 /** `retryAfterMs` of a denial while the store fails: the end of an outage is unknown. */
 const CLOSED_RETRY_MS = 1000
+/** As of a `MemoryStore` by default. */
+const MAX_LOCAL_KEYS = 1_000_000
 
-const LOCAL = new WeakMap<Store, MemoryStore>()
+const LOCAL = new WeakMap<Counts, MemoryCounts>()
 
 /**
- * The local store that replaces a failed store. All limiters over the failed store share it, so that limiters with the
- * same name and limit share one quota in an outage, too.
+ * The failure policy for some limits: decides in place of the store, synchronously. Under 'local' all limiters over the
+ * failed store share its counts, so that limiters with the same name and limit share one quota in an outage, too.
  */
-function localOf(store: Store): MemoryStore {
-  return getOrMake(LOCAL, store, () => new MemoryStore({ clock: store.clock }))
+export function failingPolicy(
+  kind: StoreFailure,
+  localShare: number,
+  counts: Counts,
+  counted: readonly CountedLimit[],
+): BoundPolicy {
+  if (kind !== 'local') return new FlatPolicy(kind, counted)
+  return new LocalPolicy(
+    counts,
+    counted.map(one => ({ ...one, limit: shareOf(one.limit, localShare) })),
+  )
 }
 
-/** The failure policy: decides instead of the store, and marks its decisions (`degraded`). */
-export class FailurePolicy {
-  readonly #shared = new WeakMap<Limit, Limit>()
+const FALLBACK: Origin = { source: 'fallback', degraded: true }
 
-  /** `store`: the store that it replaces. */
+class LocalPolicy implements BoundPolicy {
+  readonly limits: readonly Limit[]
+  /** Most limiters never need it. */
+  #local: BoundPolicy | undefined
+
   constructor(
-    readonly kind: StoreFailure,
-    readonly localShare: number,
-    readonly store: Store,
-  ) {}
-
-  decide(verb: 'consume' | 'peek', key: LimiterKey, charges: readonly Charge[], cost: number): Decision {
-    if (this.kind !== 'local') return this.#decideFlatly(key, charges, cost)
-    const local = localOf(this.store)
-    const shares = charges.map(charge => ({ ...charge, limit: this.#shareOf(charge.limit) }))
-    const verdicts = local[verb](shares, cost)
-    if (verb === 'peek') return decisionOf(key, cost, verdicts, 'fallback', true)
-    // A store in this process needs no deadline, and does not fail.
-    const change: ChangeCharges = async (_, part, act) => act(local, part, Number.POSITIVE_INFINITY)
-    const owner = { store: local, change, key, chargesOf: () => shares }
-    return decisionOf(key, cost, verdicts, 'fallback', true, { owner, chargedAt: local.decidedAt })
+    /** Of the store that may fail. */
+    readonly counts: Counts,
+    readonly counted: readonly CountedLimit[],
+  ) {
+    this.limits = counted.map(({ limit }) => limit)
   }
 
-  #decideFlatly(key: LimiterKey, charges: readonly Charge[], cost: number): Decision {
-    const allowed = this.kind === 'open'
-    const waitMs = allowed ? 0 : CLOSED_RETRY_MS
-    const verdicts = charges.map(({ limit }) =>
-      verdictOf(limit, allowed ? Math.max(0, limit.quota - cost) : 0, waitMs, waitMs),
-    )
-    return decisionOf(key, cost, verdicts, allowed ? 'open' : 'closed', true)
-  }
-
-  /** units × localShare, rounded down; exact for 1/n, where the product of floats may be just below a whole number. */
-  #partOf(units: number): number {
-    const part = Math.floor(units * this.localShare)
-    return (part + 1) / units <= this.localShare ? part + 1 : part
-  }
-
-  /** The part of a limit that one process grants alone: rounded down, but at least 1 if the limit is not 0. */
-  #shareOf(limit: Limit): Limit {
-    if (this.localShare === 1) return limit
-    return getOrMake(this.#shared, limit, () => {
-      const part = (units: number) => (units === 0 ? 0 : Math.max(1, this.#partOf(units)))
-      return Object.freeze({ ...limit, quota: part(limit.quota), burst: part(limit.burst) })
+  decide(verb: Verb, keys: Keys, cost: number, reply: Reply): void {
+    this.#policy.decide(verb, keys, cost, {
+      resolve: (verdicts, answeredAt, chargedAt) => reply.resolve(verdicts, answeredAt, chargedAt, FALLBACK),
+      reject: error => reply.reject(error),
     })
   }
+
+  /** A store in this process needs no deadline, and does not fail. */
+  change(...change: Parameters<BoundPolicy['change']>): Promise<void> | void {
+    return this.#policy.change(...change)
+  }
+
+  get #policy(): BoundPolicy {
+    const { counts, counted } = this
+    this.#local ??= getOrMake(
+      LOCAL,
+      counts,
+      () => new MemoryCounts(counts.clock ?? systemClock, MAX_LOCAL_KEYS),
+    ).bind(counted)
+    return this.#local
+  }
+}
+
+/** Allows or denies whatever it is asked. */
+class FlatPolicy implements BoundPolicy {
+  readonly limits: readonly Limit[]
+  readonly #origin: Origin
+
+  constructor(kind: 'open' | 'closed', counted: readonly CountedLimit[]) {
+    this.limits = counted.map(({ limit }) => limit)
+    this.#origin = { source: kind, degraded: true }
+  }
+
+  decide(_verb: Verb, _keys: Keys, cost: number, reply: Reply): void {
+    const allowed = this.#origin.source === 'open'
+    const waitMs = allowed ? 0 : CLOSED_RETRY_MS
+    const verdicts = this.limits.map(limit =>
+      verdictOf(limit, allowed ? Math.max(0, limit.quota - cost) : 0, waitMs, waitMs),
+    )
+    reply.resolve(verdicts, performance.now(), undefined, this.#origin)
+  }
+
+  change(): void {}
+}
+
+/** units × share, rounded down; exact for 1/n, where the product of floats may be just below a whole number. */
+function partOf(units: number, share: number): number {
+  const part = Math.floor(units * share)
+  return (part + 1) / units <= share ? part + 1 : part
+}
+
+/** The part of a limit that one process grants alone: rounded down, but at least 1 if the limit is not 0. */
+function shareOf(limit: Limit, share: number): Limit {
+  if (share === 1) return limit
+  const part = (units: number) => (units === 0 ? 0 : Math.max(1, partOf(units, share)))
+  return Object.freeze({ ...limit, quota: part(limit.quota), burst: part(limit.burst) })
 }
 
 const MEANWHILE: Record<StoreFailure, string> = {
@@ -85,10 +120,14 @@ const MEANWHILE: Record<StoreFailure, string> = {
  * The process warnings of an outage of a store. All that asks one client or store shares them. undefined for a store in
  * this process, which has no outages.
  */
-export function outageWarnings(store: Store, onStoreFailure: StoreFailure): OutageWarnings | undefined {
-  if (store instanceof MemoryStore) return undefined
+export function outageWarnings(
+  store: Store,
+  counts: Counts,
+  onStoreFailure: StoreFailure,
+): OutageWarnings | undefined {
+  if (counts.isLocal) return undefined
   const meanwhile = MEANWHILE[onStoreFailure]
-  return offersOf(store)?.outageWarnings(meanwhile) ?? new OutageWarnings(store, () => nameOf(store), meanwhile)
+  return counts.warnings?.(meanwhile) ?? new OutageWarnings(store, () => nameOf(store), meanwhile)
 }
 
 function nameOf(store: Store): string {

@@ -3,15 +3,10 @@ import { Deadline, type Pending } from './core/clock.js'
 import { SpillwayError, StoreError, shown } from './core/errors.js'
 import { notify, type Observer } from './core/observer.js'
 import type { OutageWarnings } from './core/warnings.js'
+import type { Connecting } from './port.js'
 
 /** The error of calls that are not made while the breaker is open. */
 export const REFUSED = new StoreError('the store failed too often of late and is not asked', { settled: false })
-
-/** A store whose server gets more time until it has answered this process for the first time. */
-interface Connecting {
-  /** Calls that are made now end no sooner, by `performance.now()`; 0: the server has answered, or refused. */
-  connectsUntil(): number
-}
 
 /** What a guard may have beside its deadline. */
 interface GuardedParts {
@@ -149,11 +144,14 @@ export class Guarded {
     })
   }
 
-  /** True if this answer came in time and counts. `decisions`: how many it has decided. */
-  answered(call: GuardedCall, answeredAt: number, decisions: 0 | 1): boolean {
+  /**
+   * True if this answer came in time and counts. `decisions`: how many it has decided. `isAtOnce`: nobody waited for it,
+   * so that its time is not reported.
+   */
+  answered(call: GuardedCall, answeredAt: number, decisions: 0 | 1, isAtOnce = false): boolean {
     if (!call.deadline.answered(call)) return false
     this.#first = undefined
-    this.#times?.answered(call.startedAt, answeredAt, decisions)
+    if (!isAtOnce) this.#times?.answered(call.startedAt, answeredAt, decisions)
     this.succeeded(call.breaker, answeredAt)
     return true
   }

@@ -1,6 +1,5 @@
 import { PolicyError, shown } from './core/errors.js'
 import type { Policy } from './core/limit.js'
-import type { Charge } from './store.js'
 
 /**
  * The subject of a request: one key for all limits of a policy, or a record with a key for each limit by its name. A
@@ -33,18 +32,14 @@ function numberText(key: number): string {
   throw new PolicyError(`key ${key}: expected a text or a finite number, like 42`)
 }
 
-/** The charges of a key under a policy. Throws `PolicyError` for a record that names unknown limits, or none. */
-export function chargesOf(policy: Policy, key: LimiterKey, limiter: string | undefined): readonly Charge[] {
-  if (typeof key !== 'string') return keyedCharges(policy, key, limiter)
-  if (policy.length === 1) return [{ key, limit: policy[0], limiter }]
-  return policy.map(limit => ({ key, limit, limiter }))
-}
-
-function keyedCharges(
+/**
+ * The limits to which a record of keys applies, by their places in the policy, and the key of each. Throws
+ * `PolicyError` for a record that names unknown limits, or none.
+ */
+export function keysOf(
   policy: Policy,
   key: Exclude<LimiterKey, string>,
-  limiter: string | undefined,
-): readonly Charge[] {
+): { readonly places: readonly number[]; readonly keys: readonly string[] } {
   for (const [name, value] of Object.entries(key)) {
     if (!policy.some(limit => limit.name === name)) {
       const names = policy.map(limit => shown(limit.name)).join(', ')
@@ -54,11 +49,15 @@ function keyedCharges(
       throw new PolicyError(`key ${shown(value)} for limit ${shown(name)}: expected a text, like "user:42"`)
     }
   }
-  const charges = policy.flatMap(limit => {
-    const own = Object.hasOwn(key, limit.name) ? key[limit.name] : undefined
-    return own === undefined ? [] : [{ key: own, limit, limiter }]
+  const places: number[] = []
+  const keys: string[] = []
+  policy.forEach(({ name }, i) => {
+    const own = Object.hasOwn(key, name) ? key[name] : undefined
+    if (own === undefined) return
+    places.push(i)
+    keys.push(own)
   })
-  if (charges.length === 0)
+  if (keys.length === 0)
     throw new PolicyError('key: given a record without any key, expected one for at least one limit')
-  return charges
+  return { places, keys }
 }

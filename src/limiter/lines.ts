@@ -4,19 +4,10 @@ import { StoreError } from './core/errors.js'
 import type { Patience } from './core/wait.js'
 import type { Decider } from './decider.js'
 import type { StoreFailure } from './fallback.js'
-import type { GuardedStore } from './guarded-store.js'
+import type { StoreGuard } from './guarded-policy.js'
 import type { LimiterKey } from './key.js'
-import { MemoryLines } from './memory/memory-lines.js'
-import { MemoryStore } from './memory/memory-store.js'
-import { offersOf } from './offers.js'
-import type { Charge, Store } from './store.js'
+import type { Charge } from './store.js'
 import type { Outage, StoreLines } from './store-lines.js'
-
-/** The waiting lines of a limiter over a store; undefined if the store has none. */
-function storeLinesOf(store: Store, guarded: GuardedStore): StoreLines | undefined {
-  if (store instanceof MemoryStore) return MemoryLines.of(store)
-  return offersOf(store)?.lines?.(guarded)
-}
 
 /**
  * The waiting lines of one limiter: those of the store and, if it has none or during an outage, those of this process.
@@ -29,12 +20,12 @@ export class LimiterLines {
   #closed = false
 
   constructor(
-    guarded: GuardedStore,
+    guard: StoreGuard,
     onStoreFailure: StoreFailure,
     ask: (key: LimiterKey, cost: number) => Promise<Decision>,
     giveBack: (decision: Decision) => Promise<void>,
   ) {
-    this.#inStore = storeLinesOf(guarded.store, guarded)
+    this.#inStore = guard.counts.lines?.(guard)
     this.#local = new AskAgainLines(ask, giveBack)
     this.#onStoreFailure = onStoreFailure
   }
@@ -55,25 +46,25 @@ export class LimiterLines {
     const left = () => Math.max(0, patience.timeoutMs - (performance.now() - askedAt))
     const outage = fails
       ? undefined
-      : new WaitHere(signal => this.#local.wait(key, cost, { timeoutMs: left(), signal }))
+      : new WaitHere(signal => this.#local.wait(charges, key, cost, { timeoutMs: left(), signal }))
     try {
       const turn = this.#inStore?.wait(charges, cost, patience, outage)
-      if (turn === undefined) return await this.#local.wait(key, cost, patience)
+      if (turn === undefined) return await this.#local.wait(charges, key, cost, patience)
       const { verdicts, at } = await turn
-      return decider.granted(key, charges, cost, verdicts, at)
+      return decider.granted(key, cost, verdicts, at)
     } catch (error) {
       if (error instanceof ServedHere) return error.decision
       if (!(error instanceof StoreError) || fails || this.#closed) throw error
       // An error in the request itself, like a key of another type: no line of the store will take it.
-      return await this.#local.wait(key, cost, { ...patience, timeoutMs: left() })
+      return await this.#local.wait(charges, key, cost, { ...patience, timeoutMs: left() })
     } finally {
       outage?.ends()
     }
   }
 
-  /** Units may have become free: wakes the waiters of these charges of the key. */
-  wake(key: LimiterKey, charges: readonly Charge[]): void {
-    this.#local.wake(key)
+  /** Units may have become free: wakes the waiters of these charges. */
+  wake(charges: readonly Charge[]): void {
+    this.#local.wake(charges)
     this.#inStore?.wake?.(charges)
   }
 

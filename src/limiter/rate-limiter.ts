@@ -1,31 +1,50 @@
 import { adaptHitStore, countsHits } from '../replacing/express-rate-limit/hit-store.js'
 import type { BlockRule, Denials, Strikes } from './block-rule.js'
 import './core/async-dispose.js'
-import { monotonicClock } from './core/clock.js'
 import type { Decision, Verdict } from './core/decision.js'
 import { type Duration, parseOption } from './core/duration.js'
 import { checkCost, isCost, StoreError, shown } from './core/errors.js'
 import { type Limit, maxCostOf, type Policy } from './core/limit.js'
-import { getOrMake } from './core/maps.js'
 import { WaitWatch, watched } from './core/meters.js'
 import { notifyDecided, type Observer } from './core/observer.js'
 import type { OptionNames } from './core/options.js'
 import { patienceOf, WAIT_OPTIONS, type WaitOptions } from './core/wait.js'
 import { type Decider, PolicyDeciders } from './decider.js'
 import { DenyCache } from './deny-cache.js'
-import { FailurePolicy, outageWarnings } from './fallback.js'
-import { GuardedStore } from './guarded-store.js'
+import { outageWarnings } from './fallback.js'
+import { countsOf } from './foreign-store.js'
+import { StoreGuard } from './guarded-policy.js'
 import { type KeyInput, type LimiterKey, limiterKey } from './key.js'
 import { LimiterLines } from './lines.js'
 import { MemoryStore } from './memory/memory-store.js'
 import { parseLimiterOptions, type RateLimiterOptions } from './options.js'
-import { SettleableDecision, settlement } from './settlement.js'
-import type { Charge, Store } from './store.js'
+import type { Change, Counts } from './port.js'
+import { settle } from './settlement.js'
+import type { Store } from './store.js'
 import { neverFits } from './store-lines.js'
 
 const ACQUIRE_OPTIONS: OptionNames<WaitOptions & { cost?: number }> = { ...WAIT_OPTIONS, cost: true }
 
 export type { RateLimiterOptions } from './options.js'
+
+// What the rest of the package does with a limiter, and users do not.
+
+/** The options of a limiter, for another that counts beside it. */
+export let optionsOf: (limiter: RateLimiter) => RateLimiterOptions
+export let countsBehind: (limiter: RateLimiter) => Counts
+/**
+ * The store's verdicts on a cost; spends nothing. Neither a remembered denial nor the failure policy replaces the store:
+ * rejects with `StoreError`.
+ */
+export let standing: (limiter: RateLimiter, key: LimiterKey, cost: number) => Promise<readonly Verdict[]>
+/** Counts denials of a key, and blocks it if they are too many. Rejects with `StoreError`. */
+export let strike: (
+  limiter: RateLimiter,
+  key: string,
+  limit: Limit,
+  denials: Denials,
+  rule: BlockRule,
+) => Promise<Strikes>
 
 /**
  * A policy over a store. `consume` decides one request now, which is what a server needs; `acquire` waits for its turn;
@@ -36,11 +55,11 @@ export type { RateLimiterOptions } from './options.js'
  * `PolicyError`. A decision takes at most `deadline`.
  */
 export class RateLimiter implements AsyncDisposable {
-  /** @internal The options, for a limiter that counts beside this one. */
-  readonly options: RateLimiterOptions
+  readonly #options: RateLimiterOptions
   readonly #store: Store
+  readonly #counts: Counts
   readonly #ownsStore: boolean
-  readonly #guarded: GuardedStore
+  readonly #guard: StoreGuard
   readonly #name: string
   readonly #denials: DenyCache | undefined
   readonly #observer: Observer | undefined
@@ -54,35 +73,38 @@ export class RateLimiter implements AsyncDisposable {
 
   constructor(options: RateLimiterOptions) {
     const settings = parseLimiterOptions(options)
-    const { policy, name, denyCacheKeys, shadow } = settings
+    const { policy, name, denyCacheKeys, shadow, onStoreFailure, localShare, observer } = settings
     const given = settings.store ?? new MemoryStore()
     const store: Store = countsHits(given) ? adaptHitStore(given, policy as Policy) : given
-    const { observer } = settings
-    const warnings = observer === undefined ? outageWarnings(store, settings.onStoreFailure) : undefined
-    this.options = { ...options, store: given, name }
+    const counts = countsOf(store)
+    const warnings = observer === undefined ? outageWarnings(store, counts, onStoreFailure) : undefined
+    this.#options = { ...options, store: given, name }
     this.#store = store
+    this.#counts = counts
     this.#ownsStore = settings.store === undefined
-    this.#guarded = new GuardedStore(store, settings.deadlineMs, observer, warnings)
+    this.#guard = new StoreGuard(counts, settings.deadlineMs, observer, warnings)
     this.#name = name
-    const failure = new FailurePolicy(settings.onStoreFailure, settings.localShare, store)
     this.#observer = observer
     this.#waits = observer && new WaitWatch(observer, 'limiter', name)
     this.#shadow = shadow
-    // A memory store refuses as fast as a cache would, and is never outdated.
-    if (denyCacheKeys > 0 && !(store instanceof MemoryStore)) this.#denials = DenyCache.of(store, name, denyCacheKeys)
+    // A store in this process refuses as fast as a cache would, and is never outdated.
+    if (denyCacheKeys > 0 && !counts.isLocal) this.#denials = DenyCache.of(counts, name, denyCacheKeys)
     this.#deciders = new PolicyDeciders(policy, {
-      guarded: this.#guarded,
-      failure,
+      store,
+      counts,
+      guard: this.#guard,
+      onStoreFailure,
+      localShare,
       denials: this.#denials,
       observer,
       name,
       shadow,
-      change: (...change) => this.#change(...change),
+      changed: charges => this.#lines.wake(charges),
     })
     this.#only = this.#deciders.only
     this.#lines = new LimiterLines(
-      this.#guarded,
-      settings.onStoreFailure,
+      this.#guard,
+      onStoreFailure,
       async (key, cost) => this.#deciders.of(key).ask('consume', key, cost, false),
       decision => this.settle(decision, 0),
     )
@@ -175,9 +197,7 @@ export class RateLimiter implements AsyncDisposable {
    */
   async refund(given: KeyInput, cost = 1): Promise<void> {
     checkCost(cost)
-    const key = limiterKey(given)
-    const charges = this.chargesOf(key)
-    await this.#change(key, charges, (store, part, endsAt) => store.refund(part, cost, endsAt))
+    await this.#change(limiterKey(given), { verb: 'refund', units: cost })
   }
 
   /**
@@ -187,10 +207,7 @@ export class RateLimiter implements AsyncDisposable {
    */
   async charge(given: KeyInput, cost = 1): Promise<void> {
     checkCost(cost)
-    const key = limiterKey(given)
-    const charges = this.chargesOf(key)
-    this.#checkStoreHas('charge')
-    await this.#change(key, charges, (store, part, endsAt) => store.charge?.(part, cost, endsAt))
+    await this.#change(limiterKey(given), { verb: 'charge', units: cost })
   }
 
   /**
@@ -208,17 +225,8 @@ export class RateLimiter implements AsyncDisposable {
    */
   async settle(decision: Decision, actualCost: number): Promise<void> {
     checkCost(actualCost)
-    const open = SettleableDecision.takeCharge(decision)
-    if (open === undefined || actualCost === decision.cost) return
-    const call = settlement(open, decision, actualCost)
-    if (call === undefined) return
-    try {
-      // The limiter that made the decision changes it: this one may have another store and deadline.
-      await open.change(open.key, call.receipts, call.change, open.charges)
-    } catch (error) {
-      if (error instanceof StoreError && error.settled === false) open.again()
-      throw error
-    }
+    // The limiter that made the decision changes it: this one may have another store and deadline.
+    await settle(decision, actualCost)
   }
 
   /**
@@ -226,9 +234,7 @@ export class RateLimiter implements AsyncDisposable {
    * asked.
    */
   async reset(given: KeyInput): Promise<void> {
-    const key = limiterKey(given)
-    const charges = this.chargesOf(key)
-    await this.#change(key, charges, (store, part, endsAt) => store.reset(part, endsAt))
+    await this.#change(limiterKey(given), { verb: 'reset', units: 0 })
   }
 
   /**
@@ -236,12 +242,12 @@ export class RateLimiter implements AsyncDisposable {
    * later block replaces an earlier one. Rejects with `StoreError`, within the deadline, when the store fails.
    */
   async block(key: KeyInput, duration: Duration): Promise<void> {
-    await this.#block(limiterKey(key), parseOption(duration, 'block: duration'))
+    await this.#change(limiterKey(key), { verb: 'block', units: parseOption(duration, 'block: duration') })
   }
 
   /** Ends a block early. What the key has spent stays spent. */
   async unblock(key: KeyInput): Promise<void> {
-    await this.#block(limiterKey(key), 0)
+    await this.#change(limiterKey(key), { verb: 'block', units: 0 })
   }
 
   /**
@@ -259,36 +265,22 @@ export class RateLimiter implements AsyncDisposable {
     return this.close()
   }
 
-  /** @internal The charges of a key. */
-  chargesOf(key: LimiterKey): readonly Charge[] {
-    return this.#deciders.of(key).chargesOf(key)
+  static {
+    optionsOf = limiter => limiter.#options
+    countsBehind = limiter => limiter.#counts
+    standing = (limiter, key, cost) => limiter.#deciders.of(key).standing(key, cost)
+    strike = (limiter, ...denials) => limiter.#strike(...denials)
   }
 
-  /**
-   * The store's verdicts for each cost; spends nothing. One list of verdicts per cost. Neither a remembered denial nor
-   * the failure policy replaces the store: rejects with `StoreError`.
-   *
-   * @internal For the dashboard.
-   */
-  standing(key: LimiterKey, costs: readonly number[]): Promise<Array<readonly Verdict[]>> {
-    const charges = this.chargesOf(key)
-    return Promise.all(costs.map(cost => this.#guarded.verdicts('peek', charges, cost)))
-  }
-
-  /**
-   * Counts denials of a key under one limit, and blocks it if they are too many: in one step of the store. Rejects with
-   * `StoreError`.
-   *
-   * @internal For the option `block` over HTTP.
-   */
-  async strike(key: string, limit: Limit, denials: Denials, rule: BlockRule): Promise<Strikes> {
-    this.#checkStoreHas('block')
-    const charge: Charge = { key, limit, limiter: this.#name }
-    const [strikes] = await this.#guarded.change([charge], (store, _, endsAt) =>
-      store.strike === undefined
-        ? strikeHere(store, charge, denials, rule, endsAt)
-        : store.strike(charge, denials, rule, endsAt),
+  /** Counts denials of a key under one limit, and blocks it if they are too many: in one step of the store. */
+  async #strike(key: string, limit: Limit, denials: Denials, rule: BlockRule): Promise<Strikes> {
+    this.#checkStoreCan('block')
+    const charge = { key, limit, limiter: this.#name }
+    const guard = this.#guard
+    const strikes = await guard.change(guard.breakerOf(charge), async endsAt =>
+      this.#counts.strike?.(charge, denials, rule, endsAt),
     )
+    if (strikes === undefined) throw new StoreError(`the store ${shown(this.#store)} does not count denials`)
     if (strikes.blockedMs > 0) this.#denials?.drop(key)
     return strikes
   }
@@ -313,58 +305,14 @@ export class RateLimiter implements AsyncDisposable {
     return this.#deciders.of(key).consume(key, cost)
   }
 
-  async #block(key: LimiterKey, forMs: number): Promise<void> {
-    const charges = this.chargesOf(key)
-    this.#checkStoreHas('block')
-    STRIKES.get(this.#store)?.block(charges, forMs)
-    await this.#change(key, charges, (store, part, endsAt) => store.block?.(part, forMs, endsAt))
+  async #change(key: LimiterKey, change: Change): Promise<void> {
+    this.#checkStoreCan(change.verb)
+    await this.#deciders.of(key).change(key, change)
   }
 
   /** Throws before the store is asked: a missing method is not an outage. */
-  #checkStoreHas(method: 'charge' | 'block'): void {
-    if (this.#store[method] !== undefined) return
-    throw new StoreError(`the store ${shown(this.#store)} has no ${method}(); MemoryStore and RedisStore have`)
+  #checkStoreCan(verb: Change['verb']): void {
+    if (this.#counts.can?.(verb) ?? true) return
+    throw new StoreError(`the store ${shown(this.#store)} has no ${verb}(); MemoryStore and RedisStore have`)
   }
-
-  /**
-   * Changes what a key may spend. Drops the cached denial twice: before, so that no request is refused meanwhile;
-   * after, because an old answer may have been cached during the change. `all`: all charges of the key, if the change
-   * affects only some.
-   */
-  async #change<C extends Charge>(
-    key: LimiterKey,
-    charges: readonly C[],
-    change: (store: Store, charges: readonly C[], endsAt: number) => Promise<void> | void,
-    all: readonly Charge[] = charges,
-  ): Promise<void> {
-    this.#denials?.drop(key)
-    try {
-      await this.#guarded.change(charges, change)
-    } finally {
-      this.#denials?.drop(key)
-      this.#lines.wake(key, all)
-    }
-  }
-}
-
-/** The denials that this process has seen, by stores that do not count them. */
-const STRIKES = new WeakMap<Store, MemoryStore>()
-
-/** Counts denials in this process, and blocks the key in the store. */
-async function strikeHere(
-  store: Store,
-  charge: Charge,
-  denials: Denials,
-  rule: BlockRule,
-  endsAt: number,
-): Promise<Strikes> {
-  const counts = getOrMake(STRIKES, store, () => new MemoryStore({ clock: store.clock ?? monotonicClock }))
-  const strikes = counts.strike(charge, denials, rule)
-  try {
-    if (strikes.isNew) await store.block?.([charge], strikes.blockedMs, endsAt)
-  } catch (error) {
-    counts.block([charge], 0)
-    throw error
-  }
-  return strikes
 }

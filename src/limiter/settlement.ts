@@ -1,46 +1,31 @@
+import type { Receipt } from './algorithms/refund-note.js'
 import { type Decision, type DecisionSource, strictest, type Verdict, verdictOf } from './core/decision.js'
-import { PolicyError, shown, shownOther } from './core/errors.js'
+import { PolicyError, StoreError, shown, shownOther } from './core/errors.js'
 import type { Limit } from './core/limit.js'
 import { emitWarning } from './core/warnings.js'
 import type { LimiterKey } from './key.js'
-import { type Charge, type ChargedAt, type ChargeReceipt, receiptsOf, type Store } from './store.js'
+import type { Change, Keys, Origin } from './port.js'
+import type { ChargedAt, Store } from './store.js'
 
-/**
- * Changes what a key may spend, as its limiter does: within the deadline, past no open breaker, with the end of
- * remembered denials. `all`: all charges of the key, if the change affects only some.
- */
-export type ChangeCharges = <C extends Charge>(
-  key: LimiterKey,
-  charges: readonly C[],
-  change: (store: Store, charges: readonly C[], endsAt: number) => Promise<void> | void,
-  all?: readonly Charge[],
-) => Promise<void>
-
-/** Whose charges a settlement changes: the store, and the way to change them. */
+/** Whose decisions a settlement corrects. */
 export interface ChargeOwner {
+  /** For messages. */
   readonly store: Store
-  readonly change: ChangeCharges
-  /** The key record of a decision whose limits have separate keys; else the decision has the key. */
-  readonly key?: LimiterKey
-  chargesOf(key: LimiterKey): readonly Charge[]
+  /** The keys of a decision whose limits have separate keys; else the decision has the key. */
+  readonly keys?: readonly string[]
+  /** Whether its store can give back what a decision spent. */
+  readonly givesBack: boolean
+  /** Changes what keys may spend as their limiter does. */
+  change(change: Change, keys: Keys): Promise<void>
 }
 
-/** The lease that a decision has spent from. */
-interface TicketLease {
-  readonly of: object
-  /** Gives units back to the lease, or to the store once that has ended. */
-  settle(units: number, endsAt?: number): Promise<void>
-}
-
-/** What is kept of an allowed decision until it is settled: its owner, and when it spent. */
+/** What is kept of an allowed decision until it is settled: its owner, who answered, and when it spent. */
 export interface ChargeTicket {
   readonly owner: ChargeOwner
-  /** The lease, if it spent from one. */
-  readonly lease?: TicketLease
-  /** By the clock of the store that decided, if the store reports it. */
-  readonly chargedAt?: ChargedAt
-  /** Otherwise: when the request was made, by the limiter's clock, ms. */
-  readonly askedAt?: number
+  /** By the clock of whoever answered. */
+  readonly chargedAt: ChargedAt
+  /** Undefined: the store. */
+  readonly origin?: Origin | undefined
 }
 
 /**
@@ -48,31 +33,19 @@ export interface ChargeTicket {
  * the decision.
  */
 export class TicketCache {
-  #last: ChargeTicket
+  #last: ChargeTicket | undefined
   // In a field of its own, where V8 compares two numbers without their boxes.
   #at: ChargedAt = Number.NaN
 
-  constructor(readonly owner: ChargeOwner) {
-    this.#last = { owner }
-  }
+  constructor(readonly owner: ChargeOwner) {}
 
-  ticketAt(chargedAt: ChargedAt): ChargeTicket {
-    if (this.#at !== chargedAt) {
+  ticketAt(chargedAt: ChargedAt, origin?: Origin): ChargeTicket {
+    if (this.#at !== chargedAt || this.#last?.origin !== origin) {
       this.#at = chargedAt
-      this.#last = { owner: this.owner, chargedAt }
+      this.#last = { owner: this.owner, chargedAt, origin }
     }
-    return this.#last
+    return this.#last as ChargeTicket
   }
-}
-
-/** The charge of a decision that is being settled. */
-interface OpenCharge extends Omit<ChargeTicket, 'owner'> {
-  readonly key: LimiterKey
-  readonly store: Store
-  readonly change: ChangeCharges
-  readonly charges: readonly Charge[]
-  /** The settlement was not carried out: the decision can be settled again. */
-  again(): void
 }
 
 /**
@@ -151,20 +124,19 @@ export class SettleableDecision implements Decision {
   }
 
   /**
-   * What the decision spent; returned only once, so that a decision is settled only once. Throws `PolicyError` for what
-   * no limiter of this copy of the package has decided.
+   * The ticket of what the decision spent; returned only once, so that a decision is settled only once. Throws
+   * `PolicyError` for what no limiter of this copy of the package has decided.
    */
-  static takeCharge(decision: Decision): OpenCharge | undefined {
+  static takeTicket(decision: Decision): ChargeTicket | undefined {
     if (typeof decision !== 'object' || decision === null || !(#ticket in decision)) throw noDecision(decision)
     const ticket = decision.#ticket
-    if (ticket === undefined) return undefined
     decision.#ticket = undefined
-    const { owner, chargedAt, askedAt, lease } = ticket
-    const { store, change, key = decision.key } = owner
-    const again = () => {
-      decision.#ticket = ticket
-    }
-    return { key, store, change, charges: owner.chargesOf(key), chargedAt, askedAt, lease, again }
+    return ticket
+  }
+
+  /** The settlement was not carried out: the decision can be settled again. */
+  static putBack(decision: Decision, ticket: ChargeTicket): void {
+    if (#ticket in decision) decision.#ticket = ticket
   }
 }
 
@@ -179,24 +151,39 @@ function ownKey(key: Exclude<LimiterKey, string>, name: string): string | undefi
   return Object.hasOwn(key, name) ? key[name] : undefined
 }
 
-/** A call to make to the store that decided. */
-interface SettlementCall {
-  readonly receipts: readonly ChargeReceipt[]
-  readonly change: (store: Store, receipts: readonly ChargeReceipt[], endsAt?: number) => Promise<void> | void
+/**
+ * Corrects what a decision spent to `actualCost`; once for each decision, unless it rejects with a `StoreError` whose
+ * `settled` is false.
+ */
+export async function settle(decision: Decision, actualCost: number): Promise<void> {
+  const ticket = SettleableDecision.takeTicket(decision)
+  const units = actualCost - decision.cost
+  if (ticket === undefined || units === 0) return
+  const { owner, origin } = ticket
+  if (units < 0 && !owner.givesBack && !origin?.degraded) {
+    warnThatUnitsAreKept(owner.store)
+    return
+  }
+  const change: Change =
+    units > 0
+      ? { verb: 'charge', units, from: origin }
+      : { verb: 'giveBack', units: -units, receipts: receiptsOf(decision, ticket), from: origin }
+  try {
+    await owner.change(change, owner.keys ?? decision.key)
+  } catch (error) {
+    if (error instanceof StoreError && error.settled === false) SettleableDecision.putBack(decision, ticket)
+    throw error
+  }
 }
 
-/** The call that corrects a decision's charge to `actualCost`; undefined if its store cannot do so. */
-export function settlement(open: OpenCharge, decision: Decision, actualCost: number): SettlementCall | undefined {
-  const { chargedAt, askedAt = 0, lease, store } = open
-  const units = actualCost - decision.cost
-  const receipts = receiptsOf(open.charges, decision.verdicts, chargedAt ?? askedAt, decision.cost)
-  if (units > 0) return { receipts, change: (store, part, endsAt) => store.charge?.(part, units, endsAt) }
-  if (lease !== undefined) return { receipts, change: (_store, _part, endsAt) => lease.settle(-units, endsAt) }
-  if (store.giveBack !== undefined) {
-    return { receipts, change: (store, part, endsAt) => store.giveBack?.(part, -units, endsAt) }
-  }
-  warnThatUnitsAreKept(store)
-  return undefined
+/** What the decision spent under each limit. */
+function receiptsOf({ verdicts, cost }: Decision, { chargedAt }: ChargeTicket): Receipt[] {
+  return verdicts.map(({ remaining, resetAfterMs }, i) => ({
+    chargedAt: typeof chargedAt === 'number' ? chargedAt : chargedAt[i],
+    cost,
+    remaining,
+    resetAfterMs,
+  }))
 }
 
 const KEEPING = new WeakSet<Store>()

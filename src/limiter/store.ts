@@ -1,5 +1,4 @@
 import type { Receipt } from './algorithms/refund-note.js'
-import type { BlockRule, Denials, Strikes } from './block-rule.js'
 import type { Clock } from './core/clock.js'
 import type { Verdict } from './core/decision.js'
 import type { Limit } from './core/limit.js'
@@ -38,36 +37,6 @@ export function receiptsOf(
   }))
 }
 
-/** Receives the outcome of one decision: exactly one of `resolve` and `reject`, once. The methods must not throw. */
-export interface Asker {
-  /**
-   * By `performance.now()`: after this the decision is useless and is not carried out. Undefined: a second after the
-   * request.
-   */
-  readonly endsAt?: number
-  /** Called before a server is asked that can fail without the others: see `Store.serverOf`. */
-  asks?(server: string): void
-  /**
-   * `answeredAt`: by `performance.now()`. `chargedAt`: if the store reports when it decided. `lease`: the lease that
-   * the decision spent from, instead of the store.
-   */
-  resolve(verdicts: readonly Verdict[], answeredAt: number, chargedAt?: ChargedAt, lease?: object): void
-  reject(error: unknown): void
-}
-
-/**
- * A policy of one limiter, as its store has prepared it: whatever depends on the limits alone has been looked up. For
- * keys that are one text for all limits. The store has one of the two methods.
- */
-export interface BoundPolicy {
-  /**
-   * Spends `cost` at once if it fits. undefined: the store cannot answer so, and has to be asked by its own `consume`.
-   */
-  consume?(key: string, cost: number): Verdict | undefined
-  /** Asks without a promise. */
-  ask?(verb: 'consume' | 'peek', key: string, cost: number, asker: Asker): void
-}
-
 /**
  * Keeps the state. Every call measures all its charges at one instant and spends from all or from none, by the store's
  * own clock. `endsAt`, by `performance.now()`, is the moment after which a change is no longer wanted; undefined: no
@@ -97,19 +66,6 @@ export interface Store {
    * `RateLimiter.block` rejects with `StoreError`, and `rateLimit` refuses the option `block`.
    */
   block?(charges: readonly Charge[], forMs: number, endsAt?: number): Promise<void> | void
-  /**
-   * Counts denials of a key that is not blocked, and blocks it if they are too many, in one step: `rule.count` says
-   * how. Without this method each process counts the denials and blocks that it sees.
-   *
-   * @internal
-   */
-  strike?(charge: Charge, denials: Denials, rule: BlockRule, endsAt?: number): Promise<Strikes> | Strikes
-  /**
-   * Prepares a policy for decisions without a list of charges; undefined if that would not be quicker.
-   *
-   * @internal
-   */
-  bind?(policy: readonly Limit[], limiter: string | undefined): BoundPolicy | undefined
   /** Closes the store's own timers and connections. A client that was passed in stays open. */
   close?(): Promise<void> | void
   /** Names the server that keeps the charge, for stores with several servers that fail separately. */

@@ -6,7 +6,7 @@ import type { ClientPort, RedisClient } from '../redis/client.js'
 import { portOf } from '../redis/clients.js'
 import { runScript } from '../redis/script.js'
 import { indexNote } from '../redis/scripts.js'
-import type { RedisStore } from '../redis/store/redis-store.js'
+import type { RedisCounts } from '../redis/store/redis-counts.js'
 
 /**
  * An object is recorded this long after it was built, so that tests, scripts and short connections leave nothing
@@ -61,8 +61,9 @@ export function noteObject(client: RedisClient, kind: string, name: string, pref
 }
 
 /** Records, later and once per process, the limits that a store meets. */
-export function noteLimitsOf(store: RedisStore): void {
-  const index = ObjectIndex.of(portOf(store.client, 'RedisStore'), store.prefix)
+export function noteLimitsOf(store: RedisCounts): void {
+  const { connection, prefix } = store.parts
+  const index = ObjectIndex.of(connection.port, prefix)
   store.onNewLimit = ({ limiter, limit, tags }) => {
     const more = { store: 'redis', ...(tags !== undefined && { tags }) } as const
     index.note(limitId(limiter, limit), limitFacts(limiter, limit, more), limit)

@@ -121,6 +121,14 @@ export interface ClientPort {
   serverOf(slot: number): string
 }
 
+/** A client, and what is known of it. */
+export interface RedisConnection {
+  readonly client: RedisClient
+  readonly port: ClientPort
+  /** The address of its server, for messages, without user name or password. */
+  readonly address: string
+}
+
 /** True if the client has all of these methods. Tells the kinds of clients apart. */
 export function hasMethods(client: object, ...names: readonly string[]): boolean {
   return names.every(name => typeof (client as Record<string, unknown>)[name] === 'function')

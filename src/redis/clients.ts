@@ -1,7 +1,7 @@
 import { PolicyError, shown } from '../limiter/core/errors.js'
 import { getOrMake } from '../limiter/core/maps.js'
 import { emitWarning, OutageWarnings } from '../limiter/core/warnings.js'
-import type { ClientPort, GaveUp, OpenBlocking, OpenListening, RedisClient } from './client.js'
+import type { ClientPort, GaveUp, OpenBlocking, OpenListening, RedisClient, RedisConnection } from './client.js'
 import * as glide from './glide.js'
 import * as ioredis from './ioredis.js'
 import * as nodeRedis from './node-redis.js'
@@ -16,6 +16,17 @@ const PORTS = new WeakMap<RedisClient, ClientPort>()
 export function portOf(client: RedisClient, user: string): ClientPort {
   if (typeof client !== 'object' || client === null) throw unknown(client, user)
   return getOrMake(PORTS, client, () => newPort(client, user))
+}
+
+/** For objects that leave to others which clients there are. Throws `PolicyError`: see `portOf`. */
+export function connectionOf(client: RedisClient, user: string): RedisConnection {
+  return {
+    client,
+    port: portOf(client, user),
+    get address() {
+      return clientName(client)
+    },
+  }
 }
 
 function newPort(client: RedisClient, user: string): ClientPort {

@@ -1,7 +1,5 @@
-import { PolicyError, StoreError, shown } from '../limiter/core/errors.js'
-import type { ClientState, RedisClient } from './client.js'
-import { glideCommand, isGlide } from './glide.js'
-import { isUpstash, upstashCommand } from './upstash.js'
+import { StoreError } from '../limiter/core/errors.js'
+import type { ClientState } from './client.js'
 
 /**
  * True for an error in the request itself. All other errors may be temporary: a lost connection, a failover, full
@@ -40,38 +38,4 @@ export function replyWords(error: unknown): string {
 /** The error of the object `subject`, like `Semaphore "jobs"`, when Redis has failed, or did not answer. */
 export function redisFailed(subject: string, cause: unknown): StoreError {
   return new StoreError(`${subject}: Redis failed: ${replyWords(cause)}`, { cause })
-}
-
-interface HashReaders {
-  hgetall?(key: string): Promise<object>
-  hGetAll?(key: string): Promise<object>
-}
-
-/**
- * Reads a whole hash by the client's own command: for long values a script would cost the server ten times as much.
- * Returns the reading function; throws `PolicyError`, naming `user`, for a client without such a command.
- */
-export function hashReader(client: RedisClient, user: string): (key: string) => Promise<Array<[string, string]>> {
-  if (isGlide(client)) {
-    return async key => {
-      const fields = (await glideCommand(client, ['HGETALL', key])) as Array<{ key: string; value: string }>
-      return fields.map(field => [field.key, field.value])
-    }
-  }
-  if (isUpstash(client)) {
-    // The client's own command would parse values that look like JSON.
-    return async key => {
-      const words = (await upstashCommand(client, ['HGETALL', key])) as string[]
-      return words.flatMap((word, i) => (i % 2 === 0 ? [[word, words[i + 1]] as [string, string]] : []))
-    }
-  }
-  const { hgetall, hGetAll } = client as HashReaders
-  const read = hgetall ?? hGetAll
-  if (typeof read !== 'function') {
-    throw new PolicyError(
-      `${user}: client ${shown(client)}: expected one with hgetall(key) or hGetAll(key), as ioredis and ` +
-        'node-redis have',
-    )
-  }
-  return async key => Object.entries(await read.call(client, key)) as Array<[string, string]>
 }

@@ -12,7 +12,8 @@ import {
 import type { BlockRule, Denials, Strikes } from '../limiter/block-rule.js'
 import type { Verdict } from '../limiter/core/decision.js'
 import type { Limit } from '../limiter/core/limit.js'
-import type { Asker, Charge, ChargeReceipt, ClockSteps } from '../limiter/store.js'
+import type { Reply } from '../limiter/port.js'
+import type { Charge, ChargeReceipt, ClockSteps } from '../limiter/store.js'
 import type { KeptLimit, RowDraft } from './key-row.js'
 
 /** A change of some rows, or a look at them, all at one moment. */
@@ -71,7 +72,7 @@ export class DecisionChange implements Change {
     readonly placed: PlacedLimits,
     readonly cost: number,
     readonly endsAt: number,
-    readonly asker: Asker,
+    readonly reply: Reply,
   ) {}
 
   get keys(): readonly string[] {
@@ -94,11 +95,11 @@ export class DecisionChange implements Change {
   }
 
   done(nowMs: number): void {
-    this.asker.resolve(this.#verdicts, performance.now(), nowMs)
+    this.reply.resolve(this.#verdicts, performance.now(), nowMs)
   }
 
   reject(error: unknown): void {
-    this.asker.reject(error)
+    this.reply.reject(error)
   }
 
   #decide(draft: RowDraft, limit: Limit, nowMs: number): Verdict {

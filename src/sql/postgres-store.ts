@@ -46,14 +46,6 @@ const SWEEP_MS = 5000
  * A decision never creates the table: see `createTable` and `schema`.
  */
 export class PostgresStore extends SqlStore {
-  /** The client as given. */
-  readonly client: object
-  /** @internal */
-  readonly source = 'postgres'
-  /** @internal */
-  readonly connectDeadlineMs: number
-  /** @internal */
-  protected readonly server: string
   readonly #table: PostgresTable
   readonly #sweeper: RowSweeper
 
@@ -79,10 +71,8 @@ export class PostgresStore extends SqlStore {
       const at = clock && clock.now() - KEPT_LONGER_MS
       return table.sweep([after, end], most, { at, forMs: KEPT_LONGER_MS }, SWEEP_MS)
     })
-    super(settings, keys, new Flights({ ...settings, table, steps, wrote: added => sweeper.wrote(added) }), steps)
-    this.client = client
-    this.connectDeadlineMs = connectDeadlineMs
-    this.server = port.server
+    const runner = new Flights({ ...settings, table, steps, wrote: added => sweeper.wrote(added) })
+    super({ ...settings, source: 'postgres', client, keys, runner, steps, connectDeadlineMs, server: port.server })
     this.#table = table
     this.#sweeper = sweeper
   }

@@ -35,14 +35,6 @@ const OPTIONS: OptionNames<SqliteStoreOptions> = { ...SQL_OPTIONS, busy: true }
  * transaction, in one synchronous call.
  */
 export class SqliteStore extends SqlStore {
-  /** The database as given. */
-  readonly client: object
-  /** @internal The file is here. */
-  readonly connectDeadlineMs = 0
-  /** @internal */
-  readonly source = 'sqlite'
-  /** @internal */
-  protected readonly server: string
   readonly #transactions: Transactions
   readonly #sweeper: RowSweeper
 
@@ -78,9 +70,8 @@ export class SqliteStore extends SqlStore {
       steps,
       wrote,
     })
-    super(settings, keys, transactions, steps)
-    this.client = client
-    this.server = server
+    // The file is here: nothing has to be connected.
+    super({ ...settings, source: 'sqlite', client, keys, runner: transactions, steps, connectDeadlineMs: 0, server })
     this.#transactions = transactions
     this.#sweeper = sweeper
   }

@@ -2,7 +2,7 @@ import { beforeAll, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import type { Decision } from '../../src/limiter/core/decision.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
-import { RedisStore } from '../../src/redis/store/redis-store.js'
+import { RedisStore } from '../../src/index.js'
 import { testRedis } from '../support/test-redis.js'
 
 const redis = testRedis()

@@ -4,7 +4,7 @@ import type { LeaseSeller } from '../../src/leases/seller.js'
 import { type LeaseTerms, leaseTerms } from '../../src/leases/terms.js'
 import type { Verdict } from '../../src/limiter/core/decision.js'
 import { type Limit, parsePolicy } from '../../src/limiter/core/limit.js'
-import type { Asker } from '../../src/limiter/store.js'
+import type { Reply } from '../../src/limiter/port.js'
 import { ofCases } from '../support/cases.js'
 import { type Breach, Spending } from '../support/leases/spending.js'
 import { type Random, randomFrom } from '../support/random.js'
@@ -128,7 +128,7 @@ class Schedule {
       if (book.spend('k', cost, book.now()) !== undefined) this.#spent(cost)
       else if (book.refusal('k', cost) === undefined) {
         const askedAt = Math.floor(this.now)
-        const asker: Asker = {
+        const reply: Reply = {
           endsAt: Number.MAX_SAFE_INTEGER,
           resolve: (verdicts: readonly Verdict[]) => {
             // The server may have decided at any moment since.
@@ -136,7 +136,7 @@ class Schedule {
           },
           reject: () => {},
         }
-        if (!book.ask('k', cost, asker)) this.#decide(cost)
+        if (!book.ask('k', cost, reply)) this.#decide(cost)
       }
     }
   }

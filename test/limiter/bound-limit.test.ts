@@ -19,11 +19,10 @@ describe('one limit over a store in memory', () => {
     expect(store.asked).toBe(1)
 
     const plain = new MemoryStore()
-    const later = new RateLimiter({ policy: '2/1m', store: plain })
-    await later.consume('a')
     plain.consume = () => {
       throw new Error('down')
     }
+    const later = new RateLimiter({ policy: '2/1m', store: plain })
     expect(await later.consume('a')).toMatchObject({ source: 'fallback', degraded: true })
   })
 

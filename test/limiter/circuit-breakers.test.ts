@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { StoreError } from '../../src/limiter/core/errors.js'
 import { parsePolicy } from '../../src/limiter/core/limit.js'
-import { GuardedStore } from '../../src/limiter/guarded-store.js'
+import { countsOf } from '../../src/limiter/foreign-store.js'
+import { StoreGuard } from '../../src/limiter/guarded-policy.js'
 import { RateLimiter, type RateLimiterOptions } from '../../src/limiter/rate-limiter.js'
 import type { Charge } from '../../src/limiter/store.js'
 import { StubStore } from '../support/stub-store.js'
@@ -200,7 +201,7 @@ describe('successes count, also of a store that answers at once', () => {
 
   test('nor do few failed messages of a line among many that were answered', async () => {
     const store = new StubStore()
-    const guarded = new GuardedStore(store, 50, undefined)
+    const guarded = new StoreGuard(countsOf(store), 50)
     const charge: Charge = { key: 'k', limit: parsePolicy('5/1m')[0] }
     for (let i = 0; i < 300; i++) {
       if (i % 10 === 0) guarded.lineFailed(charge, new Error('one of ten'))

@@ -1,18 +1,36 @@
 import { describe, expect, test } from '@jest/globals'
 import { PolicyError } from '../../src/limiter/core/errors.js'
 import { parsePolicy } from '../../src/limiter/core/limit.js'
-import { chargesOf, type LimiterKey, limiterKey } from '../../src/limiter/key.js'
-import { RateLimiter } from '../../src/limiter/rate-limiter.js'
+import { keysOf, limiterKey } from '../../src/limiter/key.js'
+import { RateLimiter, type RateLimiterOptions } from '../../src/limiter/rate-limiter.js'
+import type { Charge } from '../../src/limiter/store.js'
+import { StubStore } from '../support/stub-store.js'
 
-const policy = parsePolicy('10/1s name=ip; 1000/1h name=user; 50000/1h name=all')
-const charges = (key: LimiterKey, under = policy) =>
-  chargesOf(under, key, undefined).map(charge => `${charge.limit.name} ${charge.key}`)
+const TEXT = '10/1s name=ip; 1000/1h name=user; 50000/1h name=all'
+const policy = parsePolicy(TEXT)
+type KeyRecord = Parameters<typeof keysOf>[1]
+
+const charges = (key: KeyRecord, under = policy) => {
+  const { places, keys } = keysOf(under, key)
+  return places.map((place, i) => `${under[place].name} ${keys[i]}`)
+}
+/** What a store is asked for a key. */
+async function asked(options: RateLimiterOptions, key: string | KeyRecord) {
+  const store = new StubStore()
+  const seen: Charge[] = []
+  const { answer } = store
+  store.answer = (charges, cost) => {
+    seen.push(...charges)
+    return answer(charges, cost)
+  }
+  await new RateLimiter({ ...options, store }).consume(key)
+  return seen
+}
 
 describe('the keys of a decision', () => {
-  test('a text is the key of every limit', () => {
-    expect(charges('k')).toEqual(['ip k', 'user k', 'all k'])
-    expect(charges('k', parsePolicy('1/1s'))).toEqual(['1-per-1s k'])
-    expect(charges('')).toEqual(['ip ', 'user ', 'all '])
+  test.each(['k', ''])('a text is the key of every limit (%p)', async key => {
+    expect(await asked({ policy: TEXT }, key)).toEqual(policy.map(limit => ({ key, limit, limiter: undefined })))
+    expect((await asked({ policy: '1/1s' }, key)).map(charge => [charge.limit.name, charge.key])).toEqual([['1-per-1s', key]])
   })
 
   test('a record has a key for each limit, in the order of the policy', () => {
@@ -24,9 +42,10 @@ describe('the keys of a decision', () => {
     expect(charges({ ip: undefined, all: 'everyone' })).toEqual(['all everyone'])
   })
 
-  test('the name of the limiter is part of it, because limiters of different names share nothing', () => {
-    expect(chargesOf(policy, { ip: 'a' }, 'login')).toEqual([{ key: 'a', limit: policy[0], limiter: 'login' }])
-    expect(chargesOf(policy, 'a', 'login').map(({ limiter }) => limiter)).toEqual(['login', 'login', 'login'])
+  test('the name of the limiter is part of it, because limiters of different names share nothing', async () => {
+    const given = { policy: TEXT, name: 'login' }
+    expect(await asked(given, { ip: 'a' })).toEqual([{ key: 'a', limit: policy[0], limiter: 'login' }])
+    expect((await asked(given, 'a')).map(({ limiter }) => limiter)).toEqual(['login', 'login', 'login'])
   })
 
   test('an inherited property of a record is not a key', () => {
@@ -46,7 +65,7 @@ describe('the keys of a decision', () => {
       'key for limit "usr": the policy has no such limit, only "ip", "user", "all"',
     ],
   ])('%s is refused', (_, key, message) => {
-    const attempt = () => chargesOf(policy, key as LimiterKey, undefined)
+    const attempt = () => keysOf(policy, key as KeyRecord)
     expect(attempt).toThrow(PolicyError)
     expect(attempt).toThrow(message)
   })

@@ -6,7 +6,7 @@ import { ALGORITHM_NAMES, type AlgorithmName } from '../../src/limiter/core/limi
 import { MemoryStore } from '../../src/limiter/memory/memory-store.js'
 import { RateLimiter, type RateLimiterOptions } from '../../src/limiter/rate-limiter.js'
 import type { Store } from '../../src/limiter/store.js'
-import { RedisStore } from '../../src/redis/store/redis-store.js'
+import { RedisStore } from '../../src/index.js'
 import { ManualClock } from '../../src/testing.js'
 import { START } from '../support/stories.js'
 import { StubStore } from '../support/stub-store.js'

@@ -4,7 +4,7 @@ import { Cluster, Redis } from 'ioredis'
 import * as iovalkey from 'iovalkey'
 import { createClient, createCluster } from 'redis'
 import { portOf } from '../../src/redis/clients.js'
-import { RedisStore } from '../../src/redis/store/redis-store.js'
+import { RedisStore } from '../../src/index.js'
 import { older } from '../support/older.js'
 
 const lazy = { lazyConnect: true }

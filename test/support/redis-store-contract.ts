@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis'
-import { RedisStore } from '../../src/redis/store/redis-store.js'
+import { RedisStore } from '../../src/index.js'
 import { RedisServer } from './redis-server.js'
 import type { StoreMaker } from './store-benches.js'
 import { describeStore } from './store-contract.js'

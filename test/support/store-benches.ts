@@ -3,7 +3,7 @@ import { ManualClock } from '../../src/testing.js'
 import { START } from './stories.js'
 
 /** What a store may leave out, and none of ours does. */
-export const OFFERS = ['giveBack', 'charge', 'block', 'strike', 'bind', 'close', 'countsCalendars'] as const
+export const OFFERS = ['giveBack', 'charge', 'block', 'close', 'countsCalendars'] as const
 
 /** A store that can do all that is asked of any. */
 export type WholeStore = Store & Required<Pick<Store, (typeof OFFERS)[number]>>

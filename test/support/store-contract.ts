@@ -6,6 +6,7 @@ import { describeAlgorithm } from './algorithm-contract.js'
 import { forCases } from './cases.js'
 import { type Whole, wholeFor } from './everywhere.js'
 import { randomHistory, randomLimit, Subject } from './scenario.js'
+import { strikeIn } from './counts.js'
 import { benchesOf, OFFERS, type StoreMaker } from './store-benches.js'
 import { START, STORIES } from './stories.js'
 import { capacityOf, expectSameVerdict, expectSameVerdicts, freshVerdict } from './verdicts.js'
@@ -285,7 +286,7 @@ function describeAnyAlgorithm(maker: StoreMaker, whole: Whole): void {
         const limit = parseLimit({ quota: 1, window: 1000 })
         const rule = new BlockRule(3, 60_000, 5000, 2, 80_000, 80_000)
         const strike = async (key: string, count: number) => {
-          const { blockedMs, left } = await given.store.strike({ key, limit }, { count, ageMs: 0 }, rule)
+          const { blockedMs, left } = await strikeIn(given.store, { key, limit }, { count, ageMs: 0 }, rule)
           return [blockedMs, left]
         }
         for (const key of ['a', 'b', 'c', 'd']) {

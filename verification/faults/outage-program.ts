@@ -2,7 +2,7 @@
 // number, and tells how it fares when it is asked.
 import { setImmediate } from 'node:timers/promises'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
-import { RedisStore } from '../../src/redis/store/redis-store.js'
+import { RedisStore } from '../../src/index.js'
 import { answering } from '../../test/support/answering.js'
 import { connected } from '../histories/clients.js'
 import { Load } from '../histories/load.js'

@@ -2,7 +2,7 @@
 // every 50 ms, so that each key lives through one part of the fault.
 import { appendFileSync } from 'node:fs'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
-import { RedisStore } from '../../src/redis/store/redis-store.js'
+import { RedisStore } from '../../src/index.js'
 import { connected } from './clients.js'
 import type { Decided, Note } from './history.js'
 import { Load } from './load.js'

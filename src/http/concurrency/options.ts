@@ -4,11 +4,11 @@ import { parsePolicy } from '../../limiter/core/limit.js'
 import { type Observer, parseObserver } from '../../limiter/core/observer.js'
 import { checkFlag, checkFunction, checkInteger, checkOptions, type OptionNames } from '../../limiter/core/options.js'
 import { MemoryStore } from '../../limiter/memory/memory-store.js'
-import { offersOf } from '../../limiter/offers.js'
 import { isLikeClient } from '../../limiter/options.js'
 import type { Store } from '../../limiter/store.js'
 import type { RedisClient } from '../../redis/client.js'
 import { guardRedis } from '../../redis/guarded-redis.js'
+import { redisPlaceOf } from '../../redis/redis-place.js'
 import { leaseMsOf } from '../../waiting/semaphore/commands.js'
 import { CLIENT_OPTIONS, type ClientOptions, type ClientSettings, parseClientOptions } from '../address/client.js'
 import type { GivenKey } from '../call-option.js'
@@ -203,7 +203,7 @@ function placesOf(options: ConcurrencyOptions<never, never>, name: string, obser
     return new SharedPlaces({ client: from, prefix: keysBegin, name, permits, leaseMs, guarded })
   }
   if (client !== undefined && store !== undefined) throw wrong('given both client and store, expected one of them')
-  const redis = offersOf(store)?.redis
+  const redis = redisPlaceOf(store)
   if (redis !== undefined) return overRedis(redis.client, prefix ?? redis.prefix)
   if (isLikeClient(store))
     throw wrong('store is a Redis client: expected { client }, or a store over it, like new RedisStore(client)')

@@ -7,7 +7,7 @@ import type { Limit } from '../../limiter/core/limit.js'
 import { getOrMake } from '../../limiter/core/maps.js'
 import { checkOptions, type OptionNames } from '../../limiter/core/options.js'
 import { shortKey } from '../../limiter/core/short-key.js'
-import type { RateLimiter, RateLimiterOptions } from '../../limiter/rate-limiter.js'
+import { type RateLimiter, type RateLimiterOptions, strike } from '../../limiter/rate-limiter.js'
 import { countsHits } from '../../replacing/express-rate-limit/hit-store.js'
 import { NEWCOMERS } from '../newcomers.js'
 import type { SyncOrAsync } from '../sync-or-async.js'
@@ -188,7 +188,7 @@ export class AutoBlock {
       tally.endsAt = nowMs + strikes.resetAfterMs
       return strikes
     }
-    tally.report = limiter.strike(denial.key, denial.limit, denials, this.#ruleOf(denial.limit)).then(end, error => {
+    tally.report = strike(limiter, denial.key, denial.limit, denials, this.#ruleOf(denial.limit)).then(end, error => {
       end(undefined)
       // The denial stands, with or without a block.
       if (error instanceof StoreError) return undefined

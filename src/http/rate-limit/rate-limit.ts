@@ -3,7 +3,7 @@ import { costOf, PolicyError } from '../../limiter/core/errors.js'
 import type { PolicyInput } from '../../limiter/core/limit.js'
 import { emitWarning } from '../../limiter/core/warnings.js'
 import type { LimiterKey } from '../../limiter/key.js'
-import type { RateLimiter } from '../../limiter/rate-limiter.js'
+import { optionsOf as limiterOptions, type RateLimiter } from '../../limiter/rate-limiter.js'
 import { Client } from '../address/client.js'
 import { callOption, keyText } from '../call-option.js'
 import { type Answer, type Framework, type Gate, GONE, PASS, plainReply, wordedReply } from '../framework.js'
@@ -58,7 +58,8 @@ export class RateLimitGate<Request, Response> implements Gate<Request, Response>
     this.#framework = framework
     this.#settings = settings
     const { given, policy } = settings
-    this.#rules = new Rules(given?.options ?? settings.limiter, settings.headers)
+    const limits = given === undefined ? settings.limiter : limiterOptions(given)
+    this.#rules = new Rules(limits, settings.headers)
     if (given !== undefined) this.#rule = { ...this.#rules.ruleOf(given), keys: undefined }
     else this.#rule = typeof policy === 'function' ? undefined : this.#ruleOf(policy)
     if (settings.key !== undefined || this.#rule?.keys !== undefined) this.#keys = new KeyWatch('rateLimit')
@@ -68,7 +69,7 @@ export class RateLimitGate<Request, Response> implements Gate<Request, Response>
     }
     this.#autoBlock = settings.block && new AutoBlock(settings.block, this.#rules.options.store)
     // In shadow mode requests pass at once.
-    if (!(given?.options ?? settings.limiter).shadow) this.#slowDown = settings.slowDown
+    if (!limits.shadow) this.#slowDown = settings.slowDown
     this.#client = new Client(framework, settings.client)
     this.#deferral = settings.deferral
     this.#settling = settings.settle && new Settling(settings.settle, framework)
@@ -289,7 +290,7 @@ export class RateLimitGate<Request, Response> implements Gate<Request, Response>
     res: Response,
   ): Promise<Answer> {
     const message = await callOption((req, res) => deferral.message(req, res), req, res)
-    const accepted = await deferral.push(message, decision, rule.limiter.options.observer, req)
+    const accepted = await deferral.push(message, decision, limiterOptions(rule.limiter).observer, req)
     if (accepted === undefined) return this.#refuse(rule, decision, req, res)
     const { fields } = Ledger.of(req as object).tell(rule.report, decision)
     return { decision, fields: { ...fields, ...accepted.fields }, refusal: plainReply(accepted) }

@@ -8,7 +8,7 @@ import { checkFunction, checkInteger, checkObject, checkOptions, type OptionName
 import { PolicyMemo } from '../../limiter/core/policy-memo.js'
 import { MemoryStore } from '../../limiter/memory/memory-store.js'
 import { parseLimiterOptions } from '../../limiter/options.js'
-import { RateLimiter, type RateLimiterOptions } from '../../limiter/rate-limiter.js'
+import { optionsOf as limiterOptions, RateLimiter, type RateLimiterOptions } from '../../limiter/rate-limiter.js'
 import { DEFAULT_LIMITER } from '../../limiter/store.js'
 import { countsHits } from '../../replacing/express-rate-limit/hit-store.js'
 import { CLIENT_OPTIONS, type ClientSettings, parseClientOptions } from '../address/client.js'
@@ -65,7 +65,7 @@ export class Rules {
     const { policy } = limiter
     let rule = this.#ofPolicies.get(policy)
     if (rule === undefined || rule.limiter !== limiter) {
-      const { observer, name = DEFAULT_LIMITER } = limiter.options
+      const { observer, name = DEFAULT_LIMITER } = limiterOptions(limiter)
       const waits = observer && new WaitWatch(observer, 'limiter', name)
       rule = { limiter, policy, report: headersFor(this.#forms, policy, this.clock), waits }
       this.#ofPolicies.set(policy, rule)

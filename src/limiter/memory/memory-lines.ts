@@ -1,10 +1,9 @@
 import { Alarm } from '../core/alarms.js'
 import type { Verdict } from '../core/decision.js'
-import { getOrMake } from '../core/maps.js'
 import { type Patience, Wait } from '../core/wait.js'
 import type { Charge } from '../store.js'
 import { neverFits, type StoreLines, type Turn, tooFar, tooLate } from '../store-lines.js'
-import type { MemoryStore } from './memory-store.js'
+import type { MemoryCounts } from './memory-counts.js'
 
 interface Waiter {
   readonly charges: readonly Charge[]
@@ -20,8 +19,6 @@ interface MemoryLine {
   readonly alarm: Alarm
 }
 
-const LINES = new WeakMap<MemoryStore, MemoryLines>()
-
 /**
  * Waiting lines over a memory store, by the same rules as those in Redis, but without messages, because all waiters are
  * in this process.
@@ -29,12 +26,7 @@ const LINES = new WeakMap<MemoryStore, MemoryLines>()
 export class MemoryLines implements StoreLines {
   readonly #lines = new Map<string, MemoryLine>()
 
-  private constructor(readonly store: MemoryStore) {}
-
-  /** The lines of a store, shared by all its limiters. */
-  static of(store: MemoryStore): MemoryLines {
-    return getOrMake(LINES, store, () => new MemoryLines(store))
-  }
+  constructor(readonly store: MemoryCounts) {}
 
   async wait(charges: readonly Charge[], cost: number, patience: Patience): Promise<Turn> {
     const name = this.store.lineName(charges)

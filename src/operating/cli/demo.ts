@@ -9,6 +9,7 @@ import type { Decision } from '../../limiter/core/decision.js'
 import { SpillwayError } from '../../limiter/core/errors.js'
 import { MemoryStore } from '../../limiter/memory/memory-store.js'
 import { RateLimiter } from '../../limiter/rate-limiter.js'
+import { connectionOf } from '../../redis/clients.js'
 import { RedisStore } from '../../redis/store/redis-store.js'
 import { type Command, EXIT, shownArgument, type Terminal, UsageError, write } from './arguments.js'
 import { hostAndPort, REDIS_OPTIONS, readRedis, type SecureAddress } from './redis-address.js'
@@ -202,7 +203,7 @@ async function showOutage(screen: Screen, given: SecureAddress | undefined): Pro
 }
 
 async function playOutage(screen: Screen, connection: Connection): Promise<void> {
-  const store = new RedisStore(connection.client(false), { prefix: 'spillway-demo' })
+  const store = new RedisStore(connectionOf(connection.client(false), 'demo'), { prefix: 'spillway-demo' })
   // With an observer, the outage is not printed as a warning.
   const limiter = new RateLimiter({ name: 'demo', policy: '10/1s', store, observer: {}, denyCache: false })
   const made: Array<{ readonly at: number; readonly tookMs: number; readonly source: string }> = []

@@ -1,7 +1,8 @@
 import { algorithmOf } from '../../limiter/algorithms/registry.js'
 import type { Limit } from '../../limiter/core/limit.js'
 import { getOrMake } from '../../limiter/core/maps.js'
-import type { Asker, Charge } from '../../limiter/store.js'
+import { type CountedLimit, type Keys, keyAt, type Reply } from '../../limiter/port.js'
+import type { Charge } from '../../limiter/store.js'
 import type { Script } from '../script.js'
 import { consume, consumeLog, consumeRow } from '../scripts.js'
 import type { ChargeKeys } from './charge-keys.js'
@@ -27,7 +28,7 @@ export class BatchKind {
   readonly #changes: boolean
 
   constructor(
-    charged: readonly ChargedLimit[],
+    charged: readonly CountedLimit[],
     readonly tag: number,
     keys: ChargeKeys,
   ) {
@@ -63,15 +64,12 @@ function scriptOf(limit: Limit): Script {
   return algorithm === 'sliding_window' ? consumeLog : consumeRow[algorithm as keyof typeof consumeRow]
 }
 
-/** A limit and its limiter: a charge without its key. */
-type ChargedLimit = Pick<Charge, 'limit' | 'limiter'>
-
 /** The kinds of batches under one policy of one limiter, by hash tag. */
-class PolicyKinds {
+export class PolicyKinds {
   readonly #byTag: BatchKind[] = []
 
   constructor(
-    readonly charged: readonly ChargedLimit[],
+    readonly charged: readonly CountedLimit[],
     readonly keys: ChargeKeys,
   ) {}
 
@@ -80,7 +78,7 @@ class PolicyKinds {
     return this.#byTag[tag]
   }
 
-  suits(charged: readonly ChargedLimit[]): boolean {
+  suits(charged: readonly CountedLimit[]): boolean {
     if (charged.length !== this.charged.length) return false
     return this.charged.every(({ limit, limiter }, i) => limit === charged[i].limit && limiter === charged[i].limiter)
   }
@@ -92,7 +90,7 @@ export class BatchKinds {
 
   constructor(readonly keys: ChargeKeys) {}
 
-  of(charged: readonly ChargedLimit[]): PolicyKinds {
+  of(charged: readonly CountedLimit[]): PolicyKinds {
     const known = getOrMake(this.#known, charged[0].limit, () => [])
     for (const kinds of known) if (kinds.suits(charged)) return kinds
     const kinds = new PolicyKinds(
@@ -111,7 +109,7 @@ const LONGEST_SPREAD_MS = 50
 
 /** Decisions that share a script call. */
 export class Batch {
-  readonly askers: Asker[] = []
+  readonly replies: Reply[] = []
   readonly keys: string[]
   /** The first and the last deadline of its decisions, by `performance.now()`. */
   firstEndsAt = Number.POSITIVE_INFINITY
@@ -135,20 +133,17 @@ export class Batch {
 
   /** Whether one more decision with this deadline fits. */
   takesMore(endsAt: number): boolean {
-    if (this.isClosed || this.askers.length >= this.most || this.askers.length >= this.kind.most) return false
+    if (this.isClosed || this.replies.length >= this.most || this.replies.length >= this.kind.most) return false
     if (this.keys.length + this.kind.limits.length > MOST_KEYS) return false
     if (endsAt - this.firstEndsAt > LONGEST_SPREAD_MS) return false
     return this.lastEndsAt - endsAt <= LONGEST_SPREAD_MS
   }
 
-  /** `clients`: the key of all limits, or the charge of each. */
-  add(clients: string | readonly Charge[], cost: number, endsAt: number, asker: Asker): void {
+  add(clients: Keys, cost: number, endsAt: number, reply: Reply): void {
     const { toKeys } = this.kind
-    for (let i = 0; i < toKeys.length; i++) {
-      this.keys.push(toKeys[i](typeof clients === 'string' ? clients : clients[i].key))
-    }
+    for (let i = 0; i < toKeys.length; i++) this.keys.push(toKeys[i](keyAt(clients, i)))
     if (this.#costs.push(cost) > 1 && cost !== this.#costs[0]) this.#areEqual = false
-    this.askers.push(asker)
+    this.replies.push(reply)
     if (endsAt < this.firstEndsAt) this.firstEndsAt = endsAt
     if (endsAt > this.lastEndsAt) this.lastEndsAt = endsAt
   }
@@ -167,6 +162,6 @@ export class Batch {
   }
 
   reject(error: unknown): void {
-    for (const asker of this.askers) asker.reject(error)
+    for (const reply of this.replies) reply.reject(error)
   }
 }

@@ -1,7 +1,8 @@
 import { afterIo, LONGEST_TIMER_MS } from '../../limiter/core/clock.js'
 import type { Verdict } from '../../limiter/core/decision.js'
 import { StoreError, shown } from '../../limiter/core/errors.js'
-import { type Asker, type Charge, DEFAULT_DEADLINE_MS } from '../../limiter/store.js'
+import type { Keys, Reply } from '../../limiter/port.js'
+import { type Charge, DEFAULT_DEADLINE_MS } from '../../limiter/store.js'
 import type { ClientPort } from '../client.js'
 import { Batch, type BatchKind, type BatchKinds } from './batch.js'
 import type { StoreScripts } from './store-scripts.js'
@@ -108,20 +109,20 @@ export class Batcher {
     port.onLost(this.#flushes)
   }
 
-  /** `clients`: the key of all limits, or the charge of each. */
-  ask(kind: BatchKind, clients: string | readonly Charge[], cost: number, asker: Asker): void {
+  decide(kind: BatchKind, keys: Keys, cost: number, reply: Reply): void {
     if (this.#held >= MOST_HELD && this.port.state() === 'starting') {
-      asker.reject(new StoreError('the Redis client has not connected yet, and too many decisions wait for it'))
+      reply.reject(new StoreError('the Redis client has not connected yet, and too many decisions wait for it'))
       return
     }
     this.#held++
-    const endsAt = asker.endsAt ?? performance.now() + DEFAULT_DEADLINE_MS
-    this.#batchFor(kind, endsAt).add(clients, cost, endsAt, asker)
+    const endsAt = reply.endsAt ?? performance.now() + DEFAULT_DEADLINE_MS
+    this.#batchFor(kind, endsAt).add(keys, cost, endsAt, reply)
   }
 
   verdicts(charges: readonly Charge[], cost: number, tag: number, endsAt?: number): Promise<DecidedVerdicts> {
+    const keys = charges.map(({ key }) => key)
     return new Promise((resolve, reject) =>
-      this.ask(this.kinds.of(charges).at(tag), charges, cost, {
+      this.decide(this.kinds.of(charges).at(tag), keys, cost, {
         endsAt,
         resolve: (verdicts, _, decidedAt) => resolve({ verdicts, decidedAt: decidedAt as number }),
         reject,
@@ -182,7 +183,7 @@ export class Batcher {
 
   #gaveUp(batch: Batch): boolean {
     if (performance.now() < batch.lastEndsAt) return false
-    this.#held -= batch.askers.length
+    this.#held -= batch.replies.length
     batch.isClosed = true
     batch.reject(new StoreError('the Redis client has not connected yet'))
     return true
@@ -216,12 +217,12 @@ export class Batcher {
         listOf: (reply, untilMs) => listOf(reply, untilMs, kind.limits[0]),
       },
       reply => {
-        this.scheduler.answered(batch.askers.length)
+        this.scheduler.answered(batch.replies.length)
         const decidedAt = answer(batch, reply)
         if (decidedAt !== undefined) this.decided(kind.tag, decidedAt, askedAt)
       },
       error => {
-        this.scheduler.answered(batch.askers.length)
+        this.scheduler.answered(batch.replies.length)
         batch.reject(error)
       },
     )
@@ -237,10 +238,10 @@ function answer(batch: Batch, reply: unknown): number | undefined {
   const reader = new VerdictReader(reply, 1, batch.kind.limits)
   const answeredAt = performance.now()
   const decidedAt = Number(reply[0])
-  for (const asker of batch.askers) {
+  for (const asked of batch.replies) {
     const verdicts = reader.next()
-    if (verdicts instanceof StoreError) asker.reject(verdicts)
-    else asker.resolve(verdicts, answeredAt, decidedAt)
+    if (verdicts instanceof StoreError) asked.reject(verdicts)
+    else asked.resolve(verdicts, answeredAt, decidedAt)
   }
   return decidedAt
 }

@@ -38,13 +38,13 @@ export class Changes {
 
   /** Rejects with `StoreError`. */
   async run(verb: Verb, charges: readonly Charge[] | readonly ChargeReceipt[], facts: ChangeFacts = {}): Promise<void> {
-    const groups = groupByTag<Charge>(charges, charge => this.#scripts.keys.tagOf(charge))
+    const groups = groupByTag<Charge>(charges, charge => this.#scripts.keys.tagOf(charge.key))
     await allCarriedOut(groups.map(({ charges, tag }) => this.#change(verb, charges, tag, facts)))
   }
 
   /** Counts denials of a key, and blocks it if they are too many. Rejects with `StoreError`. */
   async strike(charge: Charge, { count, ageMs }: Denials, rule: BlockRule, endsAt?: number): Promise<Strikes> {
-    const tag = this.#scripts.keys.tagOf(charge)
+    const tag = this.#scripts.keys.tagOf(charge.key)
     const facts = { units: count, endsAt, strike: { ageMs, rule } } as const
     return strikesOf(await this.#change('strike', [charge], tag, facts))
   }

@@ -31,8 +31,8 @@ export class ChargeKeys {
     this.#slots = this.#tags.map(tag => port.slotOf(`${prefix}:{${tag}}`))
   }
 
-  /** The number of the charge's hash tag. Charges with the same tag may share a script call. */
-  tagOf({ key }: Pick<Charge, 'key'>): number {
+  /** The number of the hash tag of a client's key. Charges with the same tag may share a script call. */
+  tagOf(key: string): number {
     return this.port.cluster ? crc16(key) % this.#tags.length : 0
   }
 

@@ -38,7 +38,7 @@ interface DecidedApart {
 /**
  * One decision over keys of several slots, which no single script call can access: it asks slot by slot, and gives back
  * what was spent if a later slot refuses, or does not answer until `endsAt`. Meanwhile other requests see those units
- * as spent. `asks` is called with each tag before its server is asked.
+ * as spent. `movesTo` is called with each tag before its server is asked.
  */
 export async function consumeApart(
   groups: readonly ChargeGroup<Charge>[],
@@ -46,7 +46,7 @@ export async function consumeApart(
   peeks: Batcher,
   cost: number,
   endsAt: number | undefined,
-  asks: (tag: number) => void,
+  movesTo: (tag: number) => void,
   giveBack: (receipts: readonly ChargeReceipt[]) => Promise<void>,
 ): Promise<DecidedApart> {
   const verdicts: Verdict[] = []
@@ -56,7 +56,7 @@ export async function consumeApart(
     if (spent.length > 0) await giveBack(spent)
   }
   for (const group of groups) {
-    asks(group.tag)
+    movesTo(group.tag)
     const decided = asked.verdicts(group.charges, cost, group.tag, endsAt)
     const { verdicts: answer, decidedAt } = await inTime(decided, endsAt, late => {
       if (isAllowed(late)) giveBack(receiptsOf(group.charges, late.verdicts, late.decidedAt, cost)).catch(() => {})

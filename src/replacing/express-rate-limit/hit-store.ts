@@ -1,4 +1,3 @@
-import type { BlockRule, Denials, Strikes } from '../../limiter/block-rule.js'
 import { type Clock, systemClock } from '../../limiter/core/clock.js'
 import { blockedVerdict, type Verdict, verdictOf } from '../../limiter/core/decision.js'
 import { PolicyError, StoreError, shown } from '../../limiter/core/errors.js'
@@ -171,10 +170,6 @@ class HitStoreAdapter implements Store {
 
   block(charges: readonly Charge[], forMs: number): void {
     this.#blocks.block(charges, forMs)
-  }
-
-  strike(charge: Charge, denials: Denials, rule: BlockRule): Strikes {
-    return this.#blocks.strike(charge, denials, rule)
   }
 
   #blockedMs(charge: Charge): number {

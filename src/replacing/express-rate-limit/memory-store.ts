@@ -1,4 +1,6 @@
+import type { MemoryCounts } from '../../limiter/memory/memory-counts.js'
 import { MemoryStore as CoreMemoryStore } from '../../limiter/memory/memory-store.js'
+import { knownCounts } from '../../limiter/port.js'
 import type { Charge } from '../../limiter/store.js'
 import { DEFAULT_WINDOW_MS, hitsCharge, hitsOf, hitsWindow, windowLength } from './hits.js'
 import type { Client, ClientRateLimitInfo, Options, Store } from './options.js'
@@ -19,10 +21,12 @@ export class MemoryStore implements Store {
   /** The window of the limiter that uses it; 60 000 ms before `init`. */
   windowMs = DEFAULT_WINDOW_MS
   readonly #core: CoreMemoryStore
+  readonly #counts: MemoryCounts
   #limit = hitsWindow(this.windowMs)
 
   constructor(options?: MemoryStoreOptions) {
     this.#core = new CoreMemoryStore({ maxKeys: options?.maxKeys ?? Number.MAX_SAFE_INTEGER })
+    this.#counts = knownCounts(this.#core) as MemoryCounts
   }
 
   /** Takes the length of the window from the limiter's options. */
@@ -44,7 +48,7 @@ export class MemoryStore implements Store {
   /** The count of a key; undefined if nothing is counted. */
   async get(key: string): Promise<ClientRateLimitInfo | undefined> {
     const [verdict] = this.#core.peek([this.#charge(key)], 0)
-    return verdict.resetAfterMs > 0 ? hitsOf(verdict, this.#core.decidedAt) : undefined
+    return verdict.resetAfterMs > 0 ? hitsOf(verdict, this.#counts.decidedAt) : undefined
   }
 
   /** Deletes the count of a key. */
@@ -64,7 +68,7 @@ export class MemoryStore implements Store {
 
   #increment(key: string): Client {
     const [verdict] = this.#core.consume([this.#charge(key)], 1)
-    return hitsOf(verdict, this.#core.decidedAt)
+    return hitsOf(verdict, this.#counts.decidedAt)
   }
 
   #charge(key: string): Charge {

@@ -2,10 +2,11 @@ import { type Duration, parseOption } from '../../limiter/core/duration.js'
 import { PolicyError, StoreError, shown } from '../../limiter/core/errors.js'
 import { keySegment } from '../../limiter/core/key-segment.js'
 import { checkFunction } from '../../limiter/core/options.js'
-import { GuardedStore } from '../../limiter/guarded-store.js'
-import type { Charge } from '../../limiter/store.js'
+import { type GuardedPolicy, guardedAlone } from '../../limiter/guarded-policy.js'
+import { knownCounts } from '../../limiter/port.js'
 import type { RedisClient } from '../../redis/client.js'
 import type { IoredisLike } from '../../redis/ioredis.js'
+import { connectionOf } from '../../redis/clients.js'
 import { RedisStore as CoreRedisStore } from '../../redis/store/redis-store.js'
 import { literal, unlinkAll } from '../../redis/unlink-all.js'
 import { DEFAULT_WINDOW_MS, HITS_LIMIT, HITS_LIMITER, hitsCharge, hitsOf, hitsWindow, windowLength } from './hits.js'
@@ -85,8 +86,8 @@ export class RedisStore implements Store {
   readonly #client: RedisClient
   readonly #core: CoreRedisStore
   readonly #deadlineMs: number
-  readonly #guarded: GuardedStore
   #limit = hitsWindow(this.windowMs)
+  #policy: GuardedPolicy
 
   constructor(client: RedisClient, options?: Omit<RedisStoreOptions, 'client'>)
   constructor(options: RedisStoreOptions)
@@ -98,9 +99,9 @@ export class RedisStore implements Store {
     }
     this.prefix = prefix
     this.#client = client ?? commandClient(sendCommand, sendCommandCluster)
-    this.#core = new CoreRedisStore(this.#client, { prefix: corePrefix(prefix) })
+    this.#core = new CoreRedisStore(connectionOf(this.#client, 'RedisStore'), { prefix: corePrefix(prefix) })
     this.#deadlineMs = parseOption(deadline, 'RedisStore: deadline')
-    this.#guarded = new GuardedStore(this.#core, this.#deadlineMs, undefined)
+    this.#policy = this.#guarded()
   }
 
   /** Takes the length of the window from the limiter's options. Throws `PolicyError` for an invalid length. */
@@ -109,28 +110,29 @@ export class RedisStore implements Store {
     const windowMs = parseOption(Number.isNaN(Number(given)) ? given : windowLength(given), 'RedisStore: windowMs')
     this.windowMs = windowMs
     this.#limit = hitsWindow(windowMs)
+    this.#policy = this.#guarded()
   }
 
   /** Counts a request of a key. Rejects with `StoreError`. */
   async increment(key: string): Promise<ClientRateLimitInfo> {
-    const [verdict] = await this.#guarded.verdicts('consume', [this.#charge(key)], 1)
+    const [verdict] = await this.#policy.verdicts('consume', key, 1)
     return hitsOf(verdict, Date.now())
   }
 
   /** Gives one hit back: never below 0; an uncounted key stays uncounted. */
   async decrement(key: string): Promise<void> {
-    await this.#guarded.change([this.#charge(key)], (store, charges, endsAt) => store.refund(charges, 1, endsAt))
+    await this.#policy.change({ verb: 'refund', units: 1 }, key)
   }
 
   /** The count of a key; undefined if nothing is counted. Rejects with `StoreError`. */
   async get(key: string): Promise<ClientRateLimitInfo | undefined> {
-    const [verdict] = await this.#guarded.verdicts('peek', [this.#charge(key)], 0)
+    const [verdict] = await this.#policy.verdicts('peek', key, 0)
     return verdict.resetAfterMs > 0 ? hitsOf(verdict, Date.now()) : undefined
   }
 
   /** Deletes the count of a key. Rejects with `StoreError`. */
   async resetKey(key: string): Promise<void> {
-    await this.#guarded.change([this.#charge(key)], (store, charges, endsAt) => store.reset(charges, endsAt))
+    await this.#policy.change({ verb: 'reset', units: 0 }, key)
   }
 
   /** Deletes all keys with this prefix: a scan of the server, which takes time in proportion to the database. */
@@ -143,8 +145,8 @@ export class RedisStore implements Store {
     }
   }
 
-  #charge(key: string): Charge {
-    return hitsCharge(key, this.#limit)
+  #guarded(): GuardedPolicy {
+    return guardedAlone(knownCounts(this.#core)!, [hitsCharge('', this.#limit)], this.#deadlineMs)
   }
 
   /**

@@ -14,10 +14,10 @@ import {
   tooLate,
   turnVerdict,
 } from '../../limiter/store-lines.js'
-import type { RedisClient } from '../../redis/client.js'
 import { isFault, notConnected } from '../../redis/replies.js'
 import { acquire } from '../../redis/scripts.js'
 import { waitersChannel } from '../../redis/store/changes.js'
+import type { RedisCounts } from '../../redis/store/redis-counts.js'
 import type { StoreScripts } from '../../redis/store/store-scripts.js'
 import { limitArguments } from '../../redis/store/wire-format.js'
 import { type GrantFacts, isLateOnce, type LineAsk, type LineUser, type Wanted } from './line-user.js'
@@ -31,32 +31,48 @@ const IDLE_MS = 10_000
  */
 const MOST_LINES = 1000
 
-/** What the lines need of a `RedisStore`. */
-interface LineStore {
-  readonly client: RedisClient
-  readonly prefix: string
-  lineOf(charges: readonly Charge[]): RedisLine | undefined
-  besideLeases(charges: readonly Charge[], verdicts: readonly Verdict[], grantedAt: number): readonly Verdict[]
+/** Leases of the keys for which requests wait: they account for what the line is answered. */
+export interface LeasesBesideLine {
+  /** An answer to the line of these charges was read. */
+  lineAnswered(charges: readonly Charge[]): void
+  /** A request that waited was granted: the verdicts with the units that this process holds besides. */
+  granted(charges: readonly Charge[], verdicts: readonly Verdict[], grantedAt: number): readonly Verdict[]
+}
+
+/**
+ * The line in which requests wait for these charges together; undefined if the charges are in several slots of a
+ * cluster.
+ */
+export function redisLineOf(
+  { scripts, keys }: RedisCounts,
+  charges: readonly Charge[],
+  leases?: LeasesBesideLine,
+): RedisLine | undefined {
+  const tag = keys.tagOf(charges[0].key)
+  if (charges.some(charge => keys.tagOf(charge.key) !== tag)) return undefined
+  return new ScriptedLine(scripts, charges, tag, () => leases?.lineAnswered(charges))
 }
 
 /** The waiting lines of one limiter in Redis. */
 export class RedisLines implements StoreLines {
-  readonly #store: LineStore
+  readonly #store: RedisCounts
   readonly #guard: LineGuard
+  readonly #leases: LeasesBesideLine | undefined
   readonly #lines = new Map<string, LimitLine>()
   #sweep: ReturnType<typeof setTimeout> | undefined
   #forgetReady: (() => void) | undefined
   /** Held here, because the store does not keep its observers alive. */
   readonly #recovery: Observer = { breakerClosed: () => this.#resend() }
 
-  constructor(store: LineStore, guard: LineGuard) {
+  constructor(store: RedisCounts, guard: LineGuard, leases?: LeasesBesideLine) {
     this.#store = store
+    this.#leases = leases
     this.#guard = guard
     guard.watch(this.#recovery)
   }
 
   wait(charges: readonly Charge[], cost: number, patience: Patience, outage?: Outage): Promise<Turn> | undefined {
-    const server = this.#store.lineOf(charges)
+    const server = redisLineOf(this.#store, charges, this.#leases)
     if (server === undefined) return undefined
     if (outage === undefined && !this.#guard.mayAsk(charges[0])) throw this.#guard.refusal(charges[0])
     // One line in Redis may hold requests under different quotas; each `LimitLine` here has only one.
@@ -64,7 +80,7 @@ export class RedisLines implements StoreLines {
     const name = `${details}|${server.name}`
     let line = this.#lines.get(name)
     if (line === undefined) {
-      line = new LimitLine(server, charges, details, this.#store, this.#guard)
+      line = new LimitLine(server, charges, details, this.#store, this.#guard, this.#leases)
       if (this.#lines.size >= MOST_LINES) this.#forgetIdle()
       this.#lines.set(name, line)
       this.#forgetReady ??= server.onReady(() => this.#resend())
@@ -121,11 +137,13 @@ class LimitLine implements LineUser<Turn> {
     readonly charges: readonly Charge[],
     /** Quota, window and burst of each limit. */
     readonly details: string,
-    readonly store: LineStore,
+    store: RedisCounts,
     readonly guard: LineGuard,
+    readonly leases: LeasesBesideLine | undefined,
   ) {
     this.width = 2 * charges.length
-    this.mailbox = new Mailbox(store.client, store.prefix, {
+    const { connection, prefix } = store.parts
+    this.mailbox = new Mailbox(connection.client, prefix, {
       hear: () => this.#line.hear(),
       live: () => this.#line.hear(),
     })
@@ -184,7 +202,7 @@ class LimitLine implements LineUser<Turn> {
   grant(_: Wanted, { facts, at }: GrantFacts): Turn {
     const numbers = facts.map(Number)
     const verdicts = this.charges.map((charge, i) => turnVerdict(charge, numbers[2 * i], numbers[2 * i + 1]))
-    return { verdicts: this.store.besideLeases(this.charges, verdicts, at), at }
+    return { verdicts: this.leases?.granted(this.charges, verdicts, at) ?? verdicts, at }
   }
 
   refusal({ cost }: Wanted, waitMs: number): Error {

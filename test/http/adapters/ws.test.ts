@@ -7,7 +7,7 @@ import { limitMessages, type MessageLimitOptions } from '../../../src/http/adapt
 import { RateLimiter } from '../../../src/index.js'
 import type { Decision } from '../../../src/limiter/core/decision.js'
 import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
-import { RedisStore } from '../../../src/redis/store/redis-store.js'
+import { RedisStore } from '../../../src/index.js'
 import { ManualClock } from '../../../src/testing.js'
 import { runChild } from '../../support/child.js'
 import { eventually } from '../../support/eventually.js'

@@ -7,7 +7,7 @@ import express, { type Response } from 'express'
 import { type ConcurrencyLimit, concurrencyLimit } from '../../../src/http/adapters/express.js'
 import { PolicyError } from '../../../src/limiter/core/errors.js'
 import { adaptivePermits } from '../../../src/operating/adaptive/index.js'
-import { RedisStore } from '../../../src/redis/store/redis-store.js'
+import { RedisStore } from '../../../src/index.js'
 import { eventually } from '../../support/eventually.js'
 import { testRedis } from '../../support/test-redis.js'
 

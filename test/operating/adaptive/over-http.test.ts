@@ -6,7 +6,7 @@ import express from 'express'
 import { rateLimit } from '../../../src/http/adapters/express.js'
 import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
 import { type Load, loadPolicy } from '../../../src/operating/adaptive/index.js'
-import { RedisStore } from '../../../src/redis/store/redis-store.js'
+import { RedisStore } from '../../../src/index.js'
 import { ManualClock } from '../../../src/testing.js'
 import { RedisServer } from '../../support/redis-server.js'
 

@@ -7,7 +7,7 @@ import { rateLimit as koaRateLimit } from '../../../src/http/adapters/koa.js'
 import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import { LivePolicies } from '../../../src/operating/live/live-policies.js'
-import { RedisStore } from '../../../src/redis/store/redis-store.js'
+import { RedisStore } from '../../../src/index.js'
 import { ManualClock } from '../../../src/testing.js'
 import { testRedis } from '../../support/test-redis.js'
 

@@ -7,7 +7,7 @@ import { concurrencyLimit, rateLimit } from '../../../src/http/adapters/express.
 import type { Observer } from '../../../src/limiter/core/observer.js'
 import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
-import { RedisStore } from '../../../src/redis/store/redis-store.js'
+import { RedisStore } from '../../../src/index.js'
 import { ManualClock } from '../../../src/testing.js'
 import { DelayQueue } from '../../../src/waiting/queue/delay-queue.js'
 import { SharedRateLimiter } from '../../../src/waiting/rate/shared-rate-limiter.js'

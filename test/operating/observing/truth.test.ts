@@ -16,10 +16,10 @@ import { concurrencyLimit, rateLimit } from '../../../src/http/adapters/express.
 import type { Decision } from '../../../src/limiter/core/decision.js'
 import { TimeoutError } from '../../../src/limiter/core/errors.js'
 import { observers } from '../../../src/limiter/core/observer.js'
-import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
+import { optionsOf, RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import { openTelemetryObserver } from '../../../src/operating/observing/opentelemetry.js'
 import { prometheusObserver } from '../../../src/operating/observing/prometheus.js'
-import { RedisStore } from '../../../src/redis/store/redis-store.js'
+import { RedisStore } from '../../../src/index.js'
 import { Semaphore } from '../../../src/waiting/semaphore/semaphore.js'
 import { ALL_CASES } from '../../support/cases.js'
 import { eventually } from '../../support/eventually.js'
@@ -100,7 +100,7 @@ test(`after ${DECISIONS} random decisions metrics and callers have the same coun
       left--
       const limiter = random.pick(limiters)
       const key = `k${random.integer(0, 30)}`
-      const { name = '' } = limiter.options
+      const { name = '' } = optionsOf(limiter)
       count(name, await limiter.consume(key, random.integer(0, 20) === 0 ? 3 : 1))
       if (random.integer(0, 50) === 0) await limiter.peek(key)
       // Breakers open and close meanwhile.

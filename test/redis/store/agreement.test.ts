@@ -4,7 +4,7 @@ import { ALGORITHM_NAMES, type LimitOptions, parseLimit, parsePolicy } from '../
 import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import type { Charge } from '../../../src/limiter/store.js'
-import { RedisStore } from '../../../src/redis/store/redis-store.js'
+import { RedisStore } from '../../../src/index.js'
 import { ManualClock } from '../../../src/testing.js'
 import { expectAgreement, KINDS } from '../../support/agreement.js'
 import { forCases, ofCases } from '../../support/cases.js'

@@ -5,13 +5,14 @@ import { ALGORITHM_NAMES, type AlgorithmName, parseLimit } from '../../../src/li
 import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import type { Charge } from '../../../src/limiter/store.js'
-import { RedisStore } from '../../../src/redis/store/redis-store.js'
+import { RedisStore } from '../../../src/index.js'
 import { ManualClock } from '../../../src/testing.js'
 import { ofCases } from '../../support/cases.js'
 import { eventually } from '../../support/eventually.js'
 import { monitor } from '../../support/monitor.js'
 import { randomFrom } from '../../support/random.js'
 import { stateKeys } from '../../support/state-keys.js'
+import { askStore } from '../../support/counts.js'
 import { testRedis } from '../../support/test-redis.js'
 
 const redis = testRedis()
@@ -28,7 +29,7 @@ const passed = (ms: number) => new Promise(resolve => setTimeout(resolve, ms))
 /** What a store on Redis answers, and when it decided by the server's clock. */
 function decided(store: RedisStore, charge: Charge, cost: number): Promise<{ verdict: Verdict; at: number }> {
   return new Promise((resolve, reject) =>
-    store.ask('consume', [charge], cost, {
+    askStore(store, [charge], cost, {
       resolve: ([verdict], _, at) => resolve({ verdict, at: at as number }),
       reject,
     }),

@@ -5,7 +5,7 @@ import { type Limit, type LimitOptions, parseLimit } from '../../../src/limiter/
 import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import { type Charge, type ChargeReceipt, receiptsOf } from '../../../src/limiter/store.js'
-import { RedisStore } from '../../../src/redis/store/redis-store.js'
+import { RedisStore } from '../../../src/index.js'
 import { ManualClock } from '../../../src/testing.js'
 import { START } from '../../support/stories.js'
 import { testRedis } from '../../support/test-redis.js'

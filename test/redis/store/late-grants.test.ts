@@ -1,9 +1,12 @@
 import { beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { ALGORITHM_NAMES, type AlgorithmName, type Policy, parsePolicy } from '../../../src/limiter/core/limit.js'
-import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
+import { MemoryCounts } from '../../../src/limiter/memory/memory-counts.js'
+import { knownCounts } from '../../../src/limiter/port.js'
+import type { RedisCounts } from '../../../src/redis/store/redis-counts.js'
+import { redisLineOf } from '../../../src/waiting/line/limiter-lines.js'
 import { type Charge, receiptsOf } from '../../../src/limiter/store.js'
-import { RedisStore } from '../../../src/redis/store/redis-store.js'
+import { RedisStore } from '../../../src/index.js'
 import { ManualClock } from '../../../src/testing.js'
 import { lineAnswer } from '../../../src/waiting/line/line-answer.js'
 import { forCases } from '../../support/cases.js'
@@ -82,7 +85,7 @@ class Key {
     const waiter = this.#waiter(cost)
     const send = async (number: string, stamp: string, changes: readonly string[]) => {
       const words = [member, number, stamp, '', number === '1' ? '' : waiter, changesText(changes)]
-      const line = this.store.lineOf(this.charges)!
+      const line = redisLineOf(knownCounts(this.store) as RedisCounts, this.charges)!
       return lineAnswer(
         await line.ask({ member, replaces: '', words }, Number.POSITIVE_INFINITY),
         2 * this.charges.length,
@@ -165,7 +168,7 @@ async function play(algorithms: readonly AlgorithmName[], random: Random, id: st
     algorithms.map((algorithm, i) => ({ quota: quota + i, window: window * (i + 1), algorithm, name: algorithm })),
   )
   const key = new Key(clock, policy, id)
-  const memory = new MemoryStore({ clock })
+  const memory = new MemoryCounts(clock, 1_000_000)
   const { charges } = key
   const open: Array<readonly [Grant, () => void]> = []
   const acquireHere = (cost: number) => {

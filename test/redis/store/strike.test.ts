@@ -3,8 +3,9 @@ import type { Redis } from 'ioredis'
 import { BlockRule, type Strikes } from '../../../src/limiter/block-rule.js'
 import { parseLimit } from '../../../src/limiter/core/limit.js'
 import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
-import { RedisStore } from '../../../src/redis/store/redis-store.js'
+import { RedisStore } from '../../../src/index.js'
 import { ManualClock } from '../../../src/testing.js'
+import { strikeIn } from '../../support/counts.js'
 import { forCases } from '../../support/cases.js'
 import type { Random } from '../../support/random.js'
 import { START } from '../../support/stories.js'
@@ -67,9 +68,9 @@ test('memory and Redis count denials alike, block after the same one, and for as
     for (let i = 0; i < 25; i++) {
       // A process reports no denials older than the window.
       const [count, ageMs] = [random.integer(1, 4), random.integer(0, rule.windowMs)]
-      const strikes = await shared.strike(charge, { count, ageMs }, rule)
+      const strikes = await strikeIn(shared, charge, { count, ageMs }, rule)
       expect(strikes).toEqual(expected.strike(clock.now(), count, ageMs))
-      expect(memory.strike(charge, { count, ageMs }, rule)).toEqual(strikes)
+      expect(await strikeIn(memory, charge, { count, ageMs }, rule)).toEqual(strikes)
       const [told] = await shared.peek([charge], 1)
       expect([told.blocked ?? false, told.retryAfterMs]).toEqual([strikes.blockedMs > 0, strikes.blockedMs])
       expect(memory.peek([charge], 1)).toEqual([told])
@@ -83,7 +84,7 @@ test('a block that was ended early is followed by the next one, after as many de
   const rule = new BlockRule(3, 60_000, 10_000, 2, 80_000, 80_000)
   for (const store of [new MemoryStore({ clock }), new RedisStore(client, { clock, prefix: 'ended early' })]) {
     const charge = { key: 'k', limit: LIMIT }
-    const strike = async (count: number) => (await store.strike(charge, { count, ageMs: 0 }, rule)).blockedMs
+    const strike = async (count: number) => (await strikeIn(store, charge, { count, ageMs: 0 }, rule)).blockedMs
     expect(await strike(3)).toBe(10_000)
     clock.advance(1000)
     expect(await strike(1)).toBe(9000)
@@ -105,9 +106,9 @@ test('every key that a strike writes expires', async () => {
     const keys = (await client.keys('expires:*')).filter(key => !key.includes('objects'))
     return Promise.all(keys.sort().map(async key => [key, (await client.pttl(key)) > 0]))
   }
-  await store.strike(charge, { count: 1, ageMs: 0 }, rule)
+  await strikeIn(store, charge, { count: 1, ageMs: 0 }, rule)
   expect(await lifetimes()).toEqual([[expect.stringMatching(/:denials$/), true]])
-  await store.strike(charge, { count: 1, ageMs: 0 }, rule)
+  await strikeIn(store, charge, { count: 1, ageMs: 0 }, rule)
   expect(await lifetimes()).toEqual([
     [expect.stringMatching(/!blocked/), true],
     [expect.stringMatching(/:blocks$/), true],

@@ -2,11 +2,12 @@
 // forks it, stops it, and kills it.
 import { openSync, writeSync } from 'node:fs'
 import type { Verdict } from '../../../src/limiter/core/decision.js'
-import type { Charge } from '../../../src/limiter/store.js'
-import { AUDITED, DEADLINE_MS, GROUP_LIMITS, LOOPS, NEW_LIMIT, type StoreUnderAudit } from './audited.js'
+import type { Charge, Store } from '../../../src/limiter/store.js'
+import { askStore } from '../counts.js'
+import { AUDITED, DEADLINE_MS, GROUP_LIMITS, LOOPS, NEW_LIMIT } from './audited.js'
 
 /** Runs until the parent says stop. */
-export function auditWorker(store: StoreUnderAudit, file: string): void {
+export function auditWorker(store: Store, file: string): void {
   const log = openSync(file, 'a')
   const write = (...words: readonly unknown[]) => writeSync(log, `${words.join(' ')}\n`)
   let isStopped = false
@@ -15,7 +16,7 @@ export function auditWorker(store: StoreUnderAudit, file: string): void {
     new Promise(resolve => {
       const askedAt = performance.now()
       const from = Date.now()
-      store.ask('consume', charges, 1, {
+      askStore(store, charges, 1, {
         endsAt: askedAt + DEADLINE_MS,
         resolve(verdicts, _, at) {
           // The server's clock is that of this machine.

@@ -1,10 +1,4 @@
 import { type Limit, parsePolicy } from '../../../src/limiter/core/limit.js'
-import type { Asker, Charge, Store } from '../../../src/limiter/store.js'
-
-/** What is audited: a store that tells the moment of each decision. */
-export interface StoreUnderAudit extends Store {
-  ask(verb: 'consume', charges: readonly Charge[], cost: number, asker: Asker): void
-}
 
 /** The policies of one busy key each. */
 export const AUDITED: Readonly<Record<string, readonly Limit[]>> = {

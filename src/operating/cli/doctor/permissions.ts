@@ -2,7 +2,10 @@ import { BlockRule } from '../../../limiter/block-rule.js'
 import { keySegment } from '../../../limiter/core/key-segment.js'
 import { ALGORITHM_NAMES, parseLimit } from '../../../limiter/core/limit.js'
 import type { Charge } from '../../../limiter/store.js'
+import { connectionOf } from '../../../redis/clients.js'
+import type { RedisCounts } from '../../../redis/store/redis-counts.js'
 import { RedisStore } from '../../../redis/store/redis-store.js'
+import { redisLineOf } from '../../../waiting/line/limiter-lines.js'
 import { lineAnswer } from '../../../waiting/line/line-answer.js'
 import type { SecureAddress } from '../redis-address.js'
 import { Connection, ReplyError, type ReplyLimits } from '../redis-connection.js'
@@ -14,7 +17,8 @@ const MOST_KEYS = 200
 /** How long an ask of a waiting line may take. */
 const SCRIPT_TIMEOUT_MS = 1000
 
-type Operation = readonly [name: string, act: (store: RedisStore, charges: readonly Charge[]) => Promise<unknown>]
+type Act = (store: RedisStore, charges: readonly Charge[], counts: RedisCounts) => Promise<unknown>
+type Operation = readonly [name: string, act: Act]
 
 /** All operations that limiters perform on a server. */
 const OPERATIONS: readonly Operation[] = [
@@ -24,7 +28,7 @@ const OPERATIONS: readonly Operation[] = [
   ['refund', (store, charges) => store.refund(charges, 1)],
   [
     'count denials',
-    (store, [charge]) => store.strike(charge, { count: 1, ageMs: 0 }, new BlockRule(1, 1000, 1, 2, 1, 1)),
+    (_, [charge], counts) => counts.strike(charge, { count: 1, ageMs: 0 }, new BlockRule(1, 1000, 1, 2, 1, 1)),
   ],
   ['block', (store, charges) => store.block(charges, 1)],
   ['unblock', (store, charges) => store.block(charges, 0)],
@@ -34,7 +38,12 @@ const OPERATIONS: readonly Operation[] = [
 
 /** Checks the permissions that limiters need by trying everything, with a key that expires within seconds. */
 export async function scriptFinding(connection: Connection, prefix: string, cluster: boolean): Promise<Finding> {
-  const store = new RedisStore(connection.client(cluster), { prefix })
+  let counts!: RedisCounts
+  const redis = connectionOf(connection.client(cluster), 'doctor')
+  const store = new RedisStore(redis, { prefix }, own => {
+    counts = own
+    return { counts }
+  })
   const key = await ownKey(store)
   if (key === undefined) {
     return warning(SCRIPTS, 'not tried: this node has none of the tried keys', 'run the doctor on another node')
@@ -44,7 +53,7 @@ export async function scriptFinding(connection: Connection, prefix: string, clus
     const charges = [{ ...key, limit: parseLimit({ quota: 2, window: 1000, algorithm }) }]
     for (const [name, act] of OPERATIONS) {
       try {
-        await act(store, charges)
+        await act(store, charges, counts)
       } catch (error) {
         const reason = reasonOf(error)
         const names = failures.get(reason) ?? []
@@ -72,8 +81,8 @@ export async function channelFinding(address: SecureAddress, prefix: string, lim
   }
 }
 
-async function wait(store: RedisStore, charges: readonly Charge[]): Promise<void> {
-  const line = store.lineOf(charges)
+async function wait(store: RedisStore, charges: readonly Charge[], counts: RedisCounts): Promise<void> {
+  const line = redisLineOf(counts, charges)
   if (line === undefined) return
   const member = `doctor/${process.pid}`
   const own = charges.map(({ limit }) => `${limit.quota} ${limit.windowMs} ${limit.burst}`).join(' ')

@@ -1,7 +1,7 @@
 import { Deadline } from '../../../limiter/core/clock.js'
 import { getOrMake } from '../../../limiter/core/maps.js'
 import type { RedisClient } from '../../../redis/client.js'
-import { hashReader } from '../../../redis/replies.js'
+import { hashReader } from '../../../redis/hash-reader.js'
 import { ALLOWED, eachRow, REFUSED } from '../counts.js'
 import { MINUTE_MS, type RecordKeys, STEP_MS, STEPS, stepOf, TEN_MINUTES_MS } from '../records.js'
 import type { Range, Series } from '../view.js'

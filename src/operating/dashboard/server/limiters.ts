@@ -4,9 +4,9 @@ import { keySegment } from '../../../limiter/core/key-segment.js'
 import { maxCostOf, optionsOf, type Policy, type PolicyInput } from '../../../limiter/core/limit.js'
 import { getOrMake } from '../../../limiter/core/maps.js'
 import { limiterKey } from '../../../limiter/key.js'
-import { RateLimiter } from '../../../limiter/rate-limiter.js'
+import { RateLimiter, standing } from '../../../limiter/rate-limiter.js'
 import type { ClientPort, RedisClient } from '../../../redis/client.js'
-import { portOf } from '../../../redis/clients.js'
+import { connectionOf, portOf } from '../../../redis/clients.js'
 import { runScript } from '../../../redis/script.js'
 import { dashboardBlocked, dashboardBlocks } from '../../../redis/scripts.js'
 import { ChargeKeys } from '../../../redis/store/charge-keys.js'
@@ -252,14 +252,14 @@ export class Limiters {
     now: number,
     shared: Promise<readonly [own: ReadonlyMap<string, LiveView>, ends: ReadonlyMap<KnownLimiter, number>]>,
   ) {
-    const [[standing, asked], [own, ends]] = await Promise.all([
-      this.#limiter(limiter).standing(limiterKey(key), [0, 1]),
+    const [[state, asked], [own, ends]] = await Promise.all([
+      Promise.all([0, 1].map(cost => standing(this.#limiter(limiter), limiterKey(key), cost))),
       shared,
     ])
     const live = own.get(limiter.name)
     const end = ends.get(limiter) ?? 0
     const blockedUntil = end > now ? end : undefined
-    const used = standing.some(({ remaining, limit, resetAfterMs }) => remaining < maxCostOf(limit) || resetAfterMs > 0)
+    const used = state.some(({ remaining, limit, resetAfterMs }) => remaining < maxCostOf(limit) || resetAfterMs > 0)
     if (!used && blockedUntil === undefined && live === undefined) return undefined
     const given = this.live.given(limiter.name)
     return {
@@ -269,7 +269,7 @@ export class Limiters {
       policy: policyText(given ?? this.#policy(limiter).map(optionsOf)),
       blockedUntil,
       live,
-      limits: standing.map(({ limit, remaining, resetAfterMs }, i) => ({
+      limits: state.map(({ limit, remaining, resetAfterMs }, i) => ({
         id: limiter.entries.find(entry => entry.limit.name === limit.name)?.id ?? limit.name,
         limit: limit.name,
         facts: limit,
@@ -308,7 +308,7 @@ export class Limiters {
       const keys = this.#keys(limiter)
       return this.#policy(limiter).map(limit => {
         const charge = { key, limit, limiter: limiter.name, cost: 1 }
-        const tag = keys.tagOf(charge)
+        const tag = keys.tagOf(key)
         return { key: keys.blockListOf(charge, tag), limiter, member: keys.keyOf(charge, tag) }
       })
     })
@@ -409,7 +409,7 @@ export class Limiters {
 
   #store(tags: number | undefined): RedisStore {
     const options = { prefix: this.prefix, ...(tags !== undefined && { tags }) }
-    return getOrMake(this.#stores, tags, () => new RedisStore(this.client, options))
+    return getOrMake(this.#stores, tags, () => new RedisStore(connectionOf(this.client, 'dashboard'), options))
   }
 }
 
