@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/index.js'
+import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import type { RedisServer } from '../../test/support/redis-server.js'
 import { readWork } from '../contest/redis-meter.js'
 

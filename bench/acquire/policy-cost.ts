@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
-import { type Policy, parsePolicy } from '../../src/limiter/core/limit.js'
 import { RedisStore } from '../../src/index.js'
+import { type Policy, parsePolicy } from '../../src/limiter/core/limit.js'
 import type { RedisServer } from '../../test/support/redis-server.js'
 import { type Median, median } from '../contest/figures.js'
 import { readWork } from '../contest/redis-meter.js'

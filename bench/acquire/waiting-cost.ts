@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
-import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/index.js'
+import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { eventually } from '../../test/support/eventually.js'
 import type { RedisServer } from '../../test/support/redis-server.js'
 

@@ -1,4 +1,3 @@
-import { algorithmOf } from '../limiter/algorithms/registry.js'
 import { blockedVerdict, verdictOf } from '../limiter/core/decision.js'
 import { StoreError } from '../limiter/core/errors.js'
 import type { Limit } from '../limiter/core/limit.js'
@@ -7,6 +6,7 @@ import { leaseBuy, leaseOut } from '../redis/scripts.js'
 import { type Changes, waitersChannel } from '../redis/store/changes.js'
 import type { StoreScripts } from '../redis/store/store-scripts.js'
 import { limitArguments, receiptArguments } from '../redis/store/wire-format.js'
+import { leaseArithmeticOf } from './lease-arithmetic.js'
 import type { LeaseFacts, LeaseOrder, LeaseSeller, Sale, UnspentUnits } from './seller.js'
 import type { LeaseTerms } from './terms.js'
 
@@ -129,7 +129,7 @@ export class RedisSeller implements LeaseSeller {
   #receipts({ key, sold, soldAt, limits }: LeaseFacts): ChargeReceipt[] {
     return this.#charges(key).map((charge, i) => ({
       ...charge,
-      chargedAt: algorithmOf(charge.limit.algorithm).lease!.chargedAt(soldAt, this.terms.ttlMs),
+      chargedAt: leaseArithmeticOf(charge.limit)!.chargedAt(soldAt, this.terms.ttlMs),
       cost: sold,
       remaining: limits[i].remaining,
       resetAfterMs: limits[i].resetAfterMs,

@@ -1,8 +1,8 @@
-import { algorithmOf } from '../limiter/algorithms/registry.js'
 import { type Duration, parseOption } from '../limiter/core/duration.js'
 import { PolicyError, shown } from '../limiter/core/errors.js'
 import type { Limit } from '../limiter/core/limit.js'
 import { checkOptions, type OptionNames } from '../limiter/core/options.js'
+import { leaseArithmeticOf } from './lease-arithmetic.js'
 
 /** Options for buying units of busy keys in advance. */
 export interface LeaseOptions {
@@ -64,7 +64,7 @@ export function leaseTerms(
   limits: readonly Limit[],
   { ttlMs: given, strict, store }: LeaseSettings,
 ): LeaseTerms | undefined {
-  const unleased = limits.find(({ algorithm }) => algorithmOf(algorithm).lease === undefined)
+  const unleased = limits.find(limit => leaseArithmeticOf(limit) === undefined)
   if (unleased !== undefined) {
     if (!strict) return undefined
     throw new PolicyError(
@@ -95,5 +95,5 @@ function defaultTtl({ algorithm, windowMs }: Limit): number {
  * regained since.
  */
 export function returnable({ limits }: LeaseTerms, units: number, ageMs: number): number {
-  return Math.min(...limits.map(limit => algorithmOf(limit.algorithm).lease!.returned(limit, units, ageMs)))
+  return Math.min(...limits.map(limit => leaseArithmeticOf(limit)!.returned(limit, units, ageMs)))
 }

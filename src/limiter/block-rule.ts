@@ -1,4 +1,5 @@
-import { measure, type State, spend } from './algorithms/registry.js'
+import { measure, type State } from './algorithms/registry.js'
+import { spend } from './changes/changes.js'
 import { type Limit, parseLimit } from './core/limit.js'
 
 /** Denials of a key that a process has not reported yet. */

@@ -188,7 +188,8 @@ export class Decider {
 
   /** The decision that follows from an answer, as the caller sees it. */
   decided(reply: DecisionReply, verdicts: readonly Verdict[], chargedAt?: ChargedAt, origin?: Origin): Decision {
-    const { limits, verb, key, keys, cost, observed } = reply
+    const { limits, verb, key, keys, upTo, observed } = reply
+    const cost = upTo === undefined ? reply.cost : upTo.cost
     const spends = verb === 'consume' && chargedAt !== undefined
     const ticket = spends ? this.#ticketOf(limits, key, keys, chargedAt, origin) : undefined
     const source: DecisionSource = origin?.source ?? this.#parts.counts.source
@@ -263,15 +264,11 @@ class DecisionReply implements Reply {
     readonly verb: Verb,
     readonly key: LimiterKey,
     readonly keys: Keys,
-    readonly asked: number,
+    readonly cost: number,
     readonly observed: boolean,
+    /** Says the cost in the end. */
     readonly upTo?: UpTo,
   ) {}
-
-  /** Units that it spends if it is allowed. */
-  get cost(): number {
-    return this.upTo?.cost ?? this.asked
-  }
 
   resolve(verdicts: readonly Verdict[], _answeredAt: number, chargedAt?: ChargedAt, origin?: Origin): void {
     try {

@@ -1,10 +1,10 @@
-import { refusedAfter } from './algorithms/registry.js'
 import { type Clock, monotonicClock } from './core/clock.js'
 import { strictest, type Verdict } from './core/decision.js'
 import type { Limit } from './core/limit.js'
 import { BoundedMap, getOrMake } from './core/maps.js'
 import { ownCopy, shortKey } from './core/short-key.js'
 import type { BoundPolicy, Change, Counts, DecidesNow, Keys, Origin, Reply, Verb } from './port.js'
+import { refusedAfter } from './refused-after.js'
 import type { ChargedAt } from './store.js'
 
 interface Denial {
@@ -162,20 +162,24 @@ class RememberingReply implements Reply {
   ) {}
 
   resolve(verdicts: readonly Verdict[], answeredAt: number, chargedAt?: ChargedAt, origin?: Origin): void {
-    if (origin === undefined) this.#remember(verdicts)
+    const { denying, verb, keys, cost } = this
+    const { cache, limits, isLeased } = denying
+    // What another than the store has answered is known without the cache.
+    if (origin === undefined) {
+      if (!isAllowed(verdicts)) cache.remember(keys, limits, cost, verdicts, !isLeased)
+      else if (verb === 'consume' && !isLeased) cache.renew(keys, limits, cost, verdicts)
+    }
     this.reply.resolve(verdicts, answeredAt, chargedAt, origin)
   }
 
   reject(error: unknown): void {
     this.reply.reject(error)
   }
+}
 
-  #remember(verdicts: readonly Verdict[]): void {
-    const { verb, keys, cost } = this
-    const { cache, limits, isLeased } = this.denying
-    if (!verdicts.every(({ allowed }) => allowed)) cache.remember(keys, limits, cost, verdicts, !isLeased)
-    else if (verb === 'consume' && !isLeased) cache.renew(keys, limits, cost, verdicts)
-  }
+function isAllowed(verdicts: readonly Verdict[]): boolean {
+  for (const { allowed } of verdicts) if (!allowed) return false
+  return true
 }
 
 /** By store and the limiter's name. */

@@ -66,11 +66,9 @@ class LocalPolicy implements BoundPolicy {
 
   get #policy(): BoundPolicy {
     const { counts, counted } = this
-    this.#local ??= getOrMake(
-      LOCAL,
-      counts,
-      () => new MemoryCounts(counts.clock ?? systemClock, MAX_LOCAL_KEYS),
-    ).bind(counted)
+    this.#local ??= getOrMake(LOCAL, counts, () => new MemoryCounts(counts.clock ?? systemClock, MAX_LOCAL_KEYS)).bind(
+      counted,
+    )
     return this.#local
   }
 }
@@ -120,11 +118,7 @@ const MEANWHILE: Record<StoreFailure, string> = {
  * The process warnings of an outage of a store. All that asks one client or store shares them. undefined for a store in
  * this process, which has no outages.
  */
-export function outageWarnings(
-  store: Store,
-  counts: Counts,
-  onStoreFailure: StoreFailure,
-): OutageWarnings | undefined {
+export function outageWarnings(store: Store, counts: Counts, onStoreFailure: StoreFailure): OutageWarnings | undefined {
   if (counts.isLocal) return undefined
   const meanwhile = MEANWHILE[onStoreFailure]
   return counts.warnings?.(meanwhile) ?? new OutageWarnings(store, () => nameOf(store), meanwhile)

@@ -72,7 +72,11 @@ class ForeignCounts implements Counts {
     if (verb === 'block') this.#strikes?.block(charges, units)
     if (verb === 'reset') return store.reset(charges, endsAt)
     if (verb !== 'giveBack') return store[verb]?.(charges, units, endsAt)
-    return store.giveBack?.(charges.map((charge, i) => ({ ...charge, ...receipts[i] })), units, endsAt)
+    return store.giveBack?.(
+      charges.map((charge, i) => ({ ...charge, ...receipts[i] })),
+      units,
+      endsAt,
+    )
   }
 }
 

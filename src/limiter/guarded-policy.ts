@@ -159,7 +159,13 @@ export class GuardedPolicy implements BoundPolicy {
       parts.map(([breaker, places]) => {
         const store = guard.counts.bind(places.map(i => counted[i]))
         const own = { ...change, receipts: receipts && places.map(i => receipts[i]) }
-        return guard.change(breaker, endsAt => store.change(own, places.map(i => keyAt(keys, i)), endsAt))
+        return guard.change(breaker, endsAt =>
+          store.change(
+            own,
+            places.map(i => keyAt(keys, i)),
+            endsAt,
+          ),
+        )
       }),
     )
   }

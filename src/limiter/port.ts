@@ -1,5 +1,5 @@
-import type { Receipt } from './algorithms/refund-note.js'
 import type { BlockRule, Denials, Strikes } from './block-rule.js'
+import type { Receipt } from './changes/refund-note.js'
 import type { Clock } from './core/clock.js'
 import type { DecisionSource, StoreSource, Verdict } from './core/decision.js'
 import type { Limit } from './core/limit.js'

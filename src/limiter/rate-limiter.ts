@@ -31,7 +31,6 @@ export type { RateLimiterOptions } from './options.js'
 
 /** The options of a limiter, for another that counts beside it. */
 export let optionsOf: (limiter: RateLimiter) => RateLimiterOptions
-export let countsBehind: (limiter: RateLimiter) => Counts
 /**
  * The store's verdicts on a cost; spends nothing. Neither a remembered denial nor the failure policy replaces the store:
  * rejects with `StoreError`.
@@ -267,7 +266,6 @@ export class RateLimiter implements AsyncDisposable {
 
   static {
     optionsOf = limiter => limiter.#options
-    countsBehind = limiter => limiter.#counts
     standing = (limiter, key, cost) => limiter.#deciders.of(key).standing(key, cost)
     strike = (limiter, ...denials) => limiter.#strike(...denials)
   }

@@ -1,4 +1,4 @@
-import type { Receipt } from './algorithms/refund-note.js'
+import type { Receipt } from './changes/refund-note.js'
 import { type Decision, type DecisionSource, strictest, type Verdict, verdictOf } from './core/decision.js'
 import { PolicyError, StoreError, shown, shownOther } from './core/errors.js'
 import type { Limit } from './core/limit.js'

@@ -1,6 +1,6 @@
 import type { Clock } from './core/clock.js'
 import type { Verdict } from './core/decision.js'
-import { type Change, type Counts, keepCounts, type Keys, type Verb } from './port.js'
+import { type Change, type Counts, type Keys, keepCounts, type Verb } from './port.js'
 import type { Charge, ChargeReceipt, Store } from './store.js'
 
 /** The methods of `Store`, for who asks a store without a limiter, over the counts that processes share. */

@@ -1,4 +1,4 @@
-import type { Receipt } from './algorithms/refund-note.js'
+import type { Receipt } from './changes/refund-note.js'
 import type { Clock } from './core/clock.js'
 import type { Verdict } from './core/decision.js'
 import type { Limit } from './core/limit.js'

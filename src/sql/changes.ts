@@ -1,20 +1,13 @@
-import { isEmptyNote, newNote, type RefundNote, resetNote, settleableMs } from '../limiter/algorithms/refund-note.js'
-import {
-  algorithmOf,
-  measure,
-  measureTogether,
-  pack,
-  refund,
-  type State,
-  spend,
-  unpack,
-} from '../limiter/algorithms/registry.js'
+import { measure, measureTogether, type State } from '../limiter/algorithms/registry.js'
 import type { BlockRule, Denials, Strikes } from '../limiter/block-rule.js'
+import { changesOf, refund, spend } from '../limiter/changes/changes.js'
+import { isEmptyNote, newNote, type RefundNote, resetNote, settleableMs } from '../limiter/changes/refund-note.js'
 import type { Verdict } from '../limiter/core/decision.js'
 import type { Limit } from '../limiter/core/limit.js'
 import type { Reply } from '../limiter/port.js'
 import type { Charge, ChargeReceipt, ClockSteps } from '../limiter/store.js'
 import type { KeptLimit, RowDraft } from './key-row.js'
+import { pack, unpack } from './state-text.js'
 
 /** A change of some rows, or a look at them, all at one moment. */
 export interface Change {
@@ -139,7 +132,7 @@ function commit(draft: RowDraft, limit: Limit, nowMs: number, { verdict, next }:
 }
 
 function isSame({ algorithm }: Limit, a: State, b: State): boolean {
-  return String(pack(algorithmOf(algorithm), a)) === String(pack(algorithmOf(algorithm), b))
+  return String(pack(algorithm, a)) === String(pack(algorithm, b))
 }
 
 function lasts(kept: KeptLimit, until: number): void {
@@ -188,11 +181,10 @@ export function giveBackIn(
   const { limit, chargedAt } = receipt
   const kept = draft.of(limit)
   if (kept?.state === undefined || steps.isDoubtful(chargedAt)) return
-  const algorithm = algorithmOf(limit.algorithm)
   // A copy of its own: a log is changed in place.
-  const state = unpack(algorithm, pack(algorithm, kept.state))
+  const state = unpack(limit.algorithm, pack(limit.algorithm, kept.state))
   const note = noteOf(kept, nowMs)
-  algorithm.giveBack(limit, state, nowMs, units, receipt, note)
+  changesOf(limit).giveBack(limit, state, nowMs, units, receipt, note)
   draft.change(limit).state = state
   keepNote(draft, limit, note, nowMs)
 }
@@ -215,7 +207,7 @@ export function resetIn(draft: RowDraft, { limit }: Charge, nowMs: number): void
   if (kept?.state === undefined) return
   const isUsed = limit.quota === 0 || measure(limit, kept.state, nowMs, 0).verdict.resetAfterMs > 0
   draft.change(limit).state = undefined
-  if (isUsed && algorithmOf(limit.algorithm).notesResets) keepNote(draft, limit, resetNote(nowMs), nowMs)
+  if (isUsed && changesOf(limit).notesResets) keepNote(draft, limit, resetNote(nowMs), nowMs)
 }
 
 export function strikeIn(

@@ -1,10 +1,11 @@
-import type { RefundNote } from '../limiter/algorithms/refund-note.js'
-import { algorithmOf, pack, type State, unpack } from '../limiter/algorithms/registry.js'
+import { algorithmOf, type State } from '../limiter/algorithms/registry.js'
+import type { RefundNote } from '../limiter/changes/refund-note.js'
 import { StoreError, shown } from '../limiter/core/errors.js'
 import { clientSegment, keySegment } from '../limiter/core/key-segment.js'
 import { type AlgorithmName, countedSpan, type Limit } from '../limiter/core/limit.js'
 import { getOrMake } from '../limiter/core/maps.js'
 import { DEFAULT_LIMITER } from '../limiter/store.js'
+import { pack, unpack } from './state-text.js'
 
 /** The version of a row that is missing, or that was added only to be locked: it holds nothing. */
 export const NO_VERSION = '0'
@@ -248,7 +249,7 @@ export class RowDraft {
 function encodeLimit(kept: KeptLimit): string {
   const { id, algorithm, until, state, blockedUntil, note, noteUntil, denials, blocks } = kept
   let text = `${until} ${id}`
-  const numbers = state === undefined ? [] : pack(algorithmOf(algorithm), state)
+  const numbers = state === undefined ? [] : pack(algorithm, state)
   if (numbers.length > 0) text += `\ns ${numbers.join(' ')}`
   if (blockedUntil !== undefined) text += `\nb ${blockedUntil}`
   if (note !== undefined) {
@@ -262,7 +263,7 @@ function encodeLimit(kept: KeptLimit): string {
 }
 
 /** The algorithm of both limits of a `BlockRule`. */
-const COUNTS = algorithmOf('fixed-window')
+const COUNTS = 'fixed-window'
 
 function decodeLimit({ id, until, text }: StoredLimit, algorithm: AlgorithmName): KeptLimit {
   const [, ...lines] = text.split('\n')
@@ -270,7 +271,7 @@ function decodeLimit({ id, until, text }: StoredLimit, algorithm: AlgorithmName)
   for (const line of lines) {
     const [part, ...words] = line.split(' ')
     const numbers = words.map(Number)
-    if (part === 's') kept.state = unpack(algorithmOf(algorithm), numbers)
+    if (part === 's') kept.state = unpack(algorithm, numbers)
     else if (part === 'b') kept.blockedUntil = numbers[0]
     else if (part === 'd') kept.denials = unpack(COUNTS, numbers)
     else if (part === 'k') kept.blocks = unpack(COUNTS, numbers)

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
-import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/index.js'
+import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { ManualClock } from '../../src/testing.js'
 import { START } from '../support/stories.js'
 import { testRedis } from '../support/test-redis.js'

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import type { Cluster } from 'ioredis'
-import { RateLimiter, type RateLimiterOptions } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/index.js'
+import { RateLimiter, type RateLimiterOptions } from '../../src/limiter/rate-limiter.js'
 import { eventually } from '../support/eventually.js'
 import { RedisCluster } from '../support/redis-cluster.js'
 

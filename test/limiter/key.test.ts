@@ -30,7 +30,9 @@ async function asked(options: RateLimiterOptions, key: string | KeyRecord) {
 describe('the keys of a decision', () => {
   test.each(['k', ''])('a text is the key of every limit (%p)', async key => {
     expect(await asked({ policy: TEXT }, key)).toEqual(policy.map(limit => ({ key, limit, limiter: undefined })))
-    expect((await asked({ policy: '1/1s' }, key)).map(charge => [charge.limit.name, charge.key])).toEqual([['1-per-1s', key]])
+    expect((await asked({ policy: '1/1s' }, key)).map(charge => [charge.limit.name, charge.key])).toEqual([
+      ['1-per-1s', key],
+    ])
   })
 
   test('a record has a key for each limit, in the order of the policy', () => {

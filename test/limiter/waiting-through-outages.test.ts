@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
+import { RedisStore } from '../../src/index.js'
 import { StoreError } from '../../src/limiter/core/errors.js'
 import { RateLimiter, type RateLimiterOptions } from '../../src/limiter/rate-limiter.js'
-import { RedisStore } from '../../src/index.js'
 import { jsonFromChild } from '../support/child.js'
 import { eventually } from '../support/eventually.js'
 import { RedisServer } from '../support/redis-server.js'
@@ -126,7 +126,7 @@ describe('waiters of acquire, when Redis hangs for a moment', () => {
 test('a key without waiters costs no memory, however many keys are asked for', async () => {
   const bytes = await jsonFromChild<number>(
     `const { Redis } = await import('ioredis')
-     const { RedisStore } = await import('./src/redis/store/redis-store.ts')
+     const { RedisStore } = await import('./src/index.ts')
      const { RateLimiter } = await import('./src/limiter/rate-limiter.ts')
      const client = new Redis(process.env.REDIS_URL)
      const limiter = new RateLimiter({ policy: '5/1m', store: new RedisStore(client, { prefix: 'many' }), deadline: '5s' })

@@ -3,8 +3,8 @@ import { GlideClient, GlideClusterClient } from '@valkey/valkey-glide'
 import { Cluster, Redis } from 'ioredis'
 import * as iovalkey from 'iovalkey'
 import { createClient, createCluster } from 'redis'
-import { portOf } from '../../src/redis/clients.js'
 import { RedisStore } from '../../src/index.js'
+import { portOf } from '../../src/redis/clients.js'
 import { older } from '../support/older.js'
 
 const lazy = { lazyConnect: true }

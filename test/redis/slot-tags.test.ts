@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { RedisStore } from '../../src/index.js'
 import { parseLimit } from '../../src/limiter/core/limit.js'
 import { evenTags, slotOf } from '../../src/redis/keys.js'
-import { RedisStore } from '../../src/index.js'
 import { ALL_CASES } from '../support/cases.js'
 import { RedisCluster } from '../support/redis-cluster.js'
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { RedisStore } from '../../src/index.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import type { RedisClient } from '../../src/redis/client.js'
-import { RedisStore } from '../../src/index.js'
 import { eventually } from './eventually.js'
 import { type ClientKind, closeClients } from './redis-clients.js'
 import { RedisCluster } from './redis-cluster.js'

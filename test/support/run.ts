@@ -1,5 +1,6 @@
 import fc from 'fast-check'
-import { measure, refund, type State } from '../../src/limiter/algorithms/registry.js'
+import { measure, type State } from '../../src/limiter/algorithms/registry.js'
+import { refund } from '../../src/limiter/changes/changes.js'
 import type { Verdict } from '../../src/limiter/core/decision.js'
 import type { Limit } from '../../src/limiter/core/limit.js'
 import { ofCases } from './cases.js'

@@ -1,6 +1,6 @@
 import * as glide22 from 'glide22'
-import type { RedisClient } from '../../src/redis/client.js'
 import { RedisStore } from '../../src/index.js'
+import type { RedisClient } from '../../src/redis/client.js'
 import { valkeyGlide } from '../support/redis-clients.js'
 import { describeSharedObjects } from '../support/shared-objects-contract.js'
 import { describeStore } from '../support/store-contract.js'

@@ -74,7 +74,7 @@ const KINDS: readonly Kind[] = [
       return Number((await limiter.peek('k')).allowed)
     },
     program: `import { RateLimiter } from './src/limiter/rate-limiter.ts'
-      import { RedisStore } from './src/redis/store/redis-store.ts'
+      import { RedisStore } from './src/index.ts'
       const acquire = client => new RateLimiter({ policy: '1/1h', store: new RedisStore(client), deadline: '5s' }).acquire('k')`,
   },
 ]

@@ -3,8 +3,8 @@ import { PolicyError, shown } from '../../limiter/core/errors.js'
 import { parsePolicy } from '../../limiter/core/limit.js'
 import { type Observer, parseObserver } from '../../limiter/core/observer.js'
 import { checkFlag, checkFunction, checkInteger, checkOptions, type OptionNames } from '../../limiter/core/options.js'
-import { MemoryStore } from '../../limiter/memory/memory-store.js'
 import { isLikeClient } from '../../limiter/options.js'
+import { knownCounts } from '../../limiter/port.js'
 import type { Store } from '../../limiter/store.js'
 import type { RedisClient } from '../../redis/client.js'
 import { guardRedis } from '../../redis/guarded-redis.js'
@@ -207,7 +207,7 @@ function placesOf(options: ConcurrencyOptions<never, never>, name: string, obser
   if (redis !== undefined) return overRedis(redis.client, prefix ?? redis.prefix)
   if (isLikeClient(store))
     throw wrong('store is a Redis client: expected { client }, or a store over it, like new RedisStore(client)')
-  if (store !== undefined && !(store instanceof MemoryStore)) {
+  if (store !== undefined && !knownCounts(store)?.isLocal) {
     throw wrong(`store ${shown(store)}: expected a RedisStore, or a MemoryStore for this process alone`)
   }
   if (client === undefined) return new ProcessPlaces(permits)

@@ -1,6 +1,5 @@
 import type { Verdict } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
-import type { Receipt, RefundNote } from './refund-note.js'
 
 // A float quotient may round up to a whole number that it does not reach, so the result is checked by multiplication,
 // which is exact below 2⁵³. (The remainder operator would be exact too, but is ten times slower.)
@@ -42,19 +41,9 @@ export interface Row<State> {
 }
 
 /**
- * How units of a lease come back: a process may spend them at any moment until it ends, `ttlMs` after the sale at the
- * latest. docs/leases.md says why the limit holds all the same.
- */
-export interface LeaseArithmetic {
-  /** When the units of a lease count as spent: the `chargedAt` of their receipt. */
-  chargedAt(soldAt: number, ttlMs: number): number
-  /** How many of a lease's unspent units become free if they come back `ageMs` after the sale. */
-  returned(limit: Limit, units: number, ageMs: number): number
-}
-
-/**
- * Everything that depends on the algorithm of a limit. The arithmetic changes the given state in place, which creates
- * no garbage. It reads no clock.
+ * What a decision needs to know of the algorithm of a limit. The arithmetic changes the given state in place, which
+ * creates no garbage. It reads no clock. What only some need is with them: changes of what was spent in changes/, lines
+ * in ahead.ts, remembered denials in refused-after.ts, the text of states in sql/, leases in leases/.
  *
  * `nowMs` is whole milliseconds. A cost of 0 always fits and spends nothing. A time in the state after `nowMs` (the
  * clock ran back) becomes `nowMs`: this is the only change that a refusal may make to the counts.
@@ -64,77 +53,16 @@ export interface Algorithm<State> {
   readonly row?: Row<State>
   /** Two letters for the algorithm in store keys, so that a limit starts anew when its algorithm changes. */
   readonly keySuffix: string
-  /** The cost of a decision for Redis, in units of about 4 µs. */
-  readonly redisWork: number
   /** Whether allowed requests have to wait: Redis then returns their delay too. */
   readonly shapes: boolean
-  /**
-   * Whether settlements must record resets, because the state does not tell charges after a reset from charges before
-   * it.
-   */
-  readonly notesResets: boolean
-  /** Absent if its units cannot be leased. */
-  readonly lease?: LeaseArithmetic
 
   /** The state of a key that was never used. */
   fresh(): State
   copy(state: State): State
   /**
-   * The state as a list of numbers, for a store that keeps text. Absent if the state is a `row`, which is such a list.
-   */
-  pack?(state: Readonly<State>): number[]
-  /** The state of `pack`, with nothing that another state shares. */
-  unpack?(numbers: readonly number[]): State
-  /**
    * True if nothing counts in the state at this time. Absent if even an empty state matters when the clock runs back.
    */
   isOver?(limit: Limit, state: Readonly<State>, nowMs: number): boolean
-
   /** Spends if the cost fits: a verdict that allows a cost above 0 has spent it. */
   consume(limit: Limit, state: State, nowMs: number, cost: number): Verdict
-  /** Spends a cost above 0 even if it does not fit: charges a debt. */
-  spend(limit: Limit, state: State, nowMs: number, cost: number): void
-  /**
-   * Gives back at most what is spent: a log its oldest units, a counter or bucket its newest. Records in `note` what a
-   * later `giveBack` needs.
-   */
-  refund(limit: Limit, state: State, nowMs: number, cost: number, note: RefundNote): void
-  /**
-   * Gives back at most `units` of what one decision spent, dated at the moment of its charge, as far as they still
-   * count. Keeps the invariant: whenever `consume` allows, the units charged in the window that ends now and not given
-   * back, this decision included, are at most what the limit allows. In doubt it gives back nothing: too little keeps
-   * the invariant, too much breaks it.
-   */
-  giveBack(limit: Limit, state: State, nowMs: number, units: number, receipt: Receipt, note: RefundNote): void
-
-  /**
-   * When `cost` units fit behind `ahead` units that are spent before them, in ms: 0 now, Infinity never. May spend from
-   * the given state. Units above what fits at once take whole windows; a bucket goes on filling meanwhile. Never too
-   * long; too short only where requests of different costs leave gaps.
-   *
-   * `waits`: the request waits in line. Behind others, a leaky bucket grants a waiter when it can leave at once, and a
-   * newcomer only when the line is empty.
-   */
-  fitsAfterMs(limit: Limit, state: State, nowMs: number, ahead: number, cost: number, waits: boolean): number
-  /**
-   * How long a cost above `remaining` is refused without further traffic, ms. Absent, or undefined, where the
-   * verdict does not determine it to the millisecond.
-   */
-  refusedAfterMs?(verdict: Verdict, cost: number): number | undefined
-}
-
-/**
- * `fitsAfterMs` where units above the quota take whole windows; `retryAfterMs` returns when up to a quota of units
- * fits.
- */
-export function fitsAfterWindows(
-  { quota, windowMs }: Limit,
-  ahead: number,
-  cost: number,
-  retryAfterMs: (units: number) => number,
-): number {
-  if (cost > quota) return Number.POSITIVE_INFINITY
-  const units = ahead + cost
-  const windows = floorDiv(units - 1, quota)
-  return retryAfterMs(units - windows * quota) + windows * windowMs
 }

@@ -1,10 +1,9 @@
 import { type Verdict, verdictOf } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
-import { type Algorithm, ceilDiv, fitsAfterWindows, floorDiv, toSmallInteger } from './algorithm.js'
-import { noteRefund, ownLeft } from './refund-note.js'
+import { type Algorithm, ceilDiv, floorDiv, toSmallInteger } from './algorithm.js'
 
 /** Units of the cell that began at `startedAt` (a multiple of the window) and of the one before it. */
-interface CellPair {
+export interface CellPair {
   startedAt: number
   current: number
   previous: number
@@ -26,9 +25,7 @@ export const slidingCounter: Algorithm<CellPair> = {
   },
 
   keySuffix: 'sc',
-  redisWork: 1,
   shapes: false,
-  notesResets: true,
 
   fresh: () => ({ startedAt: Number.NEGATIVE_INFINITY, current: 0, previous: 0 }),
   copy: ({ startedAt, current, previous }) => ({ startedAt, current, previous }),
@@ -45,59 +42,21 @@ export const slidingCounter: Algorithm<CellPair> = {
     if (state.startedAt > pair.startedAt) become(state, pair, pair.current, pair.previous)
     return verdict(limit, pair, overlapMs, cost === 0 ? 0 : retryAfter(limit, pair, overlapMs, cost))
   },
-
-  spend(limit, state, nowMs, cost) {
-    const pair = pairAt(limit, state, nowMs)
-    become(state, pair, pair.current + cost, pair.previous)
-  },
-
-  refund(limit, state, nowMs, cost, note) {
-    const pair = pairAt(limit, state, nowMs)
-    const fromCurrent = Math.min(cost, pair.current)
-    const fromPrevious = Math.min(cost - fromCurrent, pair.previous)
-    become(state, pair, pair.current - fromCurrent, pair.previous - fromPrevious)
-    noteRefund(note, nowMs, fromCurrent + fromPrevious, note.cutAt >= state.startedAt - limit.windowMs)
-  },
-
-  // From the cell of the charge: all units of one cell have the same weight at any time.
-  giveBack(limit, state, nowMs, units, receipt, note) {
-    const cell = cellOf(limit, receipt.chargedAt)
-    const nowCell = cellOf(limit, nowMs)
-    // The clock stepped back: the units of this cell may be counted in an earlier one by now.
-    if (cell > nowCell && state.startedAt <= nowCell) return
-    if (nowCell - cell > limit.windowMs) return
-    const isCurrent = cell === state.startedAt
-    if (!isCurrent && cell !== state.startedAt - limit.windowMs) return
-    const most = Math.min(units, ownLeft(receipt, note))
-    if (isCurrent) state.current -= Math.min(most, state.current)
-    else state.previous -= Math.min(most, state.previous)
-  },
-
-  // A lease ends with its cell, so all its units are spent in the cell to which they are charged.
-  lease: {
-    chargedAt: soldAt => soldAt,
-    returned: (_, units) => units,
-  },
-
-  fitsAfterMs(limit, state, nowMs, ahead, cost) {
-    const retryAfterMs = (units: number) => this.consume(limit, state, nowMs, units).retryAfterMs
-    return fitsAfterWindows(limit, ahead, cost, retryAfterMs)
-  },
 }
 
 /** The start of the cell of a moment. */
-function cellOf({ windowMs }: Limit, atMs: number): number {
+export function cellOf({ windowMs }: Limit, atMs: number): number {
   return atMs - (atMs % windowMs)
 }
 
-function become(state: CellPair, { startedAt }: CellPair, current: number, previous: number): void {
+export function become(state: CellPair, { startedAt }: CellPair, current: number, previous: number): void {
   state.startedAt = startedAt
   state.current = current
   state.previous = previous
 }
 
 /** The cells as they are at a time. */
-function pairAt(limit: Limit, state: Readonly<CellPair>, nowMs: number): CellPair {
+export function pairAt(limit: Limit, state: Readonly<CellPair>, nowMs: number): CellPair {
   const startedAt = cellOf(limit, nowMs)
   if (state.startedAt === startedAt) return { startedAt, current: state.current, previous: state.previous }
   // A cell in the future means that the clock ran back: its count and the previous one's count now, in full. A count

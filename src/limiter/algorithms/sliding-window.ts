@@ -1,6 +1,6 @@
 import { type Verdict, verdictOf } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
-import { type Algorithm, fitsAfterWindows, toSmallInteger } from './algorithm.js'
+import { type Algorithm, toSmallInteger } from './algorithm.js'
 
 /**
  * A log of what was spent and when. Entry i: by `entries[2i]` ms a total of `entries[2i + 1]` units had been spent.
@@ -8,7 +8,7 @@ import { type Algorithm, fitsAfterWindows, toSmallInteger } from './algorithm.js
  * kept in fields, so that spending again in the same ms changes one number. Entries from `to` on are garbage: several
  * states share one array, and an abandoned state may leave entries there.
  */
-interface SpendLog {
+export interface SpendLog {
   entries: number[]
   from: number
   to: number
@@ -24,35 +24,11 @@ interface SpendLog {
  */
 export const slidingWindow: Algorithm<SpendLog> = {
   keySuffix: 'sw',
-  redisWork: 2,
   shapes: false,
-  notesResets: false,
 
   // `newestAt` is a number from the start, so that all logs have the same shape in V8.
   fresh: () => ({ entries: [], from: 0, to: 0, gone: 0, newestAt: Number.NEGATIVE_INFINITY, total: 0 }),
   copy: ({ entries, from, to, gone, newestAt, total }) => ({ entries, from, to, gone, newestAt, total }),
-  // Of each entry what its moment and total have grown by.
-  pack(log) {
-    const numbers: number[] = []
-    if (log.total === log.gone) return numbers
-    let [before, spent] = [0, log.gone]
-    for (let i = log.from; i <= log.to; i++) {
-      const at = i === log.to ? log.newestAt : log.entries[2 * i]
-      const total = i === log.to ? log.total : log.entries[2 * i + 1]
-      numbers.push(at - before, total - spent)
-      before = at
-      spent = total
-    }
-    return numbers
-  },
-  unpack(numbers) {
-    const log = this.fresh()
-    for (let i = 0, at = 0; i < numbers.length; i += 2) {
-      at += numbers[i]
-      append(log, log.total, at, numbers[i + 1])
-    }
-    return log
-  },
   isOver: (limit, { total, gone, newestAt }, nowMs) => total === gone || expired(limit, newestAt, nowMs),
 
   consume(limit, log, nowMs, cost) {
@@ -65,84 +41,13 @@ export const slidingWindow: Algorithm<SpendLog> = {
     const retryAfterMs = cost > limit.quota ? Number.POSITIVE_INFINITY : retryAfter(limit, log, nowMs, cost)
     return verdict(limit, log, nowMs, spent, toSmallInteger(retryAfterMs))
   },
-
-  spend(limit, log, nowMs, cost) {
-    const spent = advance(limit, log, nowMs)
-    append(log, spent, nowMs, cost)
-  },
-
-  // The oldest units: if newer ones were removed instead, more than the quota would fit into one window.
-  refund(limit, log, nowMs, cost) {
-    if (advance(limit, log, nowMs) > 0) giveBackOldest(log, cost)
-  },
-
-  giveBack(limit, log, nowMs, units, { chargedAt }) {
-    if (log.total === log.gone || expired(limit, chargedAt, nowMs)) return
-    const i = entryAt(log, chargedAt)
-    if (i === undefined) return
-    const before = i === log.from ? log.gone : log.entries[2 * i - 1]
-    const counted = (i === log.to ? log.total : log.entries[2 * i + 1]) - before
-    const back = Math.min(units, counted)
-    if (Math.min(i - log.from, log.to - i) > SETTLEMENT_REACH) giveBackOldest(log, back)
-    else remove(log, i, back, back === counted)
-  },
-
-  lease: {
-    chargedAt: (soldAt, ttlMs) => soldAt + ttlMs,
-    returned: (_, units) => units,
-  },
-
-  fitsAfterMs(limit, log, nowMs, ahead, cost) {
-    const retryAfterMs = (units: number) => this.consume(limit, log, nowMs, units).retryAfterMs
-    return fitsAfterWindows(limit, ahead, cost, retryAfterMs)
-  },
-}
-
-/**
- * The number of entries that a settlement may rewrite in Redis, where it blocks other clients. If a log has more on
- * either side of the decision's own entry, the oldest units are given back instead: equally many, and safe, but some
- * come back later.
- */
-const SETTLEMENT_REACH = 1000
-
-/** The entry of a moment; `to` stands for the newest. */
-function entryAt(log: SpendLog, at: number): number | undefined {
-  if (log.newestAt === at) return log.to
-  let low = log.from
-  let high = log.to
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if (log.entries[2 * middle] >= at) high = middle
-    else low = middle + 1
-  }
-  return low < log.to && log.entries[2 * low] === at ? low : undefined
-}
-
-/** Removes units from entry `i`, and the entry if it becomes empty. Changes the entries in place. */
-function remove(log: SpendLog, i: number, units: number, whole: boolean): void {
-  for (let j = whole ? i + 1 : i; j < log.to; j++) log.entries[2 * j + 1] -= units
-  log.total -= units
-  if (!whole) return
-  if (i < log.to) log.entries.splice(2 * i, 2)
-  if (log.to === log.from) return
-  log.to--
-  // The newest entry is gone: the previous one becomes the newest.
-  if (i > log.to) {
-    log.newestAt = log.entries[2 * log.to]
-    log.total = log.entries[2 * log.to + 1]
-  }
-}
-
-function giveBackOldest(log: SpendLog, units: number): void {
-  log.gone = Math.min(log.total, log.gone + units)
-  while (log.from < log.to && log.entries[2 * log.from + 1] <= log.gone) log.from++
 }
 
 /**
  * Drops expired entries and moves future times to now; returns what is still spent. An empty log stays as it
  * is, because the clock may yet run back.
  */
-function advance(limit: Limit, log: SpendLog, nowMs: number): number {
+export function advance(limit: Limit, log: SpendLog, nowMs: number): number {
   if (log.total === log.gone) return 0
   if (log.newestAt > nowMs) {
     while (log.to > log.from && log.entries[2 * log.to - 2] >= nowMs) log.to--
@@ -165,7 +70,7 @@ function dropUntil(log: SpendLog, lastExpiredAt: number): void {
   if (log.from >= 32 && log.from * 2 >= log.to) keepOnly(log)
 }
 
-function expired(limit: Limit, at: number, nowMs: number): boolean {
+export function expired(limit: Limit, at: number, nowMs: number): boolean {
   return nowMs - at >= limit.windowMs
 }
 
@@ -177,7 +82,7 @@ function keepOnly(log: SpendLog): void {
 }
 
 /** Spends at a time that is not before the newest entry; `spent` is the sum of the log so far. */
-function append(log: SpendLog, spent: number, at: number, cost: number): void {
+export function append(log: SpendLog, spent: number, at: number, cost: number): void {
   if (spent === 0) {
     begin(log, at, cost)
     return

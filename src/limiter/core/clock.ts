@@ -104,8 +104,9 @@ export class Deadline {
 
   /** True if the answer came in time and counts. */
   answered(pending: Pending): boolean {
-    if (pending.settled) pending.late?.()
-    return this.failed(pending)
+    if (!pending.settled) return this.failed(pending)
+    pending.late?.()
+    return false
   }
 
   /** True if the failure came in time and counts. */

@@ -1,14 +1,8 @@
-import { resetNote } from '../algorithms/refund-note.js'
-import {
-  copyOf,
-  type Measured as Measurement,
-  measure,
-  measureTogether,
-  refund,
-  type State,
-  spend,
-} from '../algorithms/registry.js'
+import { fitsAfterMs } from '../ahead.js'
+import { copyOf, type Measured as Measurement, measure, measureTogether, type State } from '../algorithms/registry.js'
 import type { BlockRule, Denials, Strikes } from '../block-rule.js'
+import { changesOf, refund, spend } from '../changes/changes.js'
+import { resetNote } from '../changes/refund-note.js'
 import type { Clock } from '../core/clock.js'
 import type { Verdict } from '../core/decision.js'
 import { countedSpan, type Limit } from '../core/limit.js'
@@ -26,8 +20,6 @@ import {
   type Verb,
 } from '../port.js'
 import { type Charge, type ChargeReceipt, ClockSteps, DEFAULT_LIMITER } from '../store.js'
-import type { StoreLines } from '../store-lines.js'
-import { MemoryLines } from './memory-lines.js'
 import { type DecisionTime, MemoryTable } from './memory-table.js'
 import { Sweeper } from './sweeper.js'
 
@@ -44,13 +36,14 @@ export class MemoryCounts implements Counts, DecisionTime {
   readonly countsCalendars = true
   /** The time of the last call, by the store's clock: reading the clock takes longer than deciding. */
   decidedAt = Number.NEGATIVE_INFINITY
+  /** Set by who puts a store together. */
+  lines?: Counts['lines']
   readonly #sweeper: Sweeper
   readonly #steps = new ClockSteps()
   readonly #tables = new Map<string, MemoryTable>()
   readonly #known = new WeakMap<Limit, MemoryTable[]>()
   /** Units requested by waiters, by the name of the line; undefined while nobody waits. */
   #waiting: Map<string, number> | undefined
-  #lines: MemoryLines | undefined
 
   constructor(
     readonly clock: Clock,
@@ -80,14 +73,12 @@ export class MemoryCounts implements Counts, DecisionTime {
     return counted.length === 1 ? new OneLimit(this, counted) : new SeveralLimits(this, counted)
   }
 
-  /** Shared by all limiters over the store. */
-  lines(): StoreLines {
-    this.#lines ??= new MemoryLines(this)
-    return this.#lines
-  }
-
   change({ verb, units, receipts = [] }: Change, charges: readonly Charge[]): void {
-    if (verb === 'giveBack') this.giveBack(charges.map((charge, i) => ({ ...charge, ...receipts[i] })), units)
+    if (verb === 'giveBack')
+      this.giveBack(
+        charges.map((charge, i) => ({ ...charge, ...receipts[i] })),
+        units,
+      )
     else if (verb === 'reset') this.reset(charges)
     else this[verb](charges, units)
   }
@@ -143,7 +134,7 @@ export class MemoryCounts implements Counts, DecisionTime {
       const { notes } = table
       const note = notes.of(key, nowMs)
       // In place, because a log may be long.
-      table.algorithm.giveBack(limit, state, nowMs, units, receipt, note)
+      changesOf(limit).giveBack(limit, state, nowMs, units, receipt, note)
       table.correct(slot, state)
       notes.keep(key, note, limit, nowMs)
     }
@@ -189,7 +180,7 @@ export class MemoryCounts implements Counts, DecisionTime {
       const { slot, verdict } = this.#measure(charge, nowMs, 0)
       const isUsed = limit.quota > 0 ? verdict.resetAfterMs > 0 : slot !== undefined
       this.#sweeper.remove(table, key)
-      if (isUsed && table.algorithm.notesResets) table.notes.keep(key, resetNote(nowMs), limit, nowMs)
+      if (isUsed && changesOf(limit).notesResets) table.notes.keep(key, resetNote(nowMs), limit, nowMs)
     }
   }
 
@@ -303,7 +294,7 @@ export class MemoryCounts implements Counts, DecisionTime {
   #fitsAfterMs(charge: Charge, nowMs: number, ahead: number, cost: number, waits: boolean): number {
     const { table, state } = this.#find(charge)
     const { algorithm } = table
-    return algorithm.fitsAfterMs(charge.limit, copyOf(algorithm, state), nowMs, ahead, cost, waits)
+    return fitsAfterMs(charge.limit, copyOf(algorithm, state), nowMs, ahead, cost, waits)
   }
 
   #measure(charge: Charge, nowMs: number, cost: number): Measured {

@@ -5,6 +5,7 @@ import { checkClock, checkInteger, checkOptions, type OptionNames } from '../cor
 import { keepCounts } from '../port.js'
 import type { Charge, ChargeReceipt, Store } from '../store.js'
 import { MemoryCounts } from './memory-counts.js'
+import { MemoryLines } from './memory-lines.js'
 
 /** Options of a `MemoryStore`. */
 export interface MemoryStoreOptions {
@@ -38,6 +39,9 @@ export class MemoryStore implements Store {
     checkInteger(maxKeys, 'MemoryStore: maxKeys', '1_000_000', 1)
     this.clock = clock
     this.#counts = new MemoryCounts(clock, maxKeys)
+    const lines = new MemoryLines(this.#counts)
+    // All limiters over the store share them.
+    this.#counts.lines = () => lines
     keepCounts(this, this.#counts, MemoryStore.prototype)
   }
 

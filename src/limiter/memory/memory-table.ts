@@ -1,6 +1,6 @@
 import type { Algorithm, Row } from '../algorithms/algorithm.js'
-import { isEmptyNote, newNote, type RefundNote, settleableMs } from '../algorithms/refund-note.js'
 import { algorithmOf, measure, type State } from '../algorithms/registry.js'
+import { isEmptyNote, newNote, type RefundNote, settleableMs } from '../changes/refund-note.js'
 import type { Verdict } from '../core/decision.js'
 import { type AlgorithmName, fillMsOf, type Limit } from '../core/limit.js'
 import { ownCopy, shortKey } from '../core/short-key.js'

@@ -1,5 +1,4 @@
-import { algorithmOf } from '../../limiter/algorithms/registry.js'
-import type { Limit } from '../../limiter/core/limit.js'
+import type { AlgorithmName, Limit } from '../../limiter/core/limit.js'
 import { getOrMake } from '../../limiter/core/maps.js'
 import { type CountedLimit, type Keys, keyAt, type Reply } from '../../limiter/port.js'
 import type { Charge } from '../../limiter/store.js'
@@ -10,6 +9,15 @@ import { limitArguments, limitNumbers, scriptAlgorithmOf } from './wire-format.j
 
 /** Work that the server does in about 1 ms on an old core, in units of about 4 µs. */
 const BATCH_WORK = 256
+/** A decision under a limit, in the same units. */
+const WORK: Readonly<Record<AlgorithmName, number>> = {
+  'fixed-window': 1,
+  'sliding-window': 2,
+  'sliding-counter': 1,
+  'token-bucket': 1,
+  'leaky-bucket': 1,
+}
+
 /**
  * The common part of decisions that may share a script call: the limits, the limiter, and the hash tag of their keys.
  */
@@ -36,7 +44,7 @@ export class BatchKind {
     this.limits = charges.map(({ limit }) => limit)
     this.#isLone = this.limits.length === 1
     this.script = this.#isLone ? scriptOf(this.limits[0]) : consume
-    const work = this.limits.reduce((sum, { algorithm }) => sum + algorithmOf(algorithm).redisWork, 0)
+    const work = this.limits.reduce((sum, { algorithm }) => sum + WORK[algorithm], 0)
     this.most = Math.max(1, Math.floor(BATCH_WORK / work))
     const blockLists = charges.map(charge => keys.blockListOf(charge, tag))
     this.sharedKeys = [...blockLists, keys.waitingUnitsOf(charges, tag)]

@@ -238,7 +238,7 @@ export interface RedisLine {
   ask(ask: LineAsk, endsAt: number): Promise<unknown>
 }
 
-export class ScriptedLine implements RedisLine {
+class ScriptedLine implements RedisLine {
   readonly #line: readonly string[]
   readonly #waitingUnits: string
   /** For each limit its state, then its block list, then its note. */

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
-import { measure, refund } from '../../../src/limiter/algorithms/registry.js'
+import { measure } from '../../../src/limiter/algorithms/registry.js'
+import { refund } from '../../../src/limiter/changes/changes.js'
 import { type Limit, parseLimit } from '../../../src/limiter/core/limit.js'
 import { forRandom, Run } from '../../support/run.js'
 import { randomCost, randomPause } from '../../support/scenario.js'

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
-import { spend } from '../../../src/limiter/algorithms/registry.js'
+import { spend } from '../../../src/limiter/changes/changes.js'
 import { parseLimit, parsePolicy } from '../../../src/limiter/core/limit.js'
 import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
 import { MemoryTable } from '../../../src/limiter/memory/memory-table.js'

@@ -1,9 +1,9 @@
 import { describe, expect, test } from '@jest/globals'
+import { RedisStore } from '../../../src/index.js'
 import { StoreError } from '../../../src/limiter/core/errors.js'
 import { parsePolicy } from '../../../src/limiter/core/limit.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import type { Charge } from '../../../src/limiter/store.js'
-import { RedisStore } from '../../../src/index.js'
 import { testRedis } from '../../support/test-redis.js'
 
 const redis = testRedis()

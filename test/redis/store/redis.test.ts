@@ -1,10 +1,10 @@
 import { afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
+import { RedisStore } from '../../../src/index.js'
 import { StoreError } from '../../../src/limiter/core/errors.js'
 import { ALGORITHM_NAMES, type AlgorithmName, parseLimit, parsePolicy } from '../../../src/limiter/core/limit.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import type { Charge } from '../../../src/limiter/store.js'
-import { RedisStore } from '../../../src/index.js'
 import { ManualClock } from '../../../src/testing.js'
 import { jsonFromChild } from '../../support/child.js'
 import { eventually } from '../../support/eventually.js'
@@ -180,7 +180,7 @@ describe('on Redis, by the time of the server', () => {
       const { now } = Date
       Date.now = () => now() + ${offsetMs}
       const { Redis } = await import('ioredis')
-      const { RedisStore } = await import('./src/redis/store/redis-store.ts')
+      const { RedisStore } = await import('./src/index.ts')
       const { parseLimit } = await import('./src/limiter/core/limit.ts')
       const client = new Redis(process.env.REDIS_URL)
       const store = new RedisStore(client)

@@ -1,8 +1,8 @@
 import { beforeAll, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
+import { RedisStore } from '../../../src/index.js'
 import type { Decision } from '../../../src/limiter/core/decision.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
-import { RedisStore } from '../../../src/index.js'
 import { eventually } from '../../support/eventually.js'
 import { testRedis } from '../../support/test-redis.js'
 

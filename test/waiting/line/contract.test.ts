@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
-import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../../src/index.js'
+import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import { ManualClock } from '../../../src/testing.js'
 import { SharedRateLimiter } from '../../../src/waiting/rate/shared-rate-limiter.js'
 import type { Lease } from '../../../src/waiting/semaphore/lease.js'
