@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { createClient } from 'redis'
-import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/index.js'
+import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { RedisServer } from '../../test/support/redis-server.js'
 
 jest.setTimeout(60_000)

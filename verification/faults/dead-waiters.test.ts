@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
-import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/index.js'
+import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { SharedRateLimiter } from '../../src/waiting/rate/shared-rate-limiter.js'
 import { Semaphore } from '../../src/waiting/semaphore/semaphore.js'
 import { Child } from '../../test/support/child.js'

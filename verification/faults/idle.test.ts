@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect, test } from '@jest/globals'
-import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/index.js'
+import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { eventually } from '../../test/support/eventually.js'
 import { closeClients } from '../../test/support/redis-clients.js'
 import { TcpProxy } from '../../test/support/tcp-proxy.js'

@@ -1,8 +1,8 @@
 // A process through an outage: keeps 200 decisions in flight for the same keys, so that nothing grows with their
 // number, and tells how it fares when it is asked.
 import { setImmediate } from 'node:timers/promises'
-import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/index.js'
+import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { answering } from '../../test/support/answering.js'
 import { connected } from '../histories/clients.js'
 import { Load } from '../histories/load.js'

@@ -1,8 +1,8 @@
 // One process of a run in which one fault comes: asks the only subject as fast as it answers, for keys that are new
 // every 50 ms, so that each key lives through one part of the fault.
 import { appendFileSync } from 'node:fs'
-import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/index.js'
+import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { connected } from './clients.js'
 import type { Decided, Note } from './history.js'
 import { Load } from './load.js'

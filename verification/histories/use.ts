@@ -1,9 +1,10 @@
 // Everything that a process can use, each in one way: a process of a run and one of a simulated schedule do the same.
+
+import { RedisStore } from '../../src/index.js'
 import type { Decision } from '../../src/limiter/core/decision.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { LivePolicies } from '../../src/operating/live/index.js'
 import type { RedisClient } from '../../src/redis/client.js'
-import { RedisStore } from '../../src/index.js'
 import { DelayQueue } from '../../src/waiting/queue/delay-queue.js'
 import { SharedRateLimiter } from '../../src/waiting/rate/shared-rate-limiter.js'
 import { Semaphore } from '../../src/waiting/semaphore/semaphore.js'

@@ -29,8 +29,8 @@ import * as forKoa from '../../src/http/adapters/koa.js'
 import * as forNode from '../../src/http/adapters/node.js'
 import type { ConcurrencyControls } from '../../src/http/concurrency/concurrency-limit.js'
 import type { LimiterAccess } from '../../src/http/rate-limit/rate-limit.js'
-import { MemoryStore } from '../../src/limiter/memory/memory-store.js'
 import { RedisStore } from '../../src/index.js'
+import { MemoryStore } from '../../src/limiter/memory/memory-store.js'
 import { answering } from '../../test/support/answering.js'
 
 /** What the process with the services is started with. */
