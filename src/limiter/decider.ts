@@ -9,7 +9,6 @@ import { type DenyCache, DenyingPolicy } from './deny-cache.js'
 import { failingPolicy, type StoreFailure } from './fallback.js'
 import { GuardedPolicy, type StoreGuard } from './guarded-policy.js'
 import { keysOf, type LimiterKey } from './key.js'
-import type { PolicyFunction } from './options.js'
 import {
   type BoundPolicy,
   type Change,
@@ -32,6 +31,9 @@ import {
 } from './settlement.js'
 import { type Charge, type ChargedAt, DEFAULT_LIMITER, type Store } from './store.js'
 import { UpTo } from './up-to.js'
+
+/** Returns the policy for a key. */
+export type PolicyFunction = (key: string) => PolicyInput
 
 /** The parts that all deciders of one limiter share. */
 interface DeciderParts {

@@ -5,6 +5,7 @@ import { type Policy, type PolicyInput, parsePolicy } from './core/limit.js'
 import { type Observer, parseObserver } from './core/observer.js'
 import { checkFlag, checkOptions, checkText, type ForeignNames, type OptionNames } from './core/options.js'
 import { emitWarning } from './core/warnings.js'
+import type { PolicyFunction } from './decider.js'
 import type { StoreFailure } from './fallback.js'
 import { DEFAULT_LIMITER, type Store } from './store.js'
 
@@ -47,9 +48,6 @@ export interface RateLimiterOptions {
    */
   observer?: Observer
 }
-
-/** Returns the policy for a key. */
-export type PolicyFunction = (key: string) => PolicyInput
 
 export const LIMITER_OPTIONS: OptionNames<RateLimiterOptions> = {
   policy: true,
