@@ -108,6 +108,7 @@ const PAUSING: Origin = { source: 'lease' }
 class LeasedPolicy extends EndingPolicy implements DecidesNow {
   readonly now: DecidesNow
   readonly isLeased = true
+  readonly last: DecidesNow['last']
   decidedAt = Number.NEGATIVE_INFINITY
   origin: Origin = PAUSING
   readonly #book: LeaseBook
@@ -118,6 +119,7 @@ class LeasedPolicy extends EndingPolicy implements DecidesNow {
     this.#book = book
     this.#limit = store.limits[0]
     this.now = this
+    this.last = this
   }
 
   /** Spends from a lease; undefined if this process holds none with enough units. */

@@ -118,9 +118,12 @@ class AppliedLimits implements ChargeOwner {
 export class Decider {
   readonly #all: AppliedLimits
   readonly #now: DecidesNow | undefined
+  readonly #tickets: TicketCache
   /** Those of records of keys, by the places of their limits. */
   readonly #some = new Map<string, AppliedLimits>()
   readonly #parts: DeciderParts
+  readonly #shadow: boolean
+  readonly #observer: Observer | undefined
 
   constructor(
     readonly policy: Policy,
@@ -130,6 +133,9 @@ export class Decider {
     this.#parts = parts
     this.#all = new AppliedLimits(policy, parts)
     this.#now = this.#all.now
+    this.#tickets = this.#all.tickets
+    this.#shadow = parts.shadow
+    this.#observer = parts.observer
   }
 
   /** The charges of a key. Throws `PolicyError` for a record of keys that does not fit the policy. */
@@ -140,12 +146,20 @@ export class Decider {
 
   /** Spends if the cost fits: synchronously where the store is, or from a lease. Throws only for an invalid key. */
   consume(key: LimiterKey, cost: number): Promise<Decision> | Decision {
-    if (typeof key === 'string') {
-      const now = this.#now
-      const verdicts = now?.decideNow(key, cost)
-      if (now !== undefined && verdicts !== undefined) return this.#decidedNow(key, cost, verdicts, now)
-    }
-    return this.ask('consume', key, cost, true)
+    const now = this.#now
+    if (now === undefined || typeof key !== 'string') return this.ask('consume', key, cost, true)
+    const verdicts = now.decideNow(key, cost)
+    if (verdicts === undefined) return this.ask('consume', key, cost, true)
+    const { origin } = now
+    const ticket = this.#tickets.ticketAt(now.last.decidedAt, origin)
+    if (verdicts.length > 1) return this.#report(true, decisionOf(key, cost, verdicts, origin.source, false, ticket))
+    // By index: to take an array apart would cost as much as the decision.
+    const verdict = verdicts[0]
+    const { delayMs } = verdict
+    return this.#report(
+      true,
+      new SettleableDecision(verdict, key, cost, verdicts, origin.source, false, delayMs, ticket, false),
+    )
   }
 
   /** Spends as much of `most` as fits. Throws `CostError`. */
@@ -204,19 +218,6 @@ export class Decider {
     return reply.decision()
   }
 
-  #decidedNow(key: string, cost: number, verdicts: readonly Verdict[], { decidedAt, origin }: DecidesNow): Decision {
-    const ticket = this.#all.tickets.ticketAt(decidedAt, origin)
-    if (verdicts.length > 1) {
-      return this.#report(true, decisionOf(key, cost, verdicts, origin.source, false, ticket))
-    }
-    const [verdict] = verdicts
-    const { delayMs } = verdict
-    return this.#report(
-      true,
-      new SettleableDecision(verdict, key, cost, verdicts, origin.source, false, delayMs, ticket, false),
-    )
-  }
-
   /** A record of keys may be changed by its owner before the decision is settled: its keys are kept apart. */
   #ticketOf(
     limits: AppliedLimits,
@@ -246,9 +247,8 @@ export class Decider {
 
   /** Reports a decision to the observer and returns it as the caller sees it. */
   #report(observed: boolean, decision: Decision): Decision {
-    const { shadow, observer, name } = this.#parts
-    const given = shadow && !decision.allowed ? allowAnyway(decision) : decision
-    if (observed && observer !== undefined) notifyDecided(observer, given, name)
+    const given = this.#shadow && !decision.allowed ? allowAnyway(decision) : decision
+    if (observed && this.#observer !== undefined) notifyDecided(this.#observer, given, this.#parts.name)
     return given
   }
 }

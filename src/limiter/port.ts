@@ -60,8 +60,8 @@ export interface Change {
 export interface DecidesNow {
   /** Spends `cost` if it fits under every limit. Undefined: the policy has to be asked by `decide`. */
   decideNow(keys: Keys, cost: number): readonly Verdict[] | undefined
-  /** When it decided last, by its clock, ms. A field, because a number in an object of its own would cost garbage. */
-  readonly decidedAt: number
+  /** When it decided last, by its clock, ms: in the object that notes it, because a copy would cost garbage. */
+  readonly last: { readonly decidedAt: number }
   /** Who decided last. */
   readonly origin: Origin
 }

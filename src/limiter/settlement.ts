@@ -36,12 +36,14 @@ export class TicketCache {
   #last: ChargeTicket | undefined
   // In a field of its own, where V8 compares two numbers without their boxes.
   #at: ChargedAt = Number.NaN
+  #origin: Origin | undefined
 
   constructor(readonly owner: ChargeOwner) {}
 
   ticketAt(chargedAt: ChargedAt, origin?: Origin): ChargeTicket {
-    if (this.#at !== chargedAt || this.#last?.origin !== origin) {
+    if (this.#at !== chargedAt || this.#origin !== origin) {
       this.#at = chargedAt
+      this.#origin = origin
       this.#last = { owner: this.owner, chargedAt, origin }
     }
     return this.#last as ChargeTicket

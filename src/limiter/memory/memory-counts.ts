@@ -344,6 +344,7 @@ abstract class MemoryPolicy implements BoundPolicy, DecidesNow {
   readonly limits: readonly Limit[]
   readonly origin = MEMORY
   readonly now: DecidesNow
+  readonly last: MemoryCounts
 
   constructor(
     readonly counts: MemoryCounts,
@@ -351,10 +352,7 @@ abstract class MemoryPolicy implements BoundPolicy, DecidesNow {
   ) {
     this.limits = counted.map(({ limit }) => limit)
     this.now = this
-  }
-
-  get decidedAt(): number {
-    return this.counts.decidedAt
+    this.last = counts
   }
 
   /** Undefined if the clock fails: then `decide` rejects. */
