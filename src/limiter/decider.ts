@@ -255,10 +255,11 @@ export class Decider {
 
 /** Receives the answer to one request: at once, or later. */
 class DecisionReply implements Reply {
-  #decision: Decision | undefined
-  #error: unknown
-  #resolve: ((decision: Decision) => void) | undefined
-  #reject: ((error: unknown) => void) | undefined
+  // Assigned below: initial values of fields would be one more call for each request.
+  declare private made: Decision | undefined
+  declare private error: unknown
+  declare private tell: ((decision: Decision) => void) | undefined
+  declare private refuse: ((error: unknown) => void) | undefined
 
   constructor(
     readonly decider: Decider,
@@ -270,30 +271,35 @@ class DecisionReply implements Reply {
     readonly observed: boolean,
     /** Says the cost in the end. */
     readonly upTo?: UpTo,
-  ) {}
+  ) {
+    this.made = undefined
+    this.error = undefined
+    this.tell = undefined
+    this.refuse = undefined
+  }
 
   resolve(verdicts: readonly Verdict[], _answeredAt: number, chargedAt?: ChargedAt, origin?: Origin): void {
     try {
       const decision = this.decider.decided(this, verdicts, chargedAt, origin)
-      if (this.#resolve === undefined) this.#decision = decision
-      else this.#resolve(decision)
+      if (this.tell === undefined) this.made = decision
+      else this.tell(decision)
     } catch (error) {
       this.reject(error)
     }
   }
 
   reject(error: unknown): void {
-    if (this.#reject === undefined) this.#error = error
-    else this.#reject(error)
+    if (this.refuse === undefined) this.error = error
+    else this.refuse(error)
   }
 
   /** The decision itself if it is there already. */
   decision(): Decision | Promise<Decision> {
-    if (this.#decision !== undefined) return this.#decision
-    if (this.#error !== undefined) return Promise.reject(this.#error)
+    if (this.made !== undefined) return this.made
+    if (this.error !== undefined) return Promise.reject(this.error)
     return new Promise((resolve, reject) => {
-      this.#resolve = resolve
-      this.#reject = reject
+      this.tell = resolve
+      this.refuse = reject
     })
   }
 }

@@ -183,7 +183,7 @@ export function guardedAlone(counts: Counts, counted: readonly CountedLimit[], d
 /** A decision of a store, which may come later, too late, or not at all. */
 class GuardedDecision extends GuardedCall implements Reply {
   /** True until the store was asked: an answer before that was not waited for. */
-  isAsking = true
+  declare isAsking: boolean
 
   constructor(
     readonly policy: GuardedPolicy,
@@ -193,6 +193,7 @@ class GuardedDecision extends GuardedCall implements Reply {
     readonly reply: Reply,
   ) {
     super(policy.guard.calls)
+    this.isAsking = true
   }
 
   movesTo(server: string): void {

@@ -5,9 +5,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from '@jest/globals'
 import type { Pool } from 'pg'
 import type { Limit } from '../../../src/limiter/core/limit.js'
+import type { Store } from '../../../src/limiter/store.js'
 import { Child } from '../child.js'
 import { randomFrom } from '../random.js'
-import { AUDITED, DEADLINE_MS, LOOPS, NEW_LIMIT, type StoreUnderAudit } from './audited.js'
+import { AUDITED, DEADLINE_MS, LOOPS, NEW_LIMIT } from './audited.js'
 
 export interface AuditOptions {
   readonly processes: number
@@ -60,7 +61,7 @@ interface Findings {
  * Has processes decide over one store, and fails unless all that they were granted is within the policies, and in the
  * store.
  */
-export async function audit(options: AuditOptions, store: StoreUnderAudit): Promise<Findings> {
+export async function audit(options: AuditOptions, store: Store): Promise<Findings> {
   const folder = await mkdtemp(join(tmpdir(), 'spillway-audit-'))
   try {
     const findings = await observe(options, folder)
@@ -167,7 +168,7 @@ function mostOver({ algorithm, quota, windowMs, burst }: Limit, grants: readonly
  * Every unit that was granted is in the store, and no other but those of decisions whose process was killed before it
  * could write them down.
  */
-async function expectKept({ grants, kills }: Findings, store: StoreUnderAudit): Promise<void> {
+async function expectKept({ grants, kills }: Findings, store: Store): Promise<void> {
   const told = new Map<string, number>()
   const note = (limiter: string, key: string) => told.set(`${limiter} ${key}`, (told.get(`${limiter} ${key}`) ?? 0) + 1)
   for (const [id, list] of grants) {

@@ -4,7 +4,10 @@ import type { Redis } from 'ioredis'
 import { RedisStore } from '../../../src/index.js'
 import { StoreError } from '../../../src/limiter/core/errors.js'
 import { parseLimit } from '../../../src/limiter/core/limit.js'
+import { knownCounts } from '../../../src/limiter/port.js'
 import { portOf } from '../../../src/redis/clients.js'
+import type { RedisCounts } from '../../../src/redis/store/redis-counts.js'
+import { redisLineOf } from '../../../src/waiting/line/limiter-lines.js'
 import { LineFlight } from '../../../src/waiting/line/line-flight.js'
 import type { LineAsk, LineUser } from '../../../src/waiting/line/line-user.js'
 import { Mailbox } from '../../../src/waiting/line/mailbox.js'
@@ -50,7 +53,7 @@ const KINDS: readonly (readonly [string, (client: Redis) => Promise<Asked>])[] =
       const store = new RedisStore(client)
       const charges = [{ key: 'k', limit: parseLimit({ quota: 1, window: '1h' }) }]
       return {
-        send: endsAt => store.lineOf(charges)!.ask(joining('1 3600000 1'), endsAt),
+        send: endsAt => redisLineOf(knownCounts(store) as RedisCounts, charges)!.ask(joining('1 3600000 1'), endsAt),
         free: async () => (await store.peek(charges, 0))[0].remaining,
       }
     },
