@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { RedisStore } from '../../src/index.js'
 import { parseLimit } from '../../src/limiter/core/limit.js'
 import { portOf } from '../../src/redis/clients.js'
-import { RedisStore } from '../../src/index.js'
 import { RedisCluster } from '../support/redis-cluster.js'
 
 let cluster: RedisCluster

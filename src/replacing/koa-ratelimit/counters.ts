@@ -1,7 +1,7 @@
 import { getOrMake, MapSweeper } from '../../limiter/core/maps.js'
 import { RateLimiter } from '../../limiter/rate-limiter.js'
 import type { RedisClient } from '../../redis/client.js'
-import { portOf } from '../../redis/clients.js'
+import { connectionOf, portOf } from '../../redis/clients.js'
 import { RedisStore } from '../../redis/store/redis-store.js'
 
 /** The result of counting a request. */
@@ -103,7 +103,7 @@ export class RedisCounter implements Counter {
     this.#limiter = new RateLimiter({
       policy: { quota: max, window: Math.ceil(durationMs), algorithm: 'sliding-window', name: 'requests' },
       name: `koa-ratelimit:${namespace}`,
-      store: getOrMake(STORES, client, () => new RedisStore(client)),
+      store: getOrMake(STORES, client, () => new RedisStore(connectionOf(client, 'RedisStore'))),
     })
     this.#durationMs = durationMs
     this.#total = max

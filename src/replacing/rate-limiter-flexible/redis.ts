@@ -1,6 +1,6 @@
 import { PolicyError } from '../../limiter/core/errors.js'
 import { getOrMake } from '../../limiter/core/maps.js'
-import { portOf } from '../../redis/clients.js'
+import { connectionOf, portOf } from '../../redis/clients.js'
 import { RedisStore } from '../../redis/store/redis-store.js'
 import type { IRateLimiterRedisOptions } from './rate-limiter-abstract.js'
 import { RateLimiterStoreAbstract } from './store-limiter.js'
@@ -30,7 +30,7 @@ export class RateLimiterRedis extends RateLimiterStoreAbstract {
     const port = portOf(storeClient, 'RateLimiterRedis: storeClient')
     super(
       opts,
-      getOrMake(STORES, storeClient, () => new RedisStore(storeClient)),
+      getOrMake(STORES, storeClient, () => new RedisStore(connectionOf(storeClient, 'RedisStore'))),
     )
     this.#isReady = rejectIfRedisNotReady ? () => port.state() === 'ready' : () => true
   }
