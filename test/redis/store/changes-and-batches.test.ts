@@ -1,6 +1,6 @@
 import { expect, jest, test } from '@jest/globals'
+import { RedisStore } from '../../../src/index.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
-import { RedisStore } from '../../../src/redis/store/redis-store.js'
 import { testRedis } from '../../support/test-redis.js'
 
 const redis = testRedis()
