@@ -46,9 +46,17 @@ export type { Backoff } from './waiting/queue/backoff.js'
 export type { ConsumeOptions, Limiter, ReceiveOptions } from './waiting/queue/consume-options.js'
 export type { Consumer } from './waiting/queue/consumer.js'
 export type { DeadLetter } from './waiting/queue/dead-letters.js'
-export { DelayQueue, type QueueStats } from './waiting/queue/delay-queue.js'
+export { DelayQueue } from './waiting/queue/delay-queue.js'
 export type { Delivery } from './waiting/queue/delivery.js'
 export type { Codec, DelayQueueOptions, PushOptions } from './waiting/queue/options.js'
+export type {
+  Listed,
+  MessageState,
+  MessageView,
+  QueueInspectOptions,
+  QueueStats,
+  QueueView,
+} from './waiting/queue/queue-look.js'
 export type { RateConfig, RateOptions } from './waiting/rate/options.js'
 export { SharedRateLimiter, type SharedRateLimiterOptions } from './waiting/rate/shared-rate-limiter.js'
 export type { Lease } from './waiting/semaphore/lease.js'

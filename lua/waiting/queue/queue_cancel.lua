@@ -1,8 +1,8 @@
 --[[
   Removes a waiting message from a delay queue.
 
-  KEYS[1..11]  the queue: see queues.keys
-  KEYS[12], ARGV[1..2]  see timely.run_once
+  KEYS[1..10]  the queue: see queues.keys
+  KEYS[11], ARGV[1..2]  see timely.run_once
   ARGV[3]      now, ms; '' for the server's clock
   ARGV[4]      id
 

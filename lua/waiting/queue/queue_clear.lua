@@ -1,8 +1,8 @@
 --[[
   Empties a delay queue, dead letters too. Open deliveries become stale; a pause continues.
 
-  KEYS[1..11]  the queue: see queues.keys
-  KEYS[12], ARGV[1..2]  see timely.run_once
+  KEYS[1..10]  the queue: see queues.keys
+  KEYS[11], ARGV[1..2]  see timely.run_once
   ARGV[3]      now, ms; '' for the server's clock
 
   Returns nothing of use
@@ -19,7 +19,7 @@ return timely.run_once(function()
   local last = redis.call('ZRANGE', keys.unacked, '-1', '-1', 'WITHSCORES')
   local paused = redis.call('ZSCORE', keys.delayed, 'paused')
   -- Another thread of the server frees a large queue.
-  redis.call('UNLINK', keys.clock, unpack(KEYS, 1, 9))
+  redis.call('UNLINK', keys.clock, unpack(KEYS, 1, 8))
   if paused then redis.call('ZADD', keys.delayed, '-1', 'paused') end
   -- As long as a process may believe that its delivery is valid.
   if last[2] and tonumber(last[2]) > now then

@@ -1,19 +1,24 @@
 --[[
   Lists dead letters, oldest first; fewer than asked for if they are large (queues.texts).
 
-  KEYS[1..11]  the queue: see queues.keys
-  ARGV[1]      how many to pass over
-  ARGV[2]      how many to list
+  KEYS[1..10]  the queue: see queues.keys
+  ARGV[1]      now, ms; '' for the server's clock
+  ARGV[2]      for how long they are kept, ms; -1 for good
+  ARGV[3]      how many to pass over
+  ARGV[4]      how many to list
 
   Returns how many it looked at, then for each: id, record, deliveries, reason, moment of its death in ms
 ]]
 local queues = require 'waiting.queue.queues'
 
 local keys = queues.keys()
-local from = tonumber(ARGV[1])
-local count = tonumber(ARGV[2])
+local now = queues.clock(keys, ARGV[1]).now
+local dead_ttl = tonumber(ARGV[2])
+local from = tonumber(ARGV[3])
+local count = tonumber(ARGV[4])
 
-local rows = redis.call('ZRANGE', keys.dead, from, from + count - 1, 'WITHSCORES')
+local oldest = queues.oldest_dead(now, dead_ttl)
+local rows = redis.call('ZRANGE', keys.dead, oldest, '+inf', 'BYSCORE', 'LIMIT', from, count, 'WITHSCORES')
 if #rows == 0 then return { 0 } end
 local ids = {}
 for i = 1, #rows, 2 do

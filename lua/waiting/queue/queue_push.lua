@@ -1,15 +1,14 @@
 --[[
   Puts messages into a delay queue, and wakes idle processes if one of the messages is due before all that wait.
 
-  KEYS[1..11]  the queue: see queues.keys
-  KEYS[12], ARGV[1..2]  see timely.run_once
+  KEYS[1..10]  the queue: see queues.keys
+  KEYS[11], ARGV[1..2]  see timely.run_once
   ARGV[3]      now, ms; '' for the server's clock
   ARGV[4]      most messages that the queue holds; -1 without limit
   ARGV[5…]     for each message: id, delay in ms (-1: due at a moment), moment in ms, priority, ttl in ms (-1: none),
                most attempts (7 digits), what only the process reads
 
-  Returns for each message 1, or 0 if its id is in the queue already or the queue is full; then 1 if processes were
-  woken, else 0
+  Returns for each message 1, or 0 if its id is in the queue already or the queue is full
 ]]
 local queues = require 'waiting.queue.queues'
 local timely = require 'redis.timely'
@@ -24,8 +23,6 @@ local count = (#ARGV - 4) / FIELDS
 local function push()
   local clock = queues.clock(keys, given)
   local now = clock.now
-  -- A queue that is not consumed loses messages whose ttl has ended.
-  if clock.mortal == 1 then queues.purge(keys, now, 16) end
   local stamp = queues.stamp(clock)
   local ids = {}
   for i = 1, count do
@@ -48,7 +45,7 @@ local function push()
     local at = (i - 1) * FIELDS + 5
     local text = known[i]
     if text and not seen[id] and queues.outlived(text, now) then
-      -- A message whose ttl has passed is no longer in the queue, even if no purge has removed it yet.
+      -- A message whose ttl has passed is no longer in the queue, even if no delivery has dropped it yet.
       if redis.call('HEXISTS', keys.messages, id) == 0 then
         text = false
       elseif queues.drop(keys, id, text) then
@@ -81,7 +78,6 @@ local function push()
       if not first[priority] or due < first[priority] then first[priority] = due end
     end
   end
-  reply[count + 1] = 0
   if #records == 0 then
     queues.save(keys, clock, true)
     return reply, false
@@ -96,15 +92,9 @@ local function push()
   end
   redis.call('HSET', keys.messages, unpack(records))
   redis.call('ZADD', keys.delayed, unpack(places))
-  if #ttls > 0 then
-    redis.call('ZADD', keys.ttls, unpack(ttls))
-    clock.mortal = 1
-  end
+  if #ttls > 0 then redis.call('ZADD', keys.ttls, unpack(ttls)) end
   queues.save(keys, clock, false, true)
-  if news then
-    queues.wake(keys)
-    reply[count + 1] = 1
-  end
+  if news then queues.wake(keys) end
   return reply, true
 end
 

@@ -2,32 +2,37 @@
   Puts dead letters back: ready at once, their attempts counted from 1, without their ttl. A letter whose id is in the
   queue again, or whose record has another version, stays where it is.
 
-  KEYS[1..11]  the queue: see queues.keys
-  KEYS[12], ARGV[1..2]  see timely.run_once
+  KEYS[1..10]  the queue: see queues.keys
+  KEYS[11], ARGV[1..2]  see timely.run_once
   ARGV[3]      now, ms; '' for the server's clock
-  ARGV[4]      how many of the oldest to pass over, when no ids are given
-  ARGV[5]      how many to bring back, when no ids are given
-  ARGV[6…]     ids
+  ARGV[4]      for how long dead letters are kept, ms; -1 for good
+  ARGV[5]      how many of the oldest to pass over, when no ids are given
+  ARGV[6]      how many to bring back, when no ids are given
+  ARGV[7…]     ids
 
-  Returns how many came back, how many were looked at (fewer than given if they are large), and 1 if processes were
-  woken, else 0
+  Returns how many came back, and how many were looked at (fewer than given if they are large)
 ]]
 local queues = require 'waiting.queue.queues'
 local timely = require 'redis.timely'
 
 local keys = queues.keys()
 local given = ARGV[3]
-local from = tonumber(ARGV[4])
-local count = tonumber(ARGV[5])
+local dead_ttl = tonumber(ARGV[4])
+local from = tonumber(ARGV[5])
+local count = tonumber(ARGV[6])
 local named = {}
-for i = 6, #ARGV do
+for i = 7, #ARGV do
   named[#named + 1] = ARGV[i]
 end
 
 return timely.run_once(function()
-  local ids = #named > 0 and named or redis.call('ZRANGE', keys.dead, from, from + count - 1)
-  if #ids == 0 then return { 0, 0, 0 }, false end
   local clock = queues.clock(keys, given)
+  local ids = named
+  if #named == 0 then
+    local oldest = queues.oldest_dead(clock.now, dead_ttl)
+    ids = redis.call('ZRANGE', keys.dead, oldest, '+inf', 'BYSCORE', 'LIMIT', from, count)
+  end
+  if #ids == 0 then return { 0, 0 }, false end
   local stamp = queues.stamp(clock)
   local graves, looked = queues.texts(keys.graves, ids)
   local back = 0
@@ -50,5 +55,5 @@ return timely.run_once(function()
     queues.save(keys, clock, false, true)
     queues.wake(keys)
   end
-  return { back, looked, back > 0 and 1 or 0 }, back > 0
+  return { back, looked }, back > 0
 end)

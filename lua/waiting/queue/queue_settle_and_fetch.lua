@@ -1,15 +1,16 @@
 --[[
   Settles deliveries of a process from a delay queue, then takes due messages for it.
 
-  KEYS[1..11]  the queue: see queues.keys
-  KEYS[12]     the last fetch of this process: see queue_fetch
+  KEYS[1..10]  the queue: see queues.keys
+  KEYS[11]     the last fetch of this process: see queue_fetch
   ARGV[1]      now, ms; '' for the server's clock
   ARGV[2]      'look' for messages whose visibility has ended; 'watch' to look, if the process then asks again when the
                next message is due, so that no other process need be woken; 'sweep' if these may be the last messages;
                else ''
   ARGV[3]      number of this fetch; 0 if the call only settles. A number that was carried out before is answered with
                the same messages, a lower one with none
-  ARGV[4]      number of settlements; then for each: what ('ack', 'nack', 'return', 'unbegun', 'reject', 'extend',
+  ARGV[4]      for how long dead letters are kept, ms; -1 for good
+  ARGV[5]      number of settlements; then for each: what ('ack', 'nack', 'return', 'unbegun', 'reject', 'extend',
                'begin'), receipt, end of its visibility as the process knows it (ms), and, by kind: 1 if it has a ttl;
                delay in ms; due moment in ms (twice); reason; visibility in ms (twice)
   then         for each message that is wanted, its visibility: for how long no other process receives it, ms. Negative:
@@ -21,35 +22,30 @@
            -1 for begin if the queue is paused: then nothing begins now, ms moment of the next message: when it is due,
            together with those within 3 ms after it; -1 if there is none moment of the next end of a visibility; -1 if
            there is none, or if not asked to look for each message: receipt, due moment, end of its visibility (negative
-           if its attempt does not count yet), record 1 if processes were woken, else 0 how many messages became dead
-           letters because their last visibility has ended how far the queue's clock, which gave these moments, is ahead
-           of the server's, ms
+           if its attempt does not count yet), record; how many messages became dead letters because their last
+           visibility has ended; how far the queue's clock, which gave these moments, is ahead of the server's, ms
 ]]
 local queues = require 'waiting.queue.queues'
 
 local keys = queues.keys()
-local last_fetch = KEYS[12]
+local last_fetch = KEYS[11]
 local given = ARGV[1]
 local watch = ARGV[2] == 'watch'
 local look = watch or ARGV[2] == 'look'
 local sweep = ARGV[2] == 'sweep'
 local number = tonumber(ARGV[3])
-local settlements = tonumber(ARGV[4])
+local dead_ttl = tonumber(ARGV[4])
+local settlements = tonumber(ARGV[5])
 
 -- Messages due within this time are fetched together.
 local TOGETHER = 3
 -- How many messages that are not due yet are examined for that.
 local AHEAD = 8
 -- Idle processes search for ended visibilities at this interval anyway.
-local SAFETY = 20000
+local SAFETY = 2000
 
 local clock = queues.clock(keys, given)
 local now = clock.now
-local woken = 0
-local function wake()
-  queues.wake(keys)
-  woken = 1
-end
 
 -- Before the end of its visibility only the holder can settle a delivery, unless the queue is cleared. So a receipt
 -- that is missing was settled by an earlier copy of this request.
@@ -62,7 +58,7 @@ local acks = {}
 -- Whether messages may have left the queue.
 local removed = false
 for i = 1, settlements do
-  local at = 5 + (i - 1) * 4
+  local at = 6 + (i - 1) * 4
   local what, member, visible, detail = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), ARGV[at + 3]
   if now >= visible then
     settled[i] = 0
@@ -96,7 +92,7 @@ for i = 1, settlements do
     local seq, takings, attempts, id = queues.parts(member)
     local text = redis.call('HGET', keys.messages, id)
     if what == 'reject' then
-      queues.bury(keys, now, id, text, attempts, detail)
+      queues.bury(keys, now, id, text, attempts, detail, dead_ttl)
       removed = true
     elseif text and queues.outlived(text, now) then
       queues.forget(keys, id)
@@ -109,7 +105,7 @@ for i = 1, settlements do
       redis.call('ZADD', keys.delayed, queues.score(priority, due), member)
       -- Idle processes know the first waiting message. This process may have no room for it, or end.
       local first = redis.call('ZRANGE', keys.delayed, queues.score(priority, 0), '+inf', 'BYSCORE', 'LIMIT', '0', '1')
-      if first[1] == member then wake() end
+      if first[1] == member then queues.wake(keys) end
       redis.call('HSET', keys.tries, id, string.sub(member, 21, 34))
     end
   end
@@ -142,15 +138,16 @@ if #acks > 0 then
   if #again > 0 then redis.call('HDEL', keys.tries, unpack(again)) end
   if #mortal > 0 then redis.call('ZREM', keys.ttls, unpack(mortal)) end
   -- No process need be woken for an empty queue.
-  if sweep and redis.call('HLEN', keys.messages) == 0 then redis.call('DEL', keys.wake, keys.called) end
+  if sweep and redis.call('HLEN', keys.messages) == 0 then redis.call('DEL', keys.wake) end
 end
 
 local next_end, buried = -1, 0
 if look then
   -- This process now learns what all of them were woken for.
-  if watch then redis.call('DEL', keys.wake, keys.called) end
+  if watch then redis.call('DEL', keys.wake) end
   local gone
-  buried, gone = queues.expire(keys, now, 100)
+  buried, gone = queues.expire(keys, now, 100, dead_ttl)
+  queues.drop_dead(keys, now, dead_ttl, 100)
   removed = removed or gone
   local row = redis.call('ZRANGE', keys.unacked, '0', '0', 'WITHSCORES')
   if row[2] then next_end = tonumber(row[2]) end
@@ -160,7 +157,7 @@ end
 local kept = number > 0 and redis.call('GET', last_fetch)
 if number == 0 or queues.fetch_number(kept) > number then
   queues.save(keys, clock, removed)
-  return { settled, now, -1, next_end, {}, woken, buried, clock.ahead }
+  return { settled, now, -1, next_end, {}, buried, clock.ahead }
 end
 if queues.fetch_number(kept) == number then
   local before, taken = queues.fetch_taken(kept), {}
@@ -179,10 +176,10 @@ if queues.fetch_number(kept) == number then
     end
   end
   queues.save(keys, clock, removed)
-  return { settled, now, now, next_end, taken, woken, buried, clock.ahead }
+  return { settled, now, now, next_end, taken, buried, clock.ahead }
 end
 
-local wants = 4 + settlements * 4
+local wants = 5 + settlements * 4
 local wanted = #ARGV - wants
 local members, ids, dues = {}, {}, {}
 local first, last
@@ -236,7 +233,7 @@ if #members > 0 then
     if text and not queues.readable(text) then
       local found = string.format('%q', string.sub(text, 1, 1))
       local reason = string.format('record of version %s cannot be read: expected version "%s"', found, queues.VERSION)
-      queues.bury(keys, now, ids[i], text, attempts + 1, reason)
+      queues.bury(keys, now, ids[i], text, attempts + 1, reason, dead_ttl)
       removed = true
       -- Other messages may take its place.
       last = now
@@ -275,11 +272,11 @@ if #places > 0 then
   if shortest < SAFETY then
     -- Idle processes know the first visibility that ends, and learn of later ones when it does.
     local row = redis.call('ZRANGE', keys.unacked, '0', '0', 'WITHSCORES')
-    if not row[2] or tonumber(row[2]) > now + shortest then wake() end
+    if not row[2] or tonumber(row[2]) > now + shortest then queues.wake(keys) end
   end
   redis.call('ZADD', keys.unacked, unpack(places))
 end
 -- Recorded even if it took nothing: this request may arrive again when its answer is no longer read.
 queues.fetch_keep(last_fetch, number, keep)
 queues.save(keys, clock, removed)
-return { settled, now, last or -1, next_end, taken, woken, buried, clock.ahead }
+return { settled, now, last or -1, next_end, taken, buried, clock.ahead }

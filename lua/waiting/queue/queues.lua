@@ -15,7 +15,6 @@ local queues = {}
   graves    HASH id → packed: attempts, reason, record
   wake      ZSET that idle processes block on: the one that pops 'first' asks at once, the one that pops 'second' a
             little later
-  called    STRING: processes were woken, and none has asked since
   cleared   STRING: the queue was cleared while deliveries were open
   clock     STRING: see queues.clock. All moments above are by this clock
 
@@ -33,9 +32,8 @@ function queues.keys()
     dead = KEYS[6],
     graves = KEYS[7],
     wake = KEYS[8],
-    called = KEYS[9],
-    cleared = KEYS[10],
-    clock = KEYS[11],
+    cleared = KEYS[9],
+    clock = KEYS[10],
   }
 end
 
@@ -55,20 +53,19 @@ end
   The clock of a queue: the server's, except that it never falls. When the server's clock is set back, or a failover
   leads to a server whose clock is behind, this clock goes on from its last moment. So due messages stay due, and delays
   and visibilities keep their length. It is stored in `clock` while the queue holds messages: its last moment, how far
-  it is ahead of the server's clock (both in ms), and the newest stamp, 7 bytes each; then 1 if messages with a ttl may
-  be in the queue, else 0.
+  it is ahead of the server's clock (both in ms), and the newest stamp, 7 bytes each.
 ]]
 function queues.clock(keys, given)
   local time = redis.call('TIME')
   local micros = time[1] * 1000000 + time[2]
   local server = given ~= '' and tonumber(given) or math.floor(micros / 1000)
   local kept = redis.call('GET', keys.clock)
-  local last, ahead, stamp, mortal = 0, 0, 0, 0
+  local last, ahead, stamp = 0, 0, 0
   if kept then
-    last, ahead, stamp, mortal = struct.unpack('>I7I7I7B', kept)
+    last, ahead, stamp = struct.unpack('>I7I7I7', kept)
   end
   ahead = math.max(ahead, last - server)
-  return { kept = kept, now = server + ahead, ahead = ahead, stamp = stamp, mortal = mortal, micros = micros }
+  return { kept = kept, now = server + ahead, ahead = ahead, stamp = stamp, micros = micros }
 end
 
 --[[ The first 16 digits of sequence numbers. They grow from call to call: the server's time in µs, or one more than the
@@ -79,42 +76,18 @@ function queues.stamp(clock)
 end
 
 --[[
-  Stores the clock of a queue at the end of a script that may have changed the queue. If all messages have a ttl, the
-  keys get a lifetime, so that they vanish without a consumer: an hour after the last ttl, or after the last visibility.
-  Within that hour, a consumer finds deliveries that were not acknowledged in time. A pause must not be forgotten: while
-  it lasts, there is no lifetime.
-
-  `removed`: messages may have been removed. `added`: some were added.
+  Stores the clock of a queue at the end of a script that may have changed the queue. `removed`: messages may have been
+  removed. `added`: some were added.
 ]]
-queues.KEEP = 3600000
 function queues.save(keys, clock, removed, added)
   -- The clock is stored if and only if the queue held messages.
   if not (clock.kept or added) then return end
-  local count = removed and redis.call('HLEN', keys.messages)
-  if count == 0 then
+  if removed and redis.call('HLEN', keys.messages) == 0 then
     redis.call('DEL', keys.clock)
     return
   end
-  local mortal = clock.mortal == 1 and redis.call('ZCARD', keys.ttls) or 0
-  local state = struct.pack('>I7I7I7B', clock.now, clock.ahead, clock.stamp, mortal > 0 and 1 or 0)
+  local state = struct.pack('>I7I7I7', clock.now, clock.ahead, clock.stamp)
   if state ~= clock.kept then redis.call('SET', keys.clock, state) end
-  -- Then no key has a lifetime: keys that had one are gone with the last message that had a ttl.
-  if mortal == 0 then return end
-  local stored = { keys.delayed, keys.unacked, keys.messages, keys.tries, keys.ttls, keys.clock }
-  count = count or redis.call('HLEN', keys.messages)
-  if mortal >= count and not redis.call('ZSCORE', keys.delayed, 'paused') then
-    local ttl = redis.call('ZRANGE', keys.ttls, '-1', '-1', 'WITHSCORES')
-    local visible = redis.call('ZRANGE', keys.unacked, '-1', '-1', 'WITHSCORES')
-    local last = math.max(clock.now, tonumber(ttl[2]), tonumber(visible[2] or 0))
-    local life = string.format('%.0f', last - clock.now + queues.KEEP)
-    for _, key in ipairs(stored) do
-      redis.call('PEXPIRE', key, life)
-    end
-  elseif redis.call('PTTL', keys.messages) >= 0 then
-    for _, key in ipairs(stored) do
-      redis.call('PERSIST', key)
-    end
-  end
 end
 
 --[[
@@ -180,11 +153,33 @@ function queues.forget(keys, id)
   redis.call('ZREM', keys.ttls, id)
 end
 
---[[ Makes a message a dead letter. The caller has removed it from `delayed` and `unacked`. ]]
-function queues.bury(keys, now, id, text, attempts, reason)
+--[[
+  Makes a message a dead letter. The caller has removed it from `delayed` and `unacked`. `dead_ttl`: for how long dead
+  letters are kept, ms; -1 for good.
+]]
+function queues.bury(keys, now, id, text, attempts, reason, dead_ttl)
   redis.call('HSET', keys.graves, id, cmsgpack.pack({ attempts, reason, text }))
   redis.call('ZADD', keys.dead, now, id)
+  if dead_ttl >= 0 then
+    -- Then they vanish without a consumer, too.
+    for _, key in ipairs({ keys.dead, keys.graves }) do redis.call('PEXPIRE', key, string.format('%.0f', dead_ttl)) end
+  end
   queues.forget(keys, id)
+end
+
+--[[ Returns the moment at which the oldest dead letter that is still kept has died, as a bound of ZRANGE. ]]
+function queues.oldest_dead(now, dead_ttl)
+  return dead_ttl < 0 and '-inf' or string.format('(%.0f', now - dead_ttl)
+end
+
+--[[ Removes at most `most` dead letters that were kept for long enough. ]]
+function queues.drop_dead(keys, now, dead_ttl, most)
+  if dead_ttl < 0 then return end
+  local last = string.format('%.0f', now - dead_ttl)
+  local ids = redis.call('ZRANGE', keys.dead, '-inf', last, 'BYSCORE', 'LIMIT', '0', most)
+  if #ids == 0 then return end
+  redis.call('ZREM', keys.dead, unpack(ids))
+  redis.call('HDEL', keys.graves, unpack(ids))
 end
 
 --[[ Removes a waiting message. Returns false and changes nothing if the message is being delivered. ]]
@@ -199,13 +194,13 @@ function queues.drop(keys, id, text)
 end
 
 --[[
-  Removes at most `most` waiting messages whose ttl has ended. Returns true if there may be more. A message that is
-  being delivered is looked at again in a minute; its next fetch drops it.
+  Removes at most `most` waiting messages whose ttl has ended: for a push to a full queue. A message that is being
+  delivered is looked at again in a minute; its next fetch drops it.
 ]]
 queues.AGAIN = 60000
 function queues.purge(keys, now, most)
   local ids = redis.call('ZRANGE', keys.ttls, '-inf', now, 'BYSCORE', 'LIMIT', '0', most)
-  if #ids == 0 then return false end
+  if #ids == 0 then return end
   local texts, count = queues.texts(keys.messages, ids)
   for i = 1, count do
     local id, text = ids[i], texts[i]
@@ -215,7 +210,6 @@ function queues.purge(keys, now, most)
       redis.call('ZADD', keys.ttls, string.format('%.0f', now + queues.AGAIN), id)
     end
   end
-  return count < #ids or count == most
 end
 
 --[[
@@ -223,7 +217,7 @@ end
   after their last attempt they become dead letters, and after the end of their ttl they are forgotten. Returns the
   number of new dead letters, and whether messages have gone.
 ]]
-function queues.expire(keys, now, most)
+function queues.expire(keys, now, most, dead_ttl)
   local rows = redis.call('ZRANGE', keys.unacked, '-inf', now, 'BYSCORE', 'LIMIT', '0', most, 'WITHSCORES')
   if #rows == 0 then return 0, false end
   local ids = {}
@@ -239,7 +233,7 @@ function queues.expire(keys, now, most)
       local _, _, attempts = queues.parts(member)
       local record = queues.record(text)
       if attempts >= record.max then
-        queues.bury(keys, now, id, text, attempts, 'not acknowledged in time')
+        queues.bury(keys, now, id, text, attempts, 'not acknowledged in time', dead_ttl)
         buried = buried + 1
       elseif queues.outlived(text, now) then
         queues.forget(keys, id)
@@ -277,12 +271,12 @@ end
 
 --[[
   Wakes two idle processes: the first asks at once, the second a little later, because the first may be stopped or busy.
-  Members that no process pops stay for the next process that becomes idle, until their lifetime ends.
+  If both are, the others find out when they look, every two seconds. Members that no process pops stay for the next
+  process that becomes idle, until their lifetime ends.
 ]]
 function queues.wake(keys)
   redis.call('ZADD', keys.wake, '0', 'first', '1', 'second')
   redis.call('PEXPIRE', keys.wake, '60000')
-  redis.call('SET', keys.called, '1', 'PX', '60000')
 end
 
 return queues

@@ -105,6 +105,11 @@ export interface Observer {
    * 'dead' with a duration of 0.
    */
   settledDelivery?(event: { queue: string; outcome: 'ack' | 'nack' | 'dead' | 'stale'; durationMs: number }): void
+  /**
+   * The consumers of a queue cannot work, because its Redis or their limiter's does not answer or refuses, or the
+   * limiter's rate was never set: called when that begins, then once a minute while it lasts, for each queue object.
+   */
+  consumerFailed?(event: { queue: string; error: Error }): void
 }
 
 const METHODS: Record<keyof Observer, true> = {
@@ -121,6 +126,7 @@ const METHODS: Record<keyof Observer, true> = {
   delivered: true,
   level: true,
   settledDelivery: true,
+  consumerFailed: true,
 }
 const METHOD_NAMES = Object.keys(METHODS) as Array<keyof Observer>
 

@@ -201,6 +201,14 @@ export const METRICS = {
     help: 'How long after its delivery a message was settled.',
     buckets: WAIT_BUCKETS,
   },
+  queueConsumerFailures: {
+    kind: 'counter',
+    name: 'queue_consumer_failures_total',
+    instrument: 'ratelimit.queue.consumer_failures',
+    unit: '{failure}',
+    labels: ['queue'],
+    help: 'How often consumers could not work: counted when that begins, then once a minute while it lasts.',
+  },
   leaseUnits: {
     kind: 'counter',
     name: 'lease_units_total',
@@ -362,5 +370,6 @@ export function metricsObserver(sink: MetricSink, counts: DecisionCounts): Obser
       sink.add(METRICS.queueSettlements, 1, { ...labels, outcome })
       sink.record(METRICS.queueHandling, durationMs / 1000, labels)
     },
+    consumerFailed: ({ queue }) => sink.add(METRICS.queueConsumerFailures, 1, queued(queue)),
   }
 }

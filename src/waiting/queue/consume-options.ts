@@ -44,9 +44,8 @@ export function parseReceiveOptions(options: ReceiveOptions, visibilityMs: numbe
 /** Options of `DelayQueue.consume`. */
 export interface ConsumeOptions {
   /**
-   * Most handlers that run at once: integer from 1, default 1. While handlers take less than 2 ms, a process takes up
-   * to 8 messages more in advance, for at most 5 ms. If it is stopped or killed just then, these come to other
-   * processes when their visibility ends, and that counts as an attempt.
+   * Most handlers that run at once, and most messages that the consumer holds: integer from 1, default 1. Handlers that
+   * take less than a few ms are faster with more: one call of Redis then brings several messages.
    */
   concurrency?: number
   /**

@@ -1,42 +1,14 @@
 import { Alarm, RetryDelay } from '../../limiter/core/alarms.js'
-import { afterIo, LONGEST_TIMER_MS, quietTimer } from '../../limiter/core/clock.js'
+import { LONGEST_TIMER_MS, quietTimer } from '../../limiter/core/clock.js'
 import type { Duration } from '../../limiter/core/duration.js'
-import { StaleDeliveryError, StoreError, shown } from '../../limiter/core/errors.js'
+import { SpillwayError, StaleDeliveryError, StoreError } from '../../limiter/core/errors.js'
 import type { ConsumeSettings, Limiter } from './consume-options.js'
+import type { ConsumerTrouble } from './consumer-trouble.js'
 import type { Delivery, OpenDelivery } from './delivery.js'
-import type { FaultReport, QueueHealth } from './fault-report.js'
 import type { Taken } from './fetch.js'
 import type { Fetcher } from './fetcher.js'
 import type { MessageReceiver } from './receivers.js'
-
-/** A message taken in advance should begin within this time, by the recent duration of the handler. */
-const AHEAD_MS = 2
-/** Most messages taken in advance. */
-const MOST_AHEAD = 8
-/** Weight of the latest duration in the mean. */
-const WEIGHT = 0.2
-
-/**
- * Measures how long a handler takes. A fast handler gets some messages in advance, so that one call to Redis brings
- * several; a slow one gets none, because another process may be idle.
- */
-export class HandlerTime {
-  #meanMs = Number.POSITIVE_INFINITY
-
-  /** One handler has ended after `ms`. */
-  took(ms: number): void {
-    this.#meanMs = this.#meanMs === Number.POSITIVE_INFINITY ? ms : this.#meanMs + (ms - this.#meanMs) * WEIGHT
-  }
-
-  /** The handler was slower than expected: no messages in advance until it has been fast for a while. */
-  disappoint(): void {
-    this.#meanMs = Math.max(this.#meanMs, AHEAD_MS * 10)
-  }
-
-  get ahead(): number {
-    return Math.min(MOST_AHEAD, Math.floor(AHEAD_MS / this.#meanMs))
-  }
-}
+import { textOf } from './record.js'
 
 /** Runs a handler for each delivery of a queue. It keeps the process alive until it is closed. */
 export interface Consumer extends AsyncDisposable {
@@ -54,11 +26,8 @@ interface ConsumerSettings<T> extends ConsumeSettings {
   readonly handler: (delivery: Delivery<T>) => Promise<void>
   readonly open: (taken: Taken) => OpenDelivery<T> | undefined
   readonly graceMs: (grace: Duration | 0 | undefined) => number
-  readonly health: QueueHealth
+  readonly trouble: ConsumerTrouble
 }
-
-/** Messages taken in advance go back to the queue, for other processes, if no handler has begun after this time. */
-const AHEAD_AT_MOST_MS = 5
 
 export class QueueConsumer<T> implements Consumer, MessageReceiver {
   readonly visibilityMs: number
@@ -67,10 +36,6 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
   readonly #fetcher: Fetcher
   readonly #settings: ConsumerSettings<T>
   readonly #held = new Set<OpenDelivery<T>>()
-  /** The held deliveries that were taken before a handler was free. */
-  #ahead: Array<OpenDelivery<T>> = []
-  readonly #handlerTime = new HandlerTime()
-  #aheadTimer: ReturnType<typeof setTimeout> | undefined
   /** Running handlers, and settlements without an answer so far. */
   readonly #endings = new Set<Promise<void>>()
   readonly #closing = new AbortController()
@@ -83,7 +48,6 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
   /** After a failure of the limiter no message is taken until this timer rings. */
   #limiterRest: ReturnType<typeof setTimeout> | undefined
   readonly #limiterDelay = new RetryDelay()
-  readonly #limiterReport: FaultReport | undefined
   #extending: ReturnType<typeof setInterval> | undefined
   #closed: Promise<void> | undefined
   /** Its closing has ended: what is not settled by now is delivered again. */
@@ -96,7 +60,6 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     this.#settings = settings
     this.visibilityMs = settings.visibilityMs
     this.beginsLater = settings.limiter !== undefined
-    this.#limiterReport = settings.limiter && settings.health.limiter()
     this.closed = new Promise(resolve => {
       this.#hasClosed = resolve
     })
@@ -110,34 +73,32 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
   room(): number {
     const { concurrency, limiter } = this.#settings
     if (this.#closed || this.#limiterRest !== undefined) return 0
-    if (limiter === undefined) return concurrency + this.#handlerTime.ahead - this.#held.size
-    return Math.min(this.#waitsForPermit ? 0 : 1, concurrency - this.#held.size)
+    const room = concurrency - this.#held.size
+    return limiter === undefined ? room : Math.min(this.#waitsForPermit ? 0 : 1, room)
   }
 
   take(taken: readonly Taken[]): void {
-    this.#settings.health.fetched()
+    this.#settings.trouble.works('fetch')
     for (const message of taken) {
       const delivery = this.#settings.open(message)
       if (delivery === undefined) continue
       this.#held.add(delivery)
-      if (this.#held.size - this.#ahead.length > this.#settings.concurrency) this.#ahead.push(delivery)
-      else this.#serve(delivery)
+      this.#track(this.#begin(delivery))
     }
-    if (this.#ahead.length > 0) this.#watchAhead()
     if (this.#held.size > 0) this.#startExtending()
   }
 
   /** The fetcher tries again by itself. */
   failed(error: unknown, tookMs: number): void {
-    this.#settings.health.fetchFailed(error, tookMs)
+    this.#settings.trouble.failed('fetch', error, tookMs)
   }
 
   wakeupFailed(error: unknown, silentMs: number): void {
-    this.#settings.health.wakeupFailed(error, silentMs)
+    this.#settings.trouble.failed('wake-up', error, silentMs)
   }
 
   wakeupWorks(): void {
-    this.#settings.health.wakeupWorks()
+    this.#settings.trouble.works('wake-up')
   }
 
   close({ grace }: { grace?: Duration | 0 } = {}): Promise<void> {
@@ -154,8 +115,7 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     this.#fetcher.leave(this)
     this.#closing.abort()
     clearTimeout(this.#limiterRest)
-    this.#limiterReport?.close()
-    this.#giveAheadBack()
+    if (this.#settings.limiter !== undefined) this.#settings.trouble.works(this.#settings.limiter)
     // Settlements of this tick are sent even if the grace is 0.
     await undefined
     const alarm = new Alarm(() => this.#hasClosed())
@@ -173,10 +133,6 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     this.#stopExtending()
   }
 
-  #serve(delivery: OpenDelivery<T>): void {
-    this.#track(this.#begin(delivery))
-  }
-
   #track(work: Promise<void>): void {
     const ending = work.finally(() => {
       this.#endings.delete(ending)
@@ -192,14 +148,15 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     if (isOver) return this.#end(delivery, () => delivery.giveBack())
     this.#running++
     delivery.handedOver()
-    const begunAt = performance.now()
+    // Its handler begins late, because the process stood still: the visibility counts from now on.
+    this.#extendIfDue(delivery)
     try {
       await handler(delivery)
-      this.#ran(begunAt)
     } catch (error) {
-      this.#ran(begunAt)
+      this.#running--
       return this.#end(delivery, () => delivery.nack({ error }))
     }
+    this.#running--
     return this.#end(delivery, () => delivery.ack())
   }
 
@@ -212,12 +169,12 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     try {
       await limiter.acquire(1, { signal: this.#closing.signal })
     } catch (error) {
-      if (!this.#closed) this.#limiterFailed(error)
+      if (!this.#closed) this.#limiterFailed(limiter, error)
       return false
     } finally {
       this.#waitsForPermit = false
     }
-    this.#limiterReport?.succeeded()
+    this.#settings.trouble.works(limiter)
     this.#limiterDelay.reset()
     let begins = false
     const begun = this.#insist(delivery, async () => {
@@ -229,10 +186,13 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     return begins
   }
 
-  #limiterFailed(error: unknown): void {
-    this.#limiterReport?.failed(
-      error instanceof Error ? error : new StoreError(`the limiter rejected with ${shown(error)}`),
-    )
+  #limiterFailed(limiter: Limiter, reason: unknown): void {
+    const error =
+      reason instanceof SpillwayError
+        ? reason
+        : new StoreError(`the limiter rejected: ${textOf(reason)}`, { cause: reason })
+    // It has tried for long enough before it rejects.
+    this.#settings.trouble.failed(limiter, error, Number.POSITIVE_INFINITY)
     clearTimeout(this.#limiterRest)
     this.#limiterRest = setTimeout(() => {
       this.#limiterRest = undefined
@@ -241,35 +201,11 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     this.#limiterRest.unref?.()
   }
 
-  #ran(begunAt: number): void {
-    this.#running--
-    this.#handlerTime.took(performance.now() - begunAt)
-  }
-
-  #watchAhead(): void {
-    clearTimeout(this.#aheadTimer)
-    this.#aheadTimer = setTimeout(() => {
-      // The delay may come from a busy event loop. In that case the handlers go first.
-      afterIo(() => {
-        if (this.#ahead.length === 0) return
-        this.#handlerTime.disappoint()
-        this.#giveAheadBack()
-      })
-    }, AHEAD_AT_MOST_MS)
-    this.#aheadTimer.unref?.()
-  }
-
-  #giveAheadBack(): void {
-    for (const delivery of this.#ahead.splice(0)) this.#track(this.#end(delivery, () => delivery.giveBack()))
-  }
-
   /** Settles a delivery, unless the handler did, and makes room for the next in the same turn. */
   async #end(delivery: OpenDelivery<T>, settle: () => Promise<void>): Promise<void> {
     this.#held.delete(delivery)
     if (this.#held.size === 0) this.#stopExtending()
     const settled = delivery.open ? this.#insist(delivery, settle) : undefined
-    const next = this.#held.size - this.#ahead.length < this.#settings.concurrency ? this.#ahead.shift() : undefined
-    if (next !== undefined) this.#serve(next)
     if (!this.#closed) this.#fetcher.offer()
     await settled
   }
@@ -279,11 +215,11 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     for (const delay = new RetryDelay(); ; ) {
       try {
         await settle()
-        this.#settings.health.settled()
+        this.#settings.trouble.works('settlement')
         return
       } catch (error) {
         if (error instanceof StaleDeliveryError) return
-        this.#settings.health.settleFailed(error)
+        this.#settings.trouble.failed('settlement', error)
         const ms = delay.next()
         if (delivery.leftMs <= ms || this.#over) return
         // Closing waits for it, but the process need not.
@@ -295,14 +231,20 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
 
   #startExtending(): void {
     if (!this.#settings.autoExtend || this.#extending !== undefined) return
-    const everyMs = Math.max(1, Math.min(LONGEST_TIMER_MS, Math.floor(this.visibilityMs / 3)))
     this.#extending = setInterval(() => {
-      for (const delivery of this.#held) {
-        // A failed extension is tried again at least twice before the visibility ends.
-        if (delivery.open && delivery.leftMs < this.visibilityMs - everyMs / 2) delivery.extend().catch(() => {})
-      }
-    }, everyMs)
+      for (const delivery of this.#held) this.#extendIfDue(delivery)
+    }, this.#extendEveryMs)
     this.#extending.unref?.()
+  }
+
+  /** A failed extension is tried again at least twice before the visibility ends. */
+  get #extendEveryMs(): number {
+    return Math.max(1, Math.min(LONGEST_TIMER_MS, Math.floor(this.visibilityMs / 3)))
+  }
+
+  #extendIfDue(delivery: OpenDelivery<T>): void {
+    const isDue = delivery.leftMs < this.visibilityMs - this.#extendEveryMs / 2
+    if (isDue && delivery.open && this.#settings.autoExtend) delivery.extend().catch(() => {})
   }
 
   #stopExtending(): void {

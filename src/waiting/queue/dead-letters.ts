@@ -1,6 +1,6 @@
 import type { Clock } from '../../limiter/core/clock.js'
 import { type Commands, clockArgument } from '../../redis/commands.js'
-import { queueDead, queueRedrive } from '../../redis/scripts.js'
+import { queueDead, queueDiscard, queueRedrive } from '../../redis/scripts.js'
 import type { Codec } from './options.js'
 import { parseRecord } from './record.js'
 
@@ -27,19 +27,15 @@ export class DeadLetters<T> {
   readonly #keys: readonly string[]
   readonly #codec: Codec<T>
   readonly #clock: Clock | undefined
+  readonly #ttl: string
 
-  /** `woke` is called when redriven letters have woken idle processes. */
-  constructor(
-    commands: Commands,
-    keys: readonly string[],
-    codec: Codec<T>,
-    clock: Clock | undefined,
-    readonly woke: () => void,
-  ) {
+  /** `ttlMs`: for how long they are kept; -1 for good. */
+  constructor(commands: Commands, keys: readonly string[], codec: Codec<T>, clock: Clock | undefined, ttlMs: number) {
     this.#commands = commands
     this.#keys = keys
     this.#codec = codec
     this.#clock = clock
+    this.#ttl = String(ttlMs)
   }
 
   /** Oldest first. */
@@ -47,7 +43,8 @@ export class DeadLetters<T> {
     const letters: Array<DeadLetter<T>> = []
     for (let from = 0; from < limit; ) {
       const count = Math.min(BATCH, limit - from)
-      const reply = await this.#commands.run(queueDead, this.#keys, [String(from), String(count)])
+      const args = [clockArgument(this.#clock), this.#ttl, String(from), String(count)]
+      const reply = await this.#commands.run(queueDead, this.#keys, args)
       const [looked, ...rows] = reply as [number, ...Array<[string, string, number, string, number]>]
       for (const row of rows) letters.push(this.#letterOf(row))
       if (looked === 0) break
@@ -76,10 +73,28 @@ export class DeadLetters<T> {
     }
   }
 
+  /** Deletes letters with these ids, or all. Resolves to their number. */
+  async discard(ids: readonly string[] | undefined): Promise<number> {
+    let gone = 0
+    if (ids !== undefined) {
+      for (let from = 0; from < ids.length; from += BATCH) gone += await this.#discard(ids.slice(from, from + BATCH))
+      return gone
+    }
+    for (;;) {
+      const count = await this.#discard([])
+      if (count === 0) return gone
+      gone += count
+    }
+  }
+
+  async #discard(ids: readonly string[]): Promise<number> {
+    const reply = await this.#commands.once(queueDiscard, this.#keys, [String(BATCH), ...ids])
+    return (reply as number[])[0]
+  }
+
   async #redrive(from: number, ids: readonly string[]): Promise<[came: number, looked: number]> {
-    const args = [clockArgument(this.#clock), String(from), String(BATCH), ...ids]
-    const [came, looked, woken] = (await this.#commands.once(queueRedrive, this.#keys, args)) as number[]
-    if (woken === 1) this.woke()
+    const args = [clockArgument(this.#clock), this.#ttl, String(from), String(BATCH), ...ids]
+    const [came, looked] = (await this.#commands.once(queueRedrive, this.#keys, args)) as number[]
     return [came, looked]
   }
 

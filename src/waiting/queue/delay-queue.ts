@@ -5,7 +5,7 @@ import { noteObject } from '../../operating/object-index.js'
 import type { RedisClient } from '../../redis/client.js'
 import { Commands, clockArgument } from '../../redis/commands.js'
 import { keyRoot } from '../../redis/keys.js'
-import { queueCancel, queueClear, queuePause, queueReschedule, queueStats } from '../../redis/scripts.js'
+import { queueCancel, queueClear, queueLook, queuePause, queueReschedule } from '../../redis/scripts.js'
 import { LONGEST_DELAY_MS } from './backoff.js'
 import {
   type ConsumeOptions,
@@ -14,9 +14,9 @@ import {
   type ReceiveOptions,
 } from './consume-options.js'
 import { type Consumer, QueueConsumer } from './consumer.js'
+import { ConsumerTrouble } from './consumer-trouble.js'
 import { type DeadLetter, DeadLetters } from './dead-letters.js'
 import { type Delivery, type DeliveryContext, OpenDelivery } from './delivery.js'
-import { QueueHealth } from './fault-report.js'
 import type { Taken } from './fetch.js'
 import { type Fetcher, holdFetcher } from './fetcher.js'
 import {
@@ -27,23 +27,19 @@ import {
   pushRequestOf,
 } from './options.js'
 import { PushBatcher } from './push-batcher.js'
+import {
+  NO_MESSAGES,
+  parseQueueInspectOptions,
+  parseQueueLook,
+  type QueueInspectOptions,
+  type QueueLook,
+  type QueueStats,
+  type QueueView,
+  type WantedMessages,
+} from './queue-look.js'
 import { type QueueLevels, QueueWatch } from './queue-watch.js'
 import { Receiving } from './receiving.js'
 import { NO_RECORD, parseRecord, queueKeys, textOf } from './record.js'
-
-/** The number of messages in a queue, by their state. */
-export interface QueueStats {
-  /** Due and not yet delivered. */
-  readonly ready: number
-  /** Not due yet. */
-  readonly delayed: number
-  /** Delivered, not settled, and still within their visibility. */
-  readonly unacked: number
-  /** Dead letters. */
-  readonly dead: number
-  /** When the next delayed message is due: ms since the epoch, by the server's clock; null if there is none. */
-  readonly nextDueAt: number | null
-}
 
 /**
  * A durable queue of delayed work. A message is stored with the moment when it is due, by the server's clock. It is
@@ -66,7 +62,7 @@ export class DelayQueue<T = unknown> {
   readonly #release: () => Promise<void>
   readonly #context: DeliveryContext
   readonly #watch: QueueWatch | undefined
-  readonly #health: QueueHealth
+  readonly #trouble: ConsumerTrouble
   readonly #consumers = new Set<QueueConsumer<T>>()
   readonly #receiving = new Set<Receiving<OpenDelivery<T>>>()
   #closed: Promise<void> | undefined
@@ -76,15 +72,15 @@ export class DelayQueue<T = unknown> {
     const base = keyRoot('DelayQueue', 'queue', name, options?.prefix)
     this.#subject = `DelayQueue ${shown(name)}`
     this.#settings = parseDelayQueueOptions(options, this.#subject)
-    const { clock, codec, maxSize, backoffMs, observer } = this.#settings
+    const { clock, codec, maxSize, deadTtlMs, backoffMs, observer } = this.#settings
     this.#watch = observer && new QueueWatch(observer, name, () => this.#levels())
-    this.#health = new QueueHealth(client, this.#subject, observer)
+    this.#trouble = new ConsumerTrouble(this.#subject, name, observer)
     noteObject(client, 'queue', name, options?.prefix, this)
     this.#commands = new Commands(client, this.#subject, base, { forgets: true })
     this.#keys = queueKeys(base)
-    this.#pushes = new PushBatcher(this.#commands, base, maxSize, clock, () => this.#fetcher.woke())
-    this.#dead = new DeadLetters(this.#commands, this.#keys, codec, clock, () => this.#fetcher.woke())
-    const { fetcher, release } = holdFetcher(client, this.#commands, base, clock)
+    this.#pushes = new PushBatcher(this.#commands, base, maxSize, clock)
+    this.#dead = new DeadLetters(this.#commands, this.#keys, codec, clock, deadTtlMs)
+    const { fetcher, release } = holdFetcher(client, this.#commands, base, clock, deadTtlMs)
     this.#fetcher = fetcher
     this.#release = release
     if (this.#watch !== undefined) fetcher.watches.add(this.#watch)
@@ -136,9 +132,9 @@ export class DelayQueue<T = unknown> {
   /**
    * Calls `handler` for each message when it is due, until the consumer is closed. If the handler resolves, the message
    * is acknowledged; if it throws, the message is nacked with the backoff; neither happens if the handler has settled
-   * the message itself. While Redis or the limiter fails no messages arrive, and the observer is told (`storeFailed`,
-   * `breakerOpened`), or without one a process warning (SPILLWAY_QUEUE) is emitted. Throws `PolicyError` for an invalid
-   * handler or option.
+   * the message itself. While Redis or the limiter fails no messages arrive, and the observer is told
+   * (`consumerFailed`), or without one a process warning (SPILLWAY_QUEUE) is emitted. Throws `PolicyError` for an
+   * invalid handler or option.
    */
   consume(handler: (delivery: Delivery<T>) => Promise<void>, options: ConsumeOptions = {}): Consumer {
     this.#checkOpen()
@@ -149,7 +145,7 @@ export class DelayQueue<T = unknown> {
       handler,
       open: taken => this.#open(taken, settings.visibilityMs),
       graceMs: (grace = '30s') => parseDurationOrZero(grace, `${user}: close: grace`),
-      health: this.#health,
+      trouble: this.#trouble,
     })
     this.#watch?.changed()
     this.#consumers.add(consumer)
@@ -159,7 +155,7 @@ export class DelayQueue<T = unknown> {
     else signal?.addEventListener('abort', close, { once: true })
     consumer.closed.then(() => {
       this.#consumers.delete(consumer)
-      if (this.#consumers.size === 0) this.#health.close()
+      if (this.#consumers.size === 0) this.#trouble.close()
       signal?.removeEventListener('abort', close)
     })
     return consumer
@@ -179,14 +175,24 @@ export class DelayQueue<T = unknown> {
     this.#checkOpen()
     const delayMs = Math.min(LONGEST_DELAY_MS, parseDurationOrZero(delay, `${this.#subject}: reschedule: delay`))
     const reply = await this.#commands.once(queueReschedule, this.#keys, [this.#clock(), id, String(delayMs)])
-    const [changed, woken] = reply as number[]
-    if (woken === 1) this.#fetcher.woke()
-    return changed === 1
+    return (reply as number[])[0] === 1
   }
 
-  /** The number of messages in the queue now, by their state. */
+  /** The number of messages in the queue now, by their state. Changes nothing. */
   async stats(): Promise<QueueStats> {
-    return (await this.#stats()).stats
+    const { ready, delayed, unacked, dead, nextDueAt } = await this.#look()
+    return { ready, delayed, unacked, dead, nextDueAt }
+  }
+
+  /**
+   * What the queue holds now, by one call of Redis that changes nothing. Throws `PolicyError` for invalid options;
+   * rejects with `StoreError` as `stats` does.
+   */
+  async inspect(options: QueueInspectOptions = {}): Promise<QueueView> {
+    const { ready, delayed, unacked, dead, overdueMs, paused, messages } = await this.#look(
+      parseQueueInspectOptions(options, `${this.#subject}: inspect`),
+    )
+    return { ready, delayed, unacked, dead, overdueMs, paused, messages }
   }
 
   /**
@@ -202,8 +208,7 @@ export class DelayQueue<T = unknown> {
   /** Ends a pause: due messages are delivered again. */
   async resume(): Promise<void> {
     this.#checkOpen()
-    const reply = await this.#commands.once(queuePause, this.#keys, [this.#clock(), '0'])
-    if ((reply as number[])[0] === 1) this.#fetcher.woke()
+    await this.#commands.once(queuePause, this.#keys, [this.#clock(), '0'])
   }
 
   /** The dead letters, oldest first. `limit`: integer from 0, or Infinity for all; default 100. */
@@ -224,6 +229,16 @@ export class DelayQueue<T = unknown> {
     this.#checkOpen()
     checkOptions(`${this.#subject}: redrive`, options, { ids: true }, '{ ids: ["order-17"] }')
     return this.#dead.redrive(options.ids)
+  }
+
+  /**
+   * Deletes dead letters for good, those with these ids or all. Resolves to their number. To put them back instead, use
+   * `redrive`.
+   */
+  async discard(options: { ids?: readonly string[] } = {}): Promise<number> {
+    this.#checkOpen()
+    checkOptions(`${this.#subject}: discard`, options, { ids: true }, '{ ids: ["order-17"] }')
+    return this.#dead.discard(options.ids)
   }
 
   /** Removes all messages, dead letters too. Open deliveries become stale; a pause continues. */
@@ -264,20 +279,14 @@ export class DelayQueue<T = unknown> {
     }
   }
 
-  async #stats(): Promise<{ stats: QueueStats; overdueMs: number; nextDueMs: number }> {
-    for (;;) {
-      const reply = await this.#commands.run(queueStats, this.#keys, [this.#clock()])
-      const [ready, delayed, unacked, dead, nextDueAt, unfinished, buried, overdueMs, nextIn] = reply as number[]
-      this.#fetcher.watches.buried(buried)
-      if (unfinished !== 0) continue
-      const stats = { ready, delayed, unacked, dead, nextDueAt: nextDueAt < 0 ? null : nextDueAt }
-      return { stats, overdueMs, nextDueMs: nextIn < 0 ? Number.POSITIVE_INFINITY : nextIn }
-    }
+  async #look(wanted: WantedMessages = NO_MESSAGES): Promise<QueueLook> {
+    const { deadTtlMs } = this.#settings
+    const args = [this.#clock(), String(deadTtlMs), String(wanted.limit), wanted.state, wanted.id]
+    return parseQueueLook(await this.#commands.run(queueLook, this.#keys, args))
   }
 
   async #levels(): Promise<QueueLevels> {
-    const { stats, overdueMs, nextDueMs } = await this.#stats()
-    const { ready, delayed, unacked } = stats
+    const { ready, delayed, unacked, overdueMs, nextDueMs } = await this.#look()
     return { depth: ready + delayed + unacked, overdueMs, nextDueMs }
   }
 

@@ -78,8 +78,6 @@ export interface FetchReply {
   /** When the next visibility ends, server time; Infinity if none does, undefined if the call did not search. */
   readonly nextEndAt: number | undefined
   readonly taken: readonly Taken[]
-  /** True if the script woke other processes. */
-  readonly woken: boolean
   /** The number of messages that became dead letters because their last visibility ended. */
   readonly buried: number
 }
@@ -95,14 +93,17 @@ export interface FetchRequest {
   readonly mode: 'look' | 'watch' | 'sweep' | ''
   /** Number of the fetch; 0 if the call only settles. */
   readonly number: number
+  /** For how long dead letters are kept, ms; -1 for good. */
+  readonly deadTtlMs: number
   readonly settlements: readonly Settlement[]
   /** The visibility in ms of each wanted message; negative if its attempt shall not count before `begin`. */
   readonly visibilities: readonly number[]
 }
 
 /** The ARGV of lua/waiting/queue/queue_settle_and_fetch.lua. */
-export function fetchArguments({ clock, mode, number, settlements, visibilities }: FetchRequest): string[] {
-  const args = [clock, mode, String(number), String(settlements.length)]
+export function fetchArguments(request: FetchRequest): string[] {
+  const { clock, mode, number, deadTtlMs, settlements, visibilities } = request
+  const args = [clock, mode, String(number), String(deadTtlMs), String(settlements.length)]
   for (const { what, receipt, until, detail } of settlements) args.push(what, receipt, String(until), detail)
   for (const visibilityMs of visibilities) args.push(String(visibilityMs))
   return args
@@ -110,13 +111,12 @@ export function fetchArguments({ clock, mode, number, settlements, visibilities 
 
 /** Reads the reply of queue_settle_and_fetch.lua to a call sent at `askedAt`, by `performance.now()`. */
 export function parseFetchReply(reply: unknown, mode: FetchRequest['mode'], askedAt: number): FetchReply {
-  const [settled, nowMs, next, nextEnd, rows, woken, buried = 0, aheadMs = 0] = reply as [
+  const [settled, nowMs, next, nextEnd, rows, buried = 0, aheadMs = 0] = reply as [
     number[],
     number,
     number,
     number,
     Array<string | number>,
-    number,
     number?,
     number?,
   ]
@@ -142,7 +142,6 @@ export function parseFetchReply(reply: unknown, mode: FetchRequest['mode'], aske
     nextAt: momentOf(next),
     nextEndAt: looked ? momentOf(nextEnd) : undefined,
     taken,
-    woken: woken === 1,
     buried,
   }
 }
@@ -156,8 +155,11 @@ function momentOf(ms: number): number {
   return ms < 0 ? Number.POSITIVE_INFINITY : ms
 }
 
-/** Interval of the safety check for missed wake-ups and for deliveries of processes that died. */
-const SAFETY_MS = 20_000
+/**
+ * Interval of the search for deliveries of processes that died. An idle process looks whenever its block ends, just as
+ * often.
+ */
+const LOOK_MS = 2000
 /** The interval if the client provides no connection for wake-ups. */
 const UNWAKEABLE_MS = 1000
 /** The process that is woken second asks after this time, to take what the first has left. */
@@ -181,10 +183,12 @@ export class FetchSchedule {
   #secondAt = NEVER
   #lookedAt = Number.NEGATIVE_INFINITY
   #stepBackMs = 0
+  /** The timer for the next message rang, and no fetch was answered since. */
+  #rang = false
 
   /** When to ask next. `able`: this process can be woken. */
   at(able: boolean): number {
-    const safetyAt = performance.now() + (able ? SAFETY_MS : UNWAKEABLE_MS)
+    const safetyAt = able ? NEVER : performance.now() + UNWAKEABLE_MS
     return Math.min(this.#nextAt + this.#stepBackMs, this.#nextEndAt, this.#secondAt, safetyAt)
   }
 
@@ -219,19 +223,22 @@ export class FetchSchedule {
     this.#nextAt = NEVER
   }
 
-  /** The events that are due now, each reported once: the caller asks, or wakes others. */
-  ring(): { due: boolean; ended: boolean; second: boolean } {
+  /** The timer rings: true if it is also time to search for ended visibilities. Each event rings once. */
+  ring(): boolean {
     const now = performance.now()
-    const rung = { due: now >= this.#nextAt, ended: now >= this.#nextEndAt, second: now >= this.#secondAt }
-    if (rung.due) this.#nextAt = NEVER
-    if (rung.ended) this.#nextEndAt = NEVER
-    if (rung.second) this.#secondAt = NEVER
-    return rung
+    const [ended, second] = [now >= this.#nextEndAt, now >= this.#secondAt]
+    if (now >= this.#nextAt) {
+      this.#rang = true
+      this.#nextAt = NEVER
+    }
+    if (ended) this.#nextEndAt = NEVER
+    if (second) this.#secondAt = NEVER
+    return ended || second
   }
 
   /** True if ended visibilities must be searched again. */
   overdueLook(askedAt: number): boolean {
-    return askedAt >= this.#nextEndAt || askedAt - this.#lookedAt >= SAFETY_MS
+    return askedAt >= this.#nextEndAt || askedAt - this.#lookedAt >= LOOK_MS
   }
 
   /** This process asks, and searches for everything that it may have been woken for. */
@@ -239,9 +246,11 @@ export class FetchSchedule {
     this.#secondAt = NEVER
   }
 
-  /** The answer to a fetch sent at `askedAt`; `rang`: it was sent because the timer for the next message rang. */
-  learn({ nowMs, nextAt, nextEndAt, taken }: FetchReply, askedAt: number, rang: boolean): void {
+  /** The answer to a fetch sent at `askedAt`. */
+  learn({ nowMs, nextAt, nextEndAt, taken }: FetchReply, askedAt: number): void {
     const now = performance.now()
+    const rang = this.#rang
+    this.#rang = false
     this.#serverClock.learn(nowMs)
     // A moment in the future of the server's clock cannot be past by ours, unless the server's clock was set back.
     if (nextAt > nowMs && (this.#serverClock.momentOf(nextAt) as number) <= askedAt) {

@@ -4,7 +4,7 @@ import { getOrMake } from '../../limiter/core/maps.js'
 import { randomText } from '../../limiter/core/short-key.js'
 import type { RedisClient } from '../../redis/client.js'
 import { type Commands, clockArgument } from '../../redis/commands.js'
-import { forgetSent, queueSettleAndFetch } from '../../redis/scripts.js'
+import { forgetSent, queueSettleAndFetch, queueWake } from '../../redis/scripts.js'
 import {
   FetchNumber,
   type FetchReply,
@@ -16,11 +16,11 @@ import {
   type Settlement,
   type Taken,
 } from './fetch.js'
+import { PeerWaker } from './peer-waker.js'
 import { PendingCalls } from './pending-calls.js'
 import { QueueWatches } from './queue-watch.js'
 import { type MessageReceiver, Receivers } from './receivers.js'
 import { queueKeys, WAKE } from './record.js'
-import { PeerWaker } from './wakers.js'
 import { type Wakeup, WakeupListener } from './wakeup-listener.js'
 
 /** Most messages, and most settlements, in one call. */
@@ -29,16 +29,36 @@ const MOST_SETTLED = 100
 /** If another `receive` follows within this time, the fetcher keeps its state. */
 const LINGER_MS = 20
 
+/** What the one call of this process does: a `planned` one is sent at the end of this turn of the event loop. */
+type Call = 'none' | 'planned' | 'in flight'
+
+/**
+ * What the next call looks for. `due`: there may be messages that are due, and no wake-up or timer would tell. `ended`:
+ * deliveries whose visibility has ended, too. `nothing`: the timer or a wake-up will tell.
+ */
+type Search = 'nothing' | 'due' | 'ended'
+
+/** `watcher`: other processes may rely on this one to take the next message. */
+type Role = 'guest' | 'watcher'
+
 /**
  * Takes messages from a queue for the whole process: one script call at a time, which settles deliveries and takes due
  * messages. Between calls it waits for its own timer (which is more exact than a blocking command of the server), or
- * for a wake-up from another process.
+ * for a wake-up from another process. A process that stays idle looks every two seconds: those that were woken may be
+ * stopped.
+ *
+ * Its state is a `Call`, a `Search` and a `Role`:
+ * - what settles, offers room or searches plans a call; its answer plans the next one, or sets the timer;
+ * - a call that fetches takes the search with it; an answer that tells of more, the timer, a wake-up and a failure
+ *   bring it back;
+ * - a process that was woken, or that searched for ended visibilities and stays, is a watcher until it hands over.
  */
 export class Fetcher {
   readonly #commands: Commands
   readonly #keys: readonly string[]
   readonly #fetchKey: string
   readonly #clock: Clock | undefined
+  readonly #deadTtlMs: number
   readonly #listener: WakeupListener
   readonly #peers: PeerWaker
   readonly #number = new FetchNumber()
@@ -46,44 +66,39 @@ export class Fetcher {
   readonly #alarm = new Alarm(() => this.#ring())
   readonly #receivers = new Receivers()
   readonly #settlements: PendingCalls<Settlement, number>
-  /** True if there may be messages that were not asked for yet. */
-  #asking = true
-  #looking = true
-  /** True if a message is known to be due. */
-  #overdue = false
-  #rang = false
   readonly watches = new QueueWatches()
-  /** True if other processes may rely on this one to watch for the next message. */
-  #watching = false
-  #inFlight = false
-  /** The last call failed. */
-  #failed = false
-  #call: Promise<unknown> = Promise.resolve()
-  #scheduled = false
-  #closed = false
+  #call: Call = 'none'
+  #search: Search = 'ended'
+  #role: Role = 'guest'
+  /** Resolves when the last call has ended: true if it was answered. */
+  #answered: Promise<boolean> = Promise.resolve(true)
   readonly #retryDelay = new RetryDelay()
   #retry: ReturnType<typeof setTimeout> | undefined
   #linger: ReturnType<typeof setTimeout> | undefined
 
-  constructor(client: RedisClient, commands: Commands, keyBase: string, clock: Clock | undefined) {
+  /** `deadTtlMs`: for how long dead letters are kept; -1 for good. */
+  constructor(client: RedisClient, commands: Commands, keyBase: string, clock: Clock | undefined, deadTtlMs: number) {
     this.#commands = commands
     this.#settlements = new PendingCalls(commands)
     this.#keys = queueKeys(keyBase)
     this.#fetchKey = `${keyBase}:fetch:${randomText(12)}`
     this.#clock = clock
+    this.#deadTtlMs = deadTtlMs
     this.#listener = new WakeupListener(client, this.#keys[WAKE], {
       woken: wakeup => this.#woken(wakeup),
+      idle: () => this.ask(),
       failed: (error, silentMs) => this.#unwakeable(error, silentMs),
       works: () => {
         for (const receiver of this.#receivers) receiver.wakeupWorks?.()
       },
     })
-    const saturated = () => this.#overdue && !this.#receivers.hasRoom()
-    this.#peers = new PeerWaker(commands, this.#keys, saturated, () => this.#passOn().catch(() => {}))
+    const isSaturated = () => this.#search !== 'nothing' && !this.#receivers.hasRoom()
+    this.#peers = new PeerWaker(() => this.#passOn().catch(() => {}), isSaturated)
   }
 
   join(receiver: MessageReceiver): void {
     clearTimeout(this.#linger)
+    if (this.#receivers.size === 0) this.#searchFor('due')
     this.#receivers.add(receiver)
     this.offer()
   }
@@ -91,11 +106,10 @@ export class Fetcher {
   leave(receiver: MessageReceiver): void {
     this.#receivers.delete(receiver)
     // Settlements that waited to share the next fetch are sent alone.
-    if (this.#settlements.size > 0) this.#nextTick()
+    if (this.#settlements.size > 0) this.#plan()
     if (this.#receivers.size > 0) return
     this.#alarm.clear()
     this.#listener.rest()
-    this.#asking = true
     if (this.#number.unread) this.#retryUnread(this.#retryDelay.next())
     clearTimeout(this.#linger)
     this.#linger = setTimeout(() => void this.handOver(), LINGER_MS)
@@ -104,13 +118,13 @@ export class Fetcher {
 
   /** There is room again: asks, unless nothing is known to be due. */
   offer(): void {
-    if (!this.#listener.listening || this.#receivers.size === 0) this.#asking = true
-    this.#nextTick()
+    if (!this.#listener.listening && this.#receivers.size > 0) this.#searchFor('due')
+    this.#plan()
   }
 
   ask(): void {
-    this.#asking = this.#looking = true
-    this.#nextTick()
+    this.#searchFor('ended')
+    this.#plan()
   }
 
   /**
@@ -118,44 +132,36 @@ export class Fetcher {
    * `StoreError`.
    */
   settle(settlement: Settlement): Promise<number> {
-    this.#nextTick()
+    this.#plan()
     return this.#settlements.add(settlement)
   }
 
-  /** A message becomes due in `delayMs`, and no process is woken for it. */
+  /** A message becomes due in `delayMs`, and this process need not be woken for it. */
   expect(delayMs: number): void {
     if (this.#schedule.expect(delayMs)) this.#setAlarm()
-  }
-
-  /** A command of this process has woken other processes. */
-  woke(): void {
-    this.#peers.woke()
   }
 
   /**
    * Waits for the call in flight, then hands over what this process watches. Takes at most one second. Never rejects.
    */
   retire(): Promise<void> {
-    return this.#commands.closing(this.#call.then(() => this.handOver()))
+    return this.#commands.closing(this.#answered.then(() => this.handOver()))
   }
 
   async close(): Promise<void> {
-    this.#closed = true
-    this.#alarm.clear()
     this.#peers.close()
     this.#listener.close()
-    clearTimeout(this.#retry)
-    clearTimeout(this.#linger)
-    await this.#call
+    await this.#answered
     // The first call repeats the fetch whose answer was lost, the second puts its messages back. If Redis does not
     // answer, their visibility ends.
     for (let calls = 0; calls < 2; calls++) {
       if (!this.#number.unread && this.#settlements.size === 0) continue
-      this.#failed = false
       this.#settleAndFetch()
-      await this.#call
-      if (this.#failed) break
+      if (!(await this.#answered)) break
     }
+    this.#alarm.clear()
+    clearTimeout(this.#retry)
+    clearTimeout(this.#linger)
     await this.handOver()
   }
 
@@ -165,9 +171,9 @@ export class Fetcher {
    */
   async handOver(): Promise<void> {
     if (this.#receivers.size > 0 || this.#number.unread) return
-    const handsOver = this.#watching && (this.#schedule.knowsNext || this.#overdue)
-    const forgets = this.#number.used && !this.#inFlight
-    this.#watching = false
+    const handsOver = this.#role === 'watcher' && (this.#schedule.knowsNext || this.#search !== 'nothing')
+    const forgets = this.#number.used && this.#call !== 'in flight'
+    this.#role = 'guest'
     await Promise.allSettled([
       handsOver && this.#passOn(),
       forgets && this.#commands.run(forgetSent, [this.#fetchKey], [String(this.#number.value)]),
@@ -177,51 +183,44 @@ export class Fetcher {
   /** Wakes other processes for messages that this one does not take. */
   async #passOn(): Promise<void> {
     this.#schedule.handOver()
-    this.#overdue = false
     this.#setAlarm()
-    await this.#peers.wake()
+    await this.#commands.run(queueWake, this.#keys, [])
   }
 
-  /** Runs at the end of this turn of the event loop, so that everything in the turn shares a call. */
-  #nextTick(): void {
-    if (this.#scheduled || this.#inFlight || this.#mayShare()) return
-    this.#scheduled = true
-    afterIo(() => {
-      this.#scheduled = false
-      this.#settleAndFetch()
-    })
+  /** The next call searches for this at least. */
+  #searchFor(what: 'due' | 'ended'): void {
+    if (this.#search !== 'ended') this.#search = what
+  }
+
+  /** A call at the end of this turn of the event loop, so that everything in the turn shares it. */
+  #plan(): void {
+    if (this.#call !== 'none' || this.#mayShare()) return
+    this.#call = 'planned'
+    afterIo(() => this.#settleAndFetch())
   }
 
   /** True if settlements can wait for a fetch that follows in a moment. */
   #mayShare(): boolean {
-    return (
-      !this.#asking && this.#schedule.dueWithShare && this.#settlements.size < MOST_SETTLED && this.#receivers.hasRoom()
-    )
+    const isSoon = this.#search === 'nothing' && this.#schedule.dueWithShare
+    return isSoon && this.#settlements.size < MOST_SETTLED && this.#receivers.hasRoom()
   }
 
   #ring(): void {
-    const { due, ended, second } = this.#schedule.ring()
-    this.#rang = due
-    this.#asking = true
-    if (ended || second) this.#looking = true
-    if (due || ended || second) {
-      this.#overdue = true
-      if (!this.#receivers.hasRoom()) this.#peers.passOnIfSaturated()
-    }
+    this.#searchFor(this.#schedule.ring() ? 'ended' : 'due')
+    if (!this.#receivers.hasRoom()) this.#peers.wakeIfSaturated()
     this.#settleAndFetch()
   }
 
   #woken(wakeup: Wakeup): void {
-    if (this.#closed) return
-    this.#watching = true
+    this.#role = 'watcher'
     if (!this.#receivers.hasRoom()) {
-      this.#asking = this.#looking = true
-      this.#peers.passOn()
+      this.#searchFor('ended')
+      this.#peers.wake()
     } else if (wakeup === 'second') {
       this.#schedule.askAsSecond()
       this.#setAlarm()
     } else {
-      this.#asking = this.#looking = true
+      this.#searchFor('ended')
       this.#settleAndFetch()
     }
   }
@@ -233,65 +232,69 @@ export class Fetcher {
   }
 
   #settleAndFetch(): void {
-    if (this.#inFlight) return
+    if (this.#call === 'in flight') return
     const settlements = this.#settlements.take(MOST_SETTLED)
-    const wants = this.#asking ? this.#receivers.wants(MOST_TAKEN) : []
+    const wants = this.#search === 'nothing' ? [] : this.#receivers.wants(MOST_TAKEN)
     // Without a receiver, a fetch whose answer was lost is repeated only to put its messages back.
     const fetches = wants.length > 0 || (this.#number.unread && this.#receivers.size === 0)
-    this.#inFlight = settlements.length > 0 || fetches
-    if (!this.#inFlight) {
+    if (settlements.length === 0 && !fetches) {
+      this.#call = 'none'
       this.#setAlarm()
       return
     }
+    this.#call = 'in flight'
     const askedAt = performance.now()
     const mode = this.#mode(wants.length > 0, askedAt)
-    const rang = this.#rang
-    if (wants.length > 0) this.#asking = this.#looking = this.#rang = false
+    if (wants.length > 0) this.#search = 'nothing'
     if (mode === 'watch') {
       this.#schedule.looks()
-      this.#watching = true
+      this.#role = 'watcher'
     }
     const args = fetchArguments({
       clock: clockArgument(this.#clock),
       mode,
       number: fetches ? this.#number.value : 0,
+      deadTtlMs: this.#deadTtlMs,
       settlements: settlements.map(({ content }) => content),
       visibilities: wants.map(({ visibilityMs, beginsLater }) => (beginsLater ? -visibilityMs : visibilityMs)),
     })
-    this.#call = this.#commands.run(queueSettleAndFetch, [...this.#keys, this.#fetchKey], args).then(
+    this.#answered = this.#commands.run(queueSettleAndFetch, [...this.#keys, this.#fetchKey], args).then(
       answer => {
-        this.#inFlight = false
+        this.#call = 'none'
         this.#retryDelay.reset()
         const reply = parseFetchReply(answer, mode, askedAt)
-        if (mode === 'watch') this.#peers.came()
-        if (reply.woken) this.#peers.woke()
         this.watches.buried(reply.buried)
         for (const [i, settlement] of settlements.entries()) settlement.resolve(reply.settled[i])
-        if (fetches) this.#fetched(reply, wants, askedAt, rang)
-        this.#after()
+        if (fetches) this.#fetched(reply, wants, askedAt)
+        if (this.#settlements.size > 0 || (this.#search !== 'nothing' && this.#receivers.hasRoom())) this.#plan()
+        if (!this.#isPlanned()) this.#setAlarm()
+        return true
       },
       error => {
-        this.#inFlight = false
-        this.#failed = true
+        this.#call = 'none'
         for (const settlement of settlements) settlement.reject(error)
         if (fetches) this.#unfetched(wants, error, performance.now() - askedAt)
-        if (this.#settlements.size > 0) this.#nextTick()
+        if (this.#settlements.size > 0) this.#plan()
+        return false
       },
     )
   }
 
+  #isPlanned(): boolean {
+    return this.#call === 'planned'
+  }
+
   #mode(wants: boolean, askedAt: number): FetchRequest['mode'] {
-    if (wants && (this.#looking || this.#schedule.overdueLook(askedAt)))
+    if (wants && (this.#search === 'ended' || this.#schedule.overdueLook(askedAt)))
       return this.#receivers.stay() ? 'watch' : 'look'
     return this.#schedule.knowsNext ? '' : 'sweep'
   }
 
-  #fetched(reply: FetchReply, wants: readonly MessageReceiver[], askedAt: number, rang: boolean): void {
+  #fetched(reply: FetchReply, wants: readonly MessageReceiver[], askedAt: number): void {
     this.#number.answered()
     const more = reply.nextAt <= reply.nowMs
-    this.#schedule.learn(reply, askedAt, rang)
-    this.#overdue = more
-    if (more) this.#asking = true
+    this.#schedule.learn(reply, askedAt)
+    if (more) this.#searchFor('due')
     const shares = new Map<MessageReceiver, Taken[]>(wants.map(receiver => [receiver, []]))
     for (const [i, message] of reply.taken.entries()) {
       const receiver = wants[i] as MessageReceiver | undefined
@@ -302,16 +305,16 @@ export class Fetcher {
     }
     for (const [receiver, share] of shares) receiver.take(share, more)
     // Idle processes may help, unless this one can continue at once.
-    if (more && !this.#receivers.hasRoom()) this.#peers.passOnIfSaturated()
+    if (more && !this.#receivers.hasRoom()) this.#peers.wakeIfSaturated()
   }
 
   #unfetched(wants: readonly MessageReceiver[], error: unknown, tookMs: number): void {
     this.#number.failed()
-    this.#asking = this.#looking = true
+    this.#searchFor('ended')
     for (const receiver of new Set(wants)) receiver.failed(error, tookMs)
     const ms = this.#retryDelay.next()
     if (this.#receivers.size > 0) this.#alarm.set(performance.now() + ms)
-    else if (!this.#closed) this.#retryUnread(ms)
+    else this.#retryUnread(ms)
   }
 
   #retryUnread(ms: number): void {
@@ -320,13 +323,8 @@ export class Fetcher {
     this.#retry = quietTimer(() => unread() && this.#settleAndFetch(), ms)
   }
 
-  #after(): void {
-    if (this.#settlements.size > 0 || (this.#asking && this.#receivers.hasRoom())) this.#nextTick()
-    if (!this.#scheduled) this.#setAlarm()
-  }
-
   #setAlarm(): void {
-    if (this.#receivers.size === 0 || this.#closed) return
+    if (this.#receivers.size === 0) return
     // A process without room must not use up a wake-up that another could use.
     if (this.#receivers.hasRoom()) this.#listener.listen()
     this.#alarm.set(this.#schedule.at(this.#listener.able))
@@ -349,10 +347,11 @@ export function holdFetcher(
   commands: Commands,
   keyBase: string,
   clock: Clock | undefined,
+  deadTtlMs: number,
 ): { fetcher: Fetcher; release: () => Promise<void> } {
   const fetchers = getOrMake(FETCHERS, client, () => new Map())
   const held = getOrMake(fetchers, keyBase, () => ({
-    fetcher: new Fetcher(client, commands, keyBase, clock),
+    fetcher: new Fetcher(client, commands, keyBase, clock, deadTtlMs),
     holders: 0,
   }))
   held.holders++

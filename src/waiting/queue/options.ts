@@ -24,6 +24,11 @@ export interface DelayQueueOptions<T> {
   backoff?: Backoff
   /** Most messages that are delayed, ready or unacked together. Integer from 0 (refuses all); default: no limit. */
   maxSize?: number
+  /**
+   * How long dead letters are kept; more than 0, at most 400 years. Default: for good. Consumers and `stats` count those
+   * that are older no more, and remove them.
+   */
+  deadTtl?: Duration
   /** The beginning of the keys in Redis. Default 'spillway'. */
   prefix?: string
   /** Default: the server's TIME. Pass a clock only in tests and simulations. */
@@ -35,9 +40,9 @@ export interface DelayQueueOptions<T> {
   codec?: Codec<T>
   /**
    * Default: none. Receives deliveries, their settlements, the levels of the queue (`delivered`, `settledDelivery`,
-   * `level`), and failures of its consumers (`storeFailed`, `breakerOpened`, `breakerClosed`). For the levels this
-   * process asks Redis at most once a second: after it has pushed, settled or begun to consume, and while a message is
-   * overdue. Without an observer, failures of consumers become process warnings (SPILLWAY_QUEUE).
+   * `level`), and consumers that cannot work (`consumerFailed`). For the levels this process asks Redis at most once a
+   * second: after it has pushed, settled or begun to consume, and while a message is overdue. Without an observer,
+   * consumers that cannot work become process warnings (SPILLWAY_QUEUE).
    */
   observer?: Observer
 }
@@ -65,7 +70,11 @@ export interface PushOptions {
   priority?: number
   /** Texts by name, delivered with the message, like `{ trace: '4bf92f' }`. Default: none. */
   headers?: Record<string, string>
-  /** Never delivered later than this after the push; more than 0. Default: no bound. */
+  /**
+   * Never delivered later than this after the push; more than 0. Default: no bound. A message past its ttl goes at the
+   * next delivery, or when the queue is full; until then `stats`, `inspect` and levels may count it, and a push with its
+   * id replaces it.
+   */
   ttl?: Duration
   /** How often it is delivered before it becomes a dead letter: integer from 1 to 1 000 000. Default: the queue's. */
   maxAttempts?: number
@@ -76,6 +85,7 @@ const QUEUE_OPTIONS: OptionNames<DelayQueueOptions<unknown>> = {
   maxAttempts: true,
   backoff: true,
   maxSize: true,
+  deadTtl: true,
   prefix: true,
   clock: true,
   codec: true,
@@ -96,6 +106,8 @@ export interface DelayQueueSettings<T> {
   readonly maxAttempts: number
   readonly backoffMs: BackoffMs
   readonly maxSize: number | undefined
+  /** -1: for good. */
+  readonly deadTtlMs: number
   readonly clock: Clock | undefined
   readonly codec: Codec<T>
   readonly observer: Observer | undefined
@@ -112,7 +124,7 @@ const JSON_CODEC: Codec<unknown> = {
 /** Checks the options: `PolicyError`, which begins with `user`. */
 export function parseDelayQueueOptions<T>(options: DelayQueueOptions<T>, user: string): DelayQueueSettings<T> {
   checkOptions(user, options, QUEUE_OPTIONS, "{ visibility: '30s' }")
-  const { visibility = '30s', maxAttempts = 10, backoff, maxSize, clock, codec } = options
+  const { visibility = '30s', maxAttempts = 10, backoff, maxSize, deadTtl, clock, codec } = options
   if (maxSize !== undefined) checkInteger(maxSize, `${user}: maxSize`, '100_000', 0)
   if (clock !== undefined) checkClock(clock, `${user}: clock`)
   if (codec !== undefined && !(typeof codec?.encode === 'function' && typeof codec.decode === 'function')) {
@@ -125,13 +137,14 @@ export function parseDelayQueueOptions<T>(options: DelayQueueOptions<T>, user: s
     maxAttempts: parseAttempts(maxAttempts, user),
     backoffMs: parseBackoff(backoff, user),
     maxSize,
+    deadTtlMs: deadTtl === undefined ? -1 : parseVisibility(deadTtl, `${user}: deadTtl`),
     clock,
     codec: codec ?? (JSON_CODEC as Codec<T>),
     observer: parseObserver(options.observer, user),
   }
 }
 
-/** A visibility in ms; `PolicyError`, which begins with `what`, for more than four hundred years. */
+/** A visibility or lifetime in ms; `PolicyError`, which begins with `what`, for more than four hundred years. */
 export function parseVisibility(visibility: Duration, what: string): number {
   return bounded(parseOption(visibility, what), what)
 }

@@ -35,14 +35,7 @@ export class PushBatcher {
   #sending = false
   #scheduled = false
 
-  /** `woke` is called when a push has woken idle processes. */
-  constructor(
-    commands: Commands,
-    keyBase: string,
-    maxSize: number | undefined,
-    clock: Clock | undefined,
-    readonly woke: () => void,
-  ) {
+  constructor(commands: Commands, keyBase: string, maxSize: number | undefined, clock: Clock | undefined) {
     this.#commands = commands
     this.#pending = new PendingCalls(commands)
     this.#keys = queueKeys(keyBase)
@@ -81,7 +74,6 @@ export class PushBatcher {
       reply => {
         this.#sent()
         const accepted = reply as number[]
-        if (accepted[batch.length] === 1) this.woke()
         for (const [i, call] of batch.entries()) call.resolve(accepted[i] === 1)
       },
       error => {

@@ -49,26 +49,15 @@ export function begunReceipt(receipt: string): string {
 
 /** The keys of a queue, in the order that all its scripts expect: see `keys` in lua/waiting/queue/queues.lua. */
 export function queueKeys(base: string): readonly string[] {
-  return [
-    'delayed',
-    'unacked',
-    'messages',
-    'tries',
-    'ttls',
-    'dead',
-    'graves',
-    'wake',
-    'called',
-    'cleared',
-    'clock',
-  ].map(part => `${base}:${part}`)
+  return ['delayed', 'unacked', 'messages', 'tries', 'ttls', 'dead', 'graves', 'wake', 'cleared', 'clock'].map(
+    part => `${base}:${part}`,
+  )
 }
 
 /** The index of the key on which idle processes block. */
 export const WAKE = 7
 /** The key of the dead letters. */
 export const DEAD = 5
-
 const LONGEST_REASON = 1000
 
 /** The reason in a dead letter: at most 1000 characters. */

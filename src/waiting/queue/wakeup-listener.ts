@@ -15,6 +15,8 @@ export type Wakeup = 'first' | 'second'
 /** Receives the wake-ups, and whether they can come. */
 export interface WakeupUser {
   woken(wakeup: Wakeup): void
+  /** Nobody was woken for as long as one block lasts, two seconds. */
+  idle(): void
   /** `silentMs`: for how long nothing was heard; 0 if the connection failed at once. */
   failed(error: unknown, silentMs: number): void
   works(): void
@@ -121,7 +123,10 @@ export class WakeupListener {
         this.#reopening.worked()
         this.#user.works()
         if (member !== undefined) this.#user.woken(member === 'second' ? 'second' : 'first')
-        else if (this.#wanted) this.#block(connection)
+        else if (this.#wanted) {
+          this.#block(connection)
+          this.#user.idle()
+        }
       },
       error => this.#lost(connection, error),
     )

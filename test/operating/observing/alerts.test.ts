@@ -277,6 +277,27 @@ describe('alerts', () => {
     expect(lines()).toEqual(['firing dead mails 2.00', 'resolved dead mails 0.00'])
   })
 
+  test('consumers that cannot work are counted by queue, for a minute after they told so last', () => {
+    const observer = watch(
+      { name: 'two', when: 'consumer-failed', above: 1 },
+      { name: 'mails', when: 'consumer-failed', above: 0, limiter: 'mails' },
+    )
+    const fails = (queue: string) => observer.consumerFailed?.({ queue, error: new Error('no rate') })
+    fails('jobs')
+    fails('jobs')
+    clock.advance(1000)
+    fails('jobs')
+    expect(lines()).toEqual([])
+    fails('mails')
+    clock.advance(59_000)
+    fails('jobs')
+    expect(lines()).toEqual(['firing two queues 2.00', 'firing mails mails 1.00'])
+    clock.advance(10_000)
+    fails('jobs')
+    // One of two is not yet 0.8 of the bound.
+    expect(lines().slice(2)).toEqual(['resolved mails mails 0.00'])
+  })
+
   test('handle only the events that their rules need', () => {
     expect(Object.keys(watch({ name: 'r', when: 'breaker-open', above: 0 })).sort()).toEqual([
       'breakerClosed',

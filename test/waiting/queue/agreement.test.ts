@@ -22,7 +22,7 @@ interface Message {
 
 /**
  * What a queue does, in a few lines: a list of messages, and a clock that goes on from where it was when the server's
- * is set back.
+ * is set back. Only a fetch takes messages back whose visibility has ended, and drops those whose ttl has.
  */
 class Model {
   messages: Message[] = []
@@ -30,44 +30,62 @@ class Model {
   #last = 0
   #ahead = 0
 
-  /** The time, at the beginning of each call; visibilities end by it. */
+  /** The time at the beginning of a call that changes the queue. */
   now(serverMs: number): number {
-    if (this.messages.length === 0) this.#last = this.#ahead = 0
-    this.#ahead = Math.max(this.#ahead, this.#last - serverMs)
-    this.#last = serverMs + this.#ahead
-    for (const message of this.messages) {
-      if (message.until === undefined || message.until > this.#last) continue
-      message.dueAt = message.until
-      message.until = undefined
-      if (message.attempts < MOST_ATTEMPTS) continue
-      this.messages = this.messages.filter(other => other !== message)
-      this.dead++
-    }
-    this.messages = this.messages.filter(({ until, endsAt }) => until !== undefined || endsAt > this.#last)
-    return this.#last
+    const { now, ahead } = this.#clock(serverMs)
+    this.#last = now
+    this.#ahead = ahead
+    return now
   }
 
   /** The messages that a call takes. */
   take(now: number, count: number): Message[] {
+    for (const message of this.messages) {
+      if (message.until === undefined || message.until > now) continue
+      if (message.attempts >= MOST_ATTEMPTS) this.dead++
+      else if (message.endsAt > now) {
+        message.dueAt = message.until
+        message.until = undefined
+        continue
+      }
+      this.remove(message)
+    }
     const due = this.messages.filter(({ until, dueAt }) => until === undefined && dueAt <= now)
     due.sort((a, b) => b.priority - a.priority || a.dueAt - b.dueAt || a.payload - b.payload)
-    for (const message of due.slice(0, count)) {
+    const taken: Message[] = []
+    for (const message of due) {
+      if (taken.length === count) break
+      if (message.endsAt <= now) this.remove(message)
+      else taken.push(message)
+    }
+    for (const message of taken) {
       message.attempts++
       message.until = now + VISIBILITY_MS
     }
-    return due.slice(0, count)
+    return taken
   }
 
-  stats(now: number) {
-    const waiting = this.messages.filter(({ until }) => until === undefined)
-    const later = waiting.filter(({ dueAt }) => dueAt > now).map(({ dueAt }) => dueAt - this.#ahead)
+  remove(message: Message): void {
+    this.messages = this.messages.filter(other => other !== message)
+  }
+
+  stats(serverMs: number) {
+    const { now, ahead } = this.#clock(serverMs)
+    const waiting = this.messages.filter(({ until }) => until === undefined || until <= now)
+    const later = waiting.filter(({ until, dueAt }) => until === undefined && dueAt > now)
     return {
       ready: waiting.length - later.length,
       delayed: later.length,
       unacked: this.messages.length - waiting.length,
       dead: this.dead,
-      nextDueAt: later.length === 0 ? null : Math.min(...later),
+      nextDueAt: later.length === 0 ? null : Math.min(...later.map(({ dueAt }) => dueAt - ahead)),
     }
+  }
+
+  #clock(serverMs: number): { now: number; ahead: number } {
+    if (this.messages.length === 0) return { now: serverMs, ahead: 0 }
+    const ahead = Math.max(this.#ahead, this.#last - serverMs)
+    return { now: serverMs + ahead, ahead }
   }
 }
 
@@ -104,7 +122,7 @@ test.each(['a', 'b', 'c', 'd', 'e', 'f'])(
         const [[delivery, message]] = held.splice(random.integer(0, held.length - 1), 1)
         const now = model.now(server.nowMs)
         const isHeld =
-          model.messages.includes(message) && message.until !== undefined && delivery.attempt === message.attempts
+          model.messages.includes(message) && Number(message.until) > now && delivery.attempt === message.attempts
         const delay = random.integer(0, 500)
         const acks = random.integer(0, 1) === 0
         const settled = await (acks ? delivery.ack() : delivery.nack({ delay })).then(
@@ -116,15 +134,22 @@ test.each(['a', 'b', 'c', 'd', 'e', 'f'])(
         message.until = undefined
         message.dueAt = now + delay
         const isLast = message.attempts === MOST_ATTEMPTS
-        if (acks || isLast) model.messages = model.messages.filter(other => other !== message)
+        if (acks || isLast || message.endsAt <= now) model.remove(message)
         if (!acks && isLast) model.dead++
       } else if (what < 9) {
         server.nowMs += random.integer(0, 400)
       } else {
         server.nowMs -= random.integer(0, 5000)
       }
-      const expected = model.stats(model.now(server.nowMs))
+      const expected = model.stats(server.nowMs)
       expect([step, await queue.stats()]).toEqual([step, expected])
+      const { messages, overdueMs, paused, ...counts } = await queue.inspect({ limit: 1000 })
+      expect({ ...counts, nextDueAt: expected.nextDueAt }).toEqual(expected)
+      const listed = (state: string) => messages.items.filter(item => item.state === state)
+      for (const state of ['ready', 'delayed', 'unacked', 'dead'] as const)
+        expect([state, listed(state).length]).toEqual([state, counts[state]])
+      const [one] = messages.items
+      if (one !== undefined) expect((await queue.inspect({ id: one.id })).messages).toEqual({ items: [one], more: 0 })
     }
     await queue.close()
   },

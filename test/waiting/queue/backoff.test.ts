@@ -1,6 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
 import { parseBackoff } from '../../../src/waiting/queue/backoff.js'
-import { HandlerTime } from '../../../src/waiting/queue/consumer.js'
 import { warnings } from '../../support/warnings.js'
 
 const warned = warnings()
@@ -61,27 +60,5 @@ describe('a backoff', () => {
     }
     expect(warned.codes).toEqual(['SPILLWAY_BACKOFF'])
     expect(warned.texts[0]).toMatch(warning)
-  })
-})
-
-describe('the measured duration of a handler', () => {
-  test('gives a fast handler messages in advance, a slow or unknown one none', () => {
-    const pace = new HandlerTime()
-    expect(pace.ahead).toBe(0)
-    pace.took(0.05)
-    expect(pace.ahead).toBe(8)
-    for (let i = 0; i < 50; i++) pace.took(0.9)
-    expect(pace.ahead).toBe(2)
-    for (let i = 0; i < 50; i++) pace.took(5)
-    expect(pace.ahead).toBe(0)
-  })
-
-  test('gives a handler that was slow once none until it is fast again', () => {
-    const pace = new HandlerTime()
-    pace.took(0.1)
-    pace.disappoint()
-    expect(pace.ahead).toBe(0)
-    for (let i = 0; i < 30; i++) pace.took(0.1)
-    expect(pace.ahead).toBe(8)
   })
 })

@@ -96,46 +96,28 @@ describe('when the server’s clock is set back', () => {
   })
 })
 
-describe('a queue whose messages all have a ttl', () => {
-  test('vanishes an hour after the last of them, without a consumer', async () => {
-    const { queue, lifetimes } = open()
-    await queue.pushMany([1, 2].map(n => ({ payload: n, options: { delay: '1h', ttl: `${n}s` as const } })))
-    const lives = await lifetimes()
-    expect(Object.keys(lives)).toEqual(['delayed', 'messages', 'ttls', 'clock'])
-    for (const life of Object.values(lives)) {
-      expect(life).toBeGreaterThan(HOUR)
-      expect(life).toBeLessThanOrEqual(HOUR + 2000)
-    }
-  })
-
-  test('stays while a delivery may still be settled, or while it is paused', async () => {
-    const { queue, lifetimes } = open({ visibility: '2h' })
-    await queue.pushMany([1, 2].map(payload => ({ payload, options: { ttl: 1000 } })))
-    await queue.receive()
-    for (const life of Object.values(await lifetimes())) expect(life).toBeGreaterThan(2 * HOUR)
-    await queue.pause()
+describe('a message whose ttl has ended', () => {
+  test('goes at the next delivery, and its queue leaves nothing behind', async () => {
+    const { queue, server, payloads, lifetimes } = open()
+    await queue.pushMany([1, 2].map(n => ({ payload: n, options: { ttl: `${n}s` as const } })))
     expect(new Set(Object.values(await lifetimes()))).toEqual(new Set([-1]))
-    await queue.resume()
-    for (const life of Object.values(await lifetimes())) expect(life).toBeGreaterThan(2 * HOUR)
-  })
-
-  test('lives without end from the push of one without a ttl until that is done', async () => {
-    const { queue, lifetimes } = open<string>()
-    await queue.push('mortal', { ttl: '1m' })
-    await queue.push('immortal', { priority: 9 })
-    expect(new Set(Object.values(await lifetimes()))).toEqual(new Set([-1]))
-    await (await queue.receive())[0].ack()
-    const lives = Object.values(await lifetimes())
-    expect(lives).toHaveLength(4)
-    for (const life of lives) expect(life).toBeGreaterThan(0)
-  })
-
-  test('is swept by pushes, too', async () => {
-    const { queue, server, client, name } = open()
-    await queue.pushMany([1, 2, 3].map(payload => ({ payload, options: { delay: '1h', ttl: 1000 } })))
     server.nowMs += 1000
-    await queue.push(4)
+    expect(await queue.stats()).toMatchObject({ ready: 2 })
+    expect(await payloads(1)).toEqual([2])
+    expect(await queue.stats()).toMatchObject({ ready: 0, unacked: 1 })
+    server.nowMs += HOUR
+    expect(await payloads()).toEqual([])
+    expect(await lifetimes()).toEqual({})
+  })
+
+  test('goes when the queue is full, and a push with its id replaces it', async () => {
+    const { queue, server, client, name } = open<number>({ maxSize: 3 })
+    await queue.pushMany([1, 2, 3].map(payload => ({ payload, options: { id: `${payload}`, delay: '1h', ttl: 1000 } })))
+    expect(await queue.push(4)).toBeNull()
+    server.nowMs += 1000
+    expect(await queue.push(4, { id: '1' })).toBe('1')
     expect(await client.hlen(`spillway:{${name}}:queue:messages`)).toBe(1)
+    expect(await client.zcard(`spillway:{${name}}:queue:ttls`)).toBe(0)
   })
 })
 

@@ -389,32 +389,21 @@ describe('several consumers', () => {
   })
 })
 
-describe('messages that a quick consumer has taken ahead', () => {
-  test('are put back for others when a handler is slow, and this counts as no attempt', async () => {
-    const name = `test-${names++}`
-    const [first, second] = [open<string>({}, name), open<string>({}, name)]
-    const quick = counter(200)
-    let end = () => {}
-    const mine = first.consume(async ({ payload }) => {
-      quick.add()
-      if (payload === 'slow') await new Promise<void>(resolve => (end = resolve))
-    })
-    await first.pushMany(Array.from({ length: 200 }, () => ({ payload: 'quick' })))
-    await quick.all
-    await first.pushMany(['slow', 'a', 'b', 'c', 'd', 'e'].map(payload => ({ payload })))
-    await eventually('the slow one runs', async () => mine.running === 1)
-    const attempts: number[] = []
-    const five = counter(5)
-    const others = second.consume(async ({ attempt }) => {
-      attempts.push(attempt)
-      five.add()
-    })
-    await five.all
-    expect(attempts).toEqual([1, 1, 1, 1, 1])
-    end()
-    await Promise.all([mine.close(), others.close()])
-    await Promise.all([first.close(), second.close()])
-  })
+test('a consumer holds as many messages as it runs handlers, however fast they are', async () => {
+  const name = `test-${names++}`
+  const [queue, other] = [open<number>({}, name), open<number>({}, name)]
+  const consumer = queue.consume(async () => {}, { concurrency: 2 })
+  await other.pushMany(Array.from({ length: 500 }, (_, payload) => ({ payload })))
+  let most = 0
+  for (let left = 500; left > 0; ) {
+    const { ready, unacked } = await other.stats()
+    most = Math.max(most, unacked)
+    left = ready + unacked
+  }
+  expect(most).toBeGreaterThan(0)
+  expect(most).toBeLessThanOrEqual(2)
+  await consumer.close()
+  await Promise.all([queue.close(), other.close()])
 })
 
 test('a message whose handler and backoff both throw comes again after the default backoff', async () => {
@@ -461,6 +450,39 @@ describe('a handler that outlives its visibility', () => {
     await other.push('next')
     await eventually('the next is handled', async () => handled.includes('next'))
     expect(handled).toEqual(['next'])
+    await consumer.close()
+    await Promise.all([queue.close(), other.close()])
+  })
+
+  test('has its whole visibility if it begins late, because its process stood still', async () => {
+    const name = `test-${names++}`
+    const client = redis.client()
+    const blocked = { untilMs: 0 }
+    for (const send of ['evalsha', 'eval'] as const) {
+      const sent = client[send].bind(client) as (...words: unknown[]) => Promise<unknown>
+      const late = async (...words: unknown[]) => {
+        const answer = await sent(...words)
+        if (JSON.stringify(answer).includes('late')) {
+          // The process stands still for most of the visibility.
+          blocked.untilMs = performance.now() + 800
+          while (performance.now() < blocked.untilMs);
+        }
+        return answer
+      }
+      client[send] = late as never
+    }
+    const [queue, other] = [new DelayQueue<string>(client, name, { visibility: 1000 }), open<string>({}, name)]
+    const attempts: number[] = []
+    const consumer = queue.consume(async ({ attempt }) => {
+      attempts.push(attempt)
+      // Longer than what is left, and than the extension comes by itself.
+      await new Promise(resolve => setTimeout(resolve, 600))
+    })
+    await other.push('late', { id: 'late' })
+    await eventually('it is taken', async () => blocked.untilMs > 0)
+    expect(await other.receive({ wait: '500ms' })).toEqual([])
+    await eventually('it is done', async () => (await other.stats()).unacked === 0)
+    expect(attempts).toEqual([1])
     await consumer.close()
     await Promise.all([queue.close(), other.close()])
   })

@@ -293,7 +293,7 @@ describe('an id', () => {
 })
 
 describe('limits of a message and of the queue', () => {
-  test('after its ttl a message is not delivered, not counted, and its id is free', async () => {
+  test('after its ttl a message is not delivered, makes room in a full queue, and its id is free', async () => {
     const { queue, clock } = open({ maxSize: 2 })
     await queue.push(1, { id: 'a', delay: 50, ttl: 100 })
     await queue.push(2, { id: 'b', ttl: 100 })

@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { describe, expect, test } from '@jest/globals'
+import { describe, expect, jest, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
-import { PolicyError } from '../../../src/limiter/core/errors.js'
+import { NotInitializedError, PolicyError, StoreError } from '../../../src/limiter/core/errors.js'
 import type { Observer } from '../../../src/limiter/core/observer.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
+import { ConsumerTrouble } from '../../../src/waiting/queue/consumer-trouble.js'
 import { DelayQueue } from '../../../src/waiting/queue/delay-queue.js'
 import { SharedRateLimiter } from '../../../src/waiting/rate/shared-rate-limiter.js'
 import { Semaphore } from '../../../src/waiting/semaphore/semaphore.js'
@@ -20,11 +21,11 @@ let names = 0
 const nextName = () => `faulty-${names++}`
 
 function told() {
-  const events: string[] = []
+  const events: Array<{ queue: string; error: Error }> = []
   const observer: Observer = {
-    storeFailed: () => events.push('failed'),
-    breakerOpened: () => events.push('opened'),
-    breakerClosed: () => events.push('closed'),
+    consumerFailed: event => events.push(event),
+    storeFailed: () => events.push({ queue: 'a store failed', error: new Error() }),
+    breakerOpened: () => events.push({ queue: 'a breaker opened', error: new Error() }),
   }
   return { events, observer }
 }
@@ -53,18 +54,17 @@ const TROUBLES: ReadonlyArray<
 ]
 
 describe.each(TROUBLES)('a consumer that cannot fetch because %s', (_, break_, mend) => {
-  test('tells the observer of its queue, which also learns when it is over', async () => {
+  test('tells the observer of its queue once, and goes on when it can', async () => {
     const [name, admin, { events, observer }] = [nextName(), redis.client(), told()]
     const queue = new DelayQueue(redis.client(), name, { observer })
     await queue.push('x')
     await break_(admin, name)
     const got: unknown[] = []
     const consumer = queue.consume(async ({ payload }) => void got.push(payload))
-    await eventually('it is told', async () => events.includes('opened'))
-    expect(events.slice(0, 4)).toEqual(['failed', 'failed', 'failed', 'opened'])
+    await eventually('it is told', async () => events.length > 0)
     await mend(admin, name)
     await eventually('it is delivered', async () => got.length === 1)
-    expect(events.filter(event => event !== 'failed')).toEqual(['opened', 'closed'])
+    expect(events).toEqual([{ queue: name, error: expect.any(StoreError) }])
     expect(warned.texts).toEqual([])
     await consumer.close()
     await queue.close()
@@ -80,19 +80,19 @@ describe.each(TROUBLES)('a consumer that cannot fetch because %s', (_, break_, m
     await eventually('it warns', async () => warned.texts.length > 0)
     expect(warned.codes).toEqual(['SPILLWAY_QUEUE'])
     expect(warned.texts[0]).toMatch(
-      new RegExp(`the fetch of DelayQueue "${name}" does not answer .*(NOPERM|WRONGTYPE|can't run)`),
+      new RegExp(`^the consumers of DelayQueue "${name}" cannot work .*(NOPERM|WRONGTYPE|can't run).*: until they can`),
     )
     await mend(admin, name)
     await eventually('it is delivered', async () => got.length === 1)
     await eventually('it says so', async () => warned.texts.length > 1)
     expect(warned.codes.slice(1)).toEqual(['SPILLWAY_QUEUE'])
-    expect(warned.texts[1]).toMatch(/^the fetch .* answers again/)
+    expect(warned.texts[1]).toMatch(/^the consumers of DelayQueue .* work again, after \d+\.\d s$/)
     await consumer.close()
     await queue.close()
   })
 })
 
-test('a consumer that cannot acknowledge tells the observer, and that it is over', async () => {
+test('a consumer that cannot acknowledge tells the observer', async () => {
   const server = await RedisServer.start()
   const admin = server.client()
   const { events, observer } = told()
@@ -101,47 +101,79 @@ test('a consumer that cannot acknowledge tells the observer, and that it is over
   await admin.call('ACL', 'SETUSER', 'default', '-hdel')
   let handled = 0
   const consumer = queue.consume(async () => void handled++)
-  await eventually('it is told', async () => events.includes('opened'))
+  await eventually('it is told', async () => events.length > 0)
+  expect(events).toMatchObject([{ queue: 'unsettled' }])
   expect(handled).toBe(1)
   await admin.call('ACL', 'SETUSER', 'default', '+hdel')
-  await eventually('it is over', async () => events.includes('closed'))
+  await eventually('it is settled', async () => (await queue.stats()).unacked === 0)
   await consumer.close()
   await queue.close()
   await server.stop()
 })
 
 describe('consumers whose Redis is gone', () => {
-  test('warn once for their client, and once when it is back', async () => {
+  test('warn once for each queue, and once when it is back', async () => {
     const server = await RedisServer.start()
     const client = server.client({ maxRetriesPerRequest: null })
     const queues = ['a', 'b'].map(name => new DelayQueue(client, name))
-    const consumers = queues.map(queue => queue.consume(async () => {}))
+    const consumers = queues.flatMap(queue => [1, 2].map(() => queue.consume(async () => {})))
     await eventually('they sleep', async () => (await server.blockedClients()) === 2)
     await server.kill()
-    await eventually('it warns', async () => warned.texts.length > 0)
+    await eventually('they warn', async () => warned.texts.length === 2)
     await server.restart()
-    await eventually('it says so', async () => warned.texts.length > 1, 10_000)
-    expect(warned.codes).toEqual(['SPILLWAY_QUEUE', 'SPILLWAY_QUEUE'])
-    expect(warned.texts[0]).toMatch(
-      /^Redis at .* does not answer .*: until it does, DelayQueue "[ab]" delivers no messages$/,
-    )
+    await eventually('they say so', async () => warned.texts.length === 4, 10_000)
+    expect(new Set(warned.codes)).toEqual(new Set(['SPILLWAY_QUEUE']))
+    const begun = warned.texts.slice(0, 2).sort()
+    for (const [i, name] of ['a', 'b'].entries())
+      expect(begun[i]).toMatch(new RegExp(`^the consumers of DelayQueue "${name}" cannot work`))
     await Promise.all(consumers.map(consumer => consumer.close()))
     await Promise.all(queues.map(queue => queue.close()))
     await server.stop()
   }, 30_000)
 
-  test('tell the observer, and a breaker that they opened is closed at the latest when they are', async () => {
+  test('tell the observer, and no more when they are closed', async () => {
     const server = await RedisServer.start()
     const { events, observer } = told()
     const queue = new DelayQueue(server.client(), 'a', { observer })
     const consumer = queue.consume(async () => {})
     await eventually('it sleeps', async () => (await server.blockedClients()) === 1)
     await server.kill()
-    await eventually('it is told', async () => events.includes('opened'))
+    await eventually('it is told', async () => events.length > 0)
+    expect(events).toMatchObject([{ queue: 'a' }])
     await consumer.close()
-    expect(events.filter(event => event !== 'failed')).toEqual(['opened', 'closed'])
     await queue.close()
     await server.stop()
+  })
+
+  test('tell it again each minute, as long as it lasts, and at most once a minute', () => {
+    jest.useFakeTimers()
+    try {
+      const { events, observer } = told()
+      const trouble = new ConsumerTrouble('DelayQueue "a"', 'a', observer)
+      const fail = (times: number) => {
+        for (let i = 0; i < times; i++) trouble.failed('fetch', new StoreError(`failure ${i}`))
+      }
+      fail(2)
+      expect(events).toEqual([])
+      fail(1)
+      expect(events).toHaveLength(1)
+      jest.advanceTimersByTime(59_999)
+      fail(5)
+      expect(events).toHaveLength(1)
+      jest.advanceTimersByTime(1)
+      expect(events).toHaveLength(2)
+      trouble.works('fetch')
+      jest.advanceTimersByTime(30_000)
+      fail(3)
+      expect(events).toHaveLength(2)
+      jest.advanceTimersByTime(30_000)
+      expect(events).toHaveLength(3)
+      trouble.close()
+      jest.advanceTimersByTime(600_000)
+      expect(events).toHaveLength(3)
+    } finally {
+      jest.useRealTimers()
+    }
   })
 })
 
@@ -154,7 +186,7 @@ describe('a consumer whose limiter fails', () => {
     await queue.pushMany(Array.from({ length: 20 }, (_, i) => ({ payload: i })))
     const attempts: number[] = []
     const consumer = queue.consume(async ({ attempt }) => void attempts.push(attempt), { limiter, concurrency: 20 })
-    await eventually('it is told', async () => events.includes('opened'))
+    await eventually('it is told', async () => events.length > 0)
     const calls = async () =>
       Number(/cmdstat_evalsha:calls=(\d+)/.exec(await server.client().info('commandstats'))?.[1])
     const before = await calls()
@@ -165,7 +197,7 @@ describe('a consumer whose limiter fails', () => {
     await limiter.trySetRate({ rate: 100, interval: '1s' })
     await eventually('all are handled', async () => attempts.length === 20)
     expect(attempts.every(attempt => attempt === 1)).toBe(true)
-    expect(events.filter(event => event !== 'failed')).toEqual(['opened', 'closed'])
+    expect(events).toEqual([{ queue: 'limited', error: expect.any(NotInitializedError) }])
     await consumer.close()
     await Promise.all([queue.close(), limiter.close()])
     await server.stop()
@@ -180,11 +212,29 @@ describe('a consumer whose limiter fails', () => {
     const consumer = queue.consume(async () => {}, { limiter })
     await eventually('it warns', async () => warned.texts.length > 0)
     expect(warned.codes).toEqual(['SPILLWAY_QUEUE'])
-    expect(warned.texts[0]).toMatch(
-      new RegExp(`^the limiter of a consumer of DelayQueue "${name}" does not answer .*closed`),
-    )
+    expect(warned.texts[0]).toMatch(new RegExp(`^the consumers of DelayQueue "${name}" cannot work .*closed`))
     await consumer.close()
     await queue.close()
+  })
+
+  test('warns when the Redis of its limiter is gone, while its own is well', async () => {
+    const name = nextName()
+    const server = await RedisServer.start()
+    const limiter = new SharedRateLimiter(server.client(), name)
+    await limiter.trySetRate({ rate: 1, interval: '1s' })
+    await server.kill()
+    const queue = new DelayQueue(redis.client(), name)
+    await queue.push('x')
+    const consumer = queue.consume(async () => {}, { limiter })
+    // Callers of a shared rate wait five seconds for Redis.
+    await eventually('it warns', async () => warned.texts.length > 0, 8000)
+    expect(warned.codes).toEqual(['SPILLWAY_QUEUE'])
+    expect(warned.texts[0]).toMatch(
+      new RegExp(`^the consumers of DelayQueue "${name}" cannot work \\(SharedRateLimiter .*Redis failed`),
+    )
+    await consumer.close()
+    await Promise.all([queue.close(), limiter.close()])
+    await server.stop()
   })
 })
 

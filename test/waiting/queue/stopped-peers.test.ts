@@ -73,18 +73,18 @@ describe('beside processes that are stopped, an idle consumer', () => {
     await idle.close()
   })
 
-  test('takes them within 500 ms though five stopped processes were woken first, because the pusher wakes more when nobody comes', async () => {
+  test('takes them within 2.5 s though five stopped processes were woken, because it looks every two seconds', async () => {
     const name = nextName()
     for (let i = 0; i < 5; i++) await stoppedProcess(name)
     const idle = await idleConsumer(name)
     const pusher = new DelayQueue<number>(redis.client(), name)
     await pusher.pushMany(ten(() => 0))
-    await eventually('all are delivered', async () => idle.lateMs.length === 10, 3000)
-    await idle.tookEachWithin(500)
+    await eventually('all are delivered', async () => idle.lateMs.length === 10, 5000)
+    await idle.tookEachWithin(2500)
     await Promise.all([idle.close(), pusher.close()])
   })
 
-  test('is woken within 500 ms for messages that a saturated consumer cannot take, although a stopped process is woken first', async () => {
+  test('takes, within 2.5 s, the messages that a saturated consumer cannot take, although stopped processes are woken first', async () => {
     const name = nextName()
     await stoppedProcess(name)
     const before = await blockedClients()
@@ -96,9 +96,9 @@ describe('beside processes that are stopped, an idle consumer', () => {
     const idle = await idleConsumer(name)
     const pusher = new DelayQueue<number>(redis.client(), name)
     await pusher.pushMany(ten(() => 0))
-    await eventually('all others are delivered', async () => idle.lateMs.length === 9, 3000)
+    await eventually('all others are delivered', async () => idle.lateMs.length === 9, 5000)
     expect(busy.running).toBe(1)
-    await idle.tookEachWithin(500)
+    await idle.tookEachWithin(2500)
     end()
     await Promise.all([busy.close(), idle.close()])
     await Promise.all([busyQueue.close(), pusher.close()])
@@ -112,7 +112,7 @@ describe('beside processes that are stopped, an idle consumer', () => {
     await pusher.pushMany(ten(() => 600))
     await eventually(
       'two others know',
-      async () => (await redis.client().exists(`spillway:{${name}}:queue:called`)) === 0,
+      async () => (await redis.client().exists(`spillway:{${name}}:queue:wake`)) === 0,
     )
     // Time for them to begin to watch over it.
     await new Promise(resolve => setTimeout(resolve, 150))
@@ -146,8 +146,8 @@ test('a lone consumer asks once for each wake-up, and no process asks after its 
   // The subject is what is asked while nothing happens.
   await new Promise(resolve => setTimeout(resolve, 800))
   const asked = (await calls()) - before
-  // Six commands: push, fetch, acknowledgement, block; the pusher removes its wake-up and checks once that a consumer
-  // has fetched. For each 50 ms that the machine was late, the pusher wakes another consumer, which fetches.
-  expect(asked).toBeLessThanOrEqual(6 + 2 * Math.floor((await machine.stop()) / 50))
+  // Push, fetch, acknowledgement, block; the pusher forgets what it has sent; the consumer may have looked once, and
+  // blocked again.
+  expect(asked).toBeLessThanOrEqual(7 + 2 * Math.floor((await machine.stop()) / 50))
   await Promise.all([idle.close(), pusher.close()])
 })

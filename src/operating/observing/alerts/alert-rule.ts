@@ -12,21 +12,22 @@ export interface AlertRule {
    * policy ('degraded-share'), leaving at most a fifth of the quota ('near-limit-share'), or by the busiest key
    * ('one-key-share'; at most 1 % less than the true share). 'breaker-open': the number of open breakers.
    * 'queue-lateness': the largest lateness of a delivery, or of a message that is overdue while nothing is delivered,
-   * ms. 'dead-letters': the number of deliveries that became dead letters.
+   * ms. 'dead-letters': the number of deliveries that became dead letters. 'consumer-failed': the number of queues whose
+   * consumers cannot work.
    */
   when: AlertCondition
   /** Fires above this: a share from 0 to 1, ms, or a count; 0 means any. */
   above: number
   /**
    * The time over which the value is measured. Default '1m', at least '1s'. Up to a second more counts, of more than a
-   * minute up to a sixtieth more ('one-key-share': up to a sixth). Ignored for 'breaker-open'.
+   * minute up to a sixtieth more ('one-key-share': up to a sixth). Ignored for 'breaker-open' and 'consumer-failed'.
    */
   over?: Duration
   /** How long the condition must hold before the alert fires. Default 0: at once. */
   for?: Duration | 0
   /**
-   * Only this limiter or queue. Default: each one separately, with its name in `subject`. Not for 'breaker-open', which
-   * is independent of limiters.
+   * Only this limiter or queue. Default: each one separately, with its name in `subject`; for 'consumer-failed' all
+   * queues together. Not for 'breaker-open', which is independent of limiters.
    */
   limiter?: string
   /** The decisions in `over` that a share requires: with fewer, nothing fires. Integer ≥ 0, default 20. */
@@ -94,7 +95,7 @@ export interface Alert {
   readonly value: number
   /** When the state changed. */
   readonly at: Date
-  /** The limiter or queue; 'store' for breakers. */
+  /** The limiter or queue; 'store' for breakers, 'queues' for all queues together. */
   readonly subject: string
 }
 

@@ -65,6 +65,7 @@ export type AlertCondition =
   | 'near-limit-share'
   | 'queue-lateness'
   | 'dead-letters'
+  | 'consumer-failed'
 
 /** The numbers of a rule that its measure needs. */
 export interface Bounds {
@@ -78,6 +79,8 @@ export interface Measure {
   decided?(decision: Decision, now: number): void
   /** A delivery was `value` ms late, or one message became a dead letter. */
   counted?(value: number, now: number): void
+  /** The consumers of this queue cannot work. */
+  failed?(queue: string, now: number): void
   /** The present value. A share of no decisions is 0. */
   value(now: number): Measured
 }
@@ -211,12 +214,29 @@ class Level implements Measure {
   }
 }
 
+/** Consumers that cannot work tell so once a minute: a queue counts for a few seconds more than that. */
+const FAILED_FOR_MS = 65_000
+
+/** How many queues have failed lately. */
+class FailedQueues implements Measure {
+  readonly #failedAt = new Map<string, number>()
+
+  failed(queue: string, now: number): void {
+    this.#failedAt.set(queue, now)
+  }
+
+  value(now: number): Measured {
+    for (const [queue, at] of this.#failedAt) if (now - at > FAILED_FOR_MS) this.#failedAt.delete(queue)
+    return { value: this.#failedAt.size, enough: true }
+  }
+}
+
 type Unit = 'share' | 'ms' | 'count'
 
 /** What a rule can be about. */
 interface Condition {
-  /** Whose events are measured; breakers belong to stores. */
-  readonly of: 'limiter' | 'queue' | 'store'
+  /** Whose events are measured; breakers belong to stores. `queues`: all together. */
+  readonly of: 'limiter' | 'queue' | 'queues' | 'store'
   readonly unit: Unit
   readonly measure: (rule: Bounds) => Measure
   /** A sentence without its full stop. `amount` is the value as text. */
@@ -266,6 +286,12 @@ export const CONDITIONS: Readonly<Record<AlertCondition, Condition>> = {
     unit: 'count',
     measure: rule => new Numbers(rule, (a, b) => a + b),
     words: (subject, amount, value) => `${subject} has ${amount} dead ${value === 1 ? 'letter' : 'letters'}`,
+  },
+  'consumer-failed': {
+    of: 'queues',
+    unit: 'count',
+    measure: () => new FailedQueues(),
+    words: (_, amount, value) => `the consumers of ${amount} ${value === 1 ? 'queue' : 'queues'} cannot work`,
   },
 }
 

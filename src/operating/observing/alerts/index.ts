@@ -37,6 +37,8 @@ const NAMES: OptionNames<AlertsOptions> = { rules: true, notify: true, clock: tr
 const JUDGED_EVERY_MS = 1000
 /** The subject of breaker alerts: breakers belong to stores, not to limiters. */
 const STORE = 'store'
+/** The subject of rules about all queues together. */
+const QUEUES = 'queues'
 
 const OF_DECISIONS = (Object.keys(CONDITIONS) as AlertCondition[]).filter(when => CONDITIONS[when].of === 'limiter')
 
@@ -66,6 +68,7 @@ class AlertEvaluator {
   readonly #late = new Map<string, readonly AlertState[]>()
   readonly #dead = new Map<string, readonly AlertState[]>()
   readonly #breakers: readonly AlertState[]
+  readonly #failed: readonly AlertState[]
   readonly #names = new LabelValues()
   readonly #all: AlertState[] = []
   readonly #timer: ReturnType<typeof setInterval>
@@ -81,6 +84,7 @@ class AlertEvaluator {
     this.#clock = clock ?? monotonicClock
     this.#now = this.#judgedAt = this.#clock.now()
     this.#breakers = this.#open(['breaker-open'], STORE)
+    this.#failed = rules.filter(({ when }) => when === 'consumer-failed').map(rule => this.#watched(rule, QUEUES))
     this.#timer = setInterval(() => {
       if (this.#given !== undefined) this.#tick()
       this.#judge()
@@ -115,6 +119,7 @@ class AlertEvaluator {
           this.#count(this.#of(this.#dead, ['dead-letters'], queue), outcome === 'dead' ? 1 : 0)
         },
       }),
+      ...(has('consumer-failed') && { consumerFailed: ({ queue }) => this.#consumerFailed(queue) }),
     }
     return Object.defineProperty(Object.assign(observer, { close: () => this.#close() }), 'firing', {
       get: firing,
@@ -134,6 +139,15 @@ class AlertEvaluator {
     this.#judgeIfMoved()
   }
 
+  #consumerFailed(queue: string): void {
+    if (this.#given !== undefined) this.#tick()
+    const name = this.#names.of(queue)
+    for (const { measure, rule } of this.#failed) {
+      if (rule.limiter === undefined || rule.limiter === queue) measure.failed?.(name, this.#now)
+    }
+    this.#judgeIfMoved()
+  }
+
   /** The states of one subject, created at its first event. */
   #of(
     bySubject: Map<string, readonly AlertState[]>,
@@ -150,9 +164,13 @@ class AlertEvaluator {
     const rules = this.#rules.filter(
       ({ when, limiter }) => conditions.includes(when) && (limiter === undefined || limiter === subject),
     )
-    const states = rules.map(rule => new AlertState(rule, subject))
-    this.#all.push(...states)
-    return states
+    return rules.map(rule => this.#watched(rule, subject))
+  }
+
+  #watched(rule: CheckedRule, subject: string): AlertState {
+    const state = new AlertState(rule, rule.limiter ?? subject)
+    this.#all.push(state)
+    return state
   }
 
   #tick(): void {
