@@ -57,7 +57,7 @@ export type {
   QueueStats,
   QueueView,
 } from './waiting/queue/queue-look.js'
-export type { RateConfig, RateOptions } from './waiting/rate/options.js'
+export type { RateConfig, RateOptions, RateView } from './waiting/rate/options.js'
 export { SharedRateLimiter, type SharedRateLimiterOptions } from './waiting/rate/shared-rate-limiter.js'
 export type { Lease } from './waiting/semaphore/lease.js'
 export { type AcquireOptions, type LeaseInfo, Semaphore, type SemaphoreOptions } from './waiting/semaphore/semaphore.js'

@@ -24,6 +24,7 @@ local now = timely.now_ms(clock)
 
 local rate = rates.open(clock, now)
 if not rate then return '-2' end
+if rate.per_client then rates.update(rate, client, rate.group, channel, now) end
 local group = rate.group
 local line = lines.open(group.line, group.asks, group.meta, channel)
 if line.err then return redis.error_reply(line.err) end

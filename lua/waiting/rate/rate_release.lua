@@ -25,6 +25,7 @@ local now = timely.now_ms(clock)
 return timely.run_once(function()
   local rate = rates.open(clock, now)
   if not rate then return { -2 } end
+  if rate.per_client then rates.update(rate, client, rate.group, channel, now) end
   local group, window = rate.group, rate.limit.window
   local line = lines.open(group.line, group.asks, group.meta, channel)
   local log = logs.open(rate.log, window, now, true)

@@ -2,8 +2,7 @@
   Sets a rate. Notifies the waiters, to whom it applies from now on.
 
   KEYS[1..10]  see rates.open
-  KEYS[11..]   log and line of each further client that is known to have state, four keys each
-  KEYS[last], ARGV[1..2]  see timely.run_once
+  KEYS[11], ARGV[1..2]  see timely.run_once
   ARGV[3]      now, ms; '' for the server's clock
   ARGV[4]      when: 'absent', 'present' or 'always'
   ARGV[5]      1 to keep what was granted, 0 to forget it
@@ -11,32 +10,35 @@
   ARGV[7]      interval, ms
   ARGV[8]      mode: 'overall' or 'per-client'
   ARGV[9]      how long the limiter lives unused, ms; -1 for ever
-  ARGV[10]     what the channel of every process begins with
-  ARGV[11..]   the clients whose keys are given: this one, then the further ones in their order
+  ARGV[10]     client
+  ARGV[11]     what the channel of every process begins with
 
-  Returns 1, or 0 if it was not set because of `when`. Or the clients whose keys were not given, and nothing was done.
+  Returns 1, or 0 if it was not set because of `when`; then the first clients that rate_sweep has to visit.
 ]]
 local timely = require 'redis.timely'
 local rates = require 'waiting.rate.rates'
-local lines = require 'waiting.line.lines'
 
 local clock = ARGV[3]
 local when = ARGV[4]
 local keep = ARGV[5] == '1'
 local rate_given, interval_given, mode_given, keep_alive_given = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
-local channel = ARGV[10]
+local client = ARGV[10]
+local channel = ARGV[11]
 local now = timely.now_ms(clock)
 
 return timely.run_once(function()
   local before = rates.open(clock, now)
   if (when == 'absent' and before) or (when == 'present' and not before) then return { 0 } end
-  local groups, missing = rates.groups(11)
-  if not groups then return missing end
-  local keeps = keep and before and before.per_client == (mode_given == 'per-client')
-  local known_since = string.format('%.0f', keeps and before.known_since or now)
+  local is_moved = not before or before.per_client ~= (mode_given == 'per-client')
+  local forgets = not (keep and before)
+  local known_since = string.format('%.0f', keep and not is_moved and before.known_since or now)
+  local stamp = rates.stamp(now)
+  local forgot_at = forgets and stamp or string.format('%.0f', before.forgot_at)
+  local moved_at = is_moved and stamp or string.format('%.0f', before.moved_at)
   redis.call('DEL', KEYS[1])
   redis.call(
-    'HSET', KEYS[1], 'rate', rate_given, 'interval', interval_given, 'mode', mode_given, 'knownSince', known_since
+    'HSET', KEYS[1], 'rate', rate_given, 'interval', interval_given, 'mode', mode_given, 'knownSince', known_since,
+    'setAt', stamp, 'forgotAt', forgot_at, 'movedAt', moved_at
   )
   if keep_alive_given ~= '-1' then redis.call('HSET', KEYS[1], 'keepAlive', keep_alive_given) end
   if before and before.ends_at then
@@ -44,35 +46,10 @@ return timely.run_once(function()
     redis.call('PEXPIREAT', KEYS[1], before.expires_at(before.ends_at - now))
   end
   local rate = rates.open(clock, now)
-  local latest = 0
-  for _, group in ipairs(groups) do
-    local kind = redis.call('TYPE', group.log).ok
-    if not (keep and before) or (kind ~= 'list' and kind ~= 'none') then redis.call('DEL', group.log) end
-    rate.log, rate.group = group.log, group
-    local reset = 0
-    local line = rates.line(group, channel)
-    if line or redis.call('EXISTS', group.log) > 0 then
-      local capacity = rates.capacity(rate, now)
-      if capacity.err then
-        redis.call('DEL', group.log)
-        capacity = rates.capacity(rate, now)
-      end
-      reset = capacity.reset()
-      if reset > 0 then redis.call('PEXPIREAT', group.log, rate.expires_at(reset)) end
-      if line then
-        lines.notify_all(line)
-        -- Separate counts become one, or one becomes several: every waiter must join another line. Without a rate
-        -- nobody waits.
-        if not before or before.per_client ~= rate.per_client then line.units = 0 end
-        if line.units > 0 then lines.walk(line, nil, capacity, { next = 0 }) end
-        lines.save(line)
-        if line.units > 0 then reset = math.max(reset, 60000) end
-      end
-      if rate.per_client and group.client and reset > 0 then rate.register(group.client, reset) end
-    end
-    latest = math.max(latest, reset)
-  end
-  redis.call('PEXPIREAT', KEYS[2], rate.expires_at(math.max(latest, rate.limit.window)))
-  rate.use(latest)
-  return { 1 }, true
+  local reset = rates.apply(rate, rates.group(3), channel, now, forgets, is_moved)
+  local own = rates.apply(rate, rates.group(7), channel, now, forgets, is_moved)
+  if rate.per_client and own > 0 then rate.register(client, own) else redis.call('ZREM', KEYS[2], client) end
+  rate.keep_clients(rate.limit.window)
+  rate.use(math.max(reset, own))
+  return { 1, unpack(rates.outdated(rate)) }, true
 end)

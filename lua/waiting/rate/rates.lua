@@ -4,22 +4,34 @@ local log_states = require 'limiter.log_states'
 local rates = {}
 
 --[[
-  Opens a shared rate. The KEYS of each of its scripts begin with: 1 config (HASH), 2 clients (ZSET of client → the
-  moment from which its state no longer matters), 3 log and 4 to 6 line of all clients together, 7 log and 8 to 10 line
-  of this client; the three keys of a line are those of lines.open. Returns nil if no rate is set, else an object with
+  Opens a shared rate. The KEYS of each of its scripts begin with: 1 config (HASH), 2 clients (ZSET of client → stamp of
+  its last use), 3 log and 4 to 6 line of all clients together, 7 log and 8 to 10 line of this client; the three keys of
+  a line are those of lines.open.
+
+  A change of the rate writes its stamp, and touches only the state of all clients together and of the caller: however
+  many clients there are. A client whose stamp is not above it is outdated: rates.update does the rest when the client
+  comes next, or rate_sweep before, a page at a time. Stamps are ms × 1000, and each is greater than those before it.
+
+  Returns nil if no rate is set, else an object with
     limit       a sliding window: rate permits in any interval
     log         the key of the log of grants
     group       the keys that count for this client: log, line, asks, meta
     per_client  true if each client is counted separately
     keep_alive  how long the limiter lives unused, ms; -1 for ever
     ends_at     when the whole limiter ends (nil: it does not)
-    known_since  when earlier grants were last forgotten
+    known_since  when earlier grants were last forgotten, ms
+    set_at, forgot_at, moved_at  stamps of the last change, of the last that forgot what was granted, and of the last
+                                 that changed which clients are counted together
     expires_at(reset)        the moment at which a key may expire whose state no longer matters in `reset` ms
-    register(client, reset)  notes that a client has state of its own for `reset` ms more
+    register(client, reset)  notes that a client has state of its own for `reset` ms more, and is up to date
+    keep_clients(reset)      keeps what is known of clients for at least `reset` ms more
     use(reset)  notes a use; the state then no longer matters in `reset` ms
 ]]
 function rates.open(clock, now)
-  local config = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt', 'knownSince')
+  local config = redis.call(
+    'HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt', 'knownSince',
+    'setAt', 'forgotAt', 'movedAt'
+  )
   local rate, interval = tonumber(config[1]), tonumber(config[2])
   local keep_alive, ends_at, idle_at = tonumber(config[4]), tonumber(config[5]), tonumber(config[6])
   if not rate or not interval then return nil end
@@ -39,6 +51,11 @@ function rates.open(clock, now)
     if ends_at then at = math.min(at, ends_at + slack) end
     return text(at)
   end
+  local function keep_clients(reset)
+    local at = expires_at(reset)
+    -- Another client's state may last longer than this one's.
+    if redis.call('PTTL', KEYS[2]) < tonumber(at) - now - server_ahead then redis.call('PEXPIREAT', KEYS[2], at) end
+  end
   return {
     limit = { algorithm = 'sliding_window', quota = rate, window = interval },
     log = per_client and KEYS[7] or KEYS[3],
@@ -47,14 +64,21 @@ function rates.open(clock, now)
     keep_alive = keep_alive or -1,
     ends_at = ends_at,
     known_since = tonumber(config[7]),
+    set_at = tonumber(config[8]) or 0,
+    forgot_at = tonumber(config[9]) or 0,
+    moved_at = tonumber(config[10]) or 0,
     expires_at = expires_at,
     register = function(client, reset)
-      redis.call('ZADD', KEYS[2], now + reset, client)
-      redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - padding)
-      -- Another client's state may last as long as this one's, or longer.
-      local last = redis.call('ZRANGE', KEYS[2], '-1', '-1', 'WITHSCORES')
-      redis.call('PEXPIREAT', KEYS[2], expires_at(math.max(reset, tonumber(last[2]) - now)))
+      redis.call('ZADD', KEYS[2], string.format('%.0f', math.max(now * 1000, (tonumber(config[8]) or 0) + 1)), client)
+      -- The state of clients that came last so long ago matters no more; a few at a time, so that no call is long.
+      local matters = math.max(interval, lines.LIFE_MS)
+      local gone = string.format('%.0f', (now - matters - padding) * 1000)
+      for _, dead in ipairs(redis.call('ZRANGE', KEYS[2], '-inf', gone, 'BYSCORE', 'LIMIT', '0', '16')) do
+        redis.call('ZREM', KEYS[2], dead)
+      end
+      keep_clients(reset)
     end,
+    keep_clients = keep_clients,
     use = function(reset)
       if keep_alive then
         local idle = now + math.max(keep_alive, reset)
@@ -69,28 +93,26 @@ end
 
 --- The four keys of a group of clients whose calls are counted together under a shared rate, from KEYS[i] on: a log,
 --- and the line of their waiters.
-function rates.group(i, client)
-  return { log = KEYS[i], line = KEYS[i + 1], asks = KEYS[i + 2], meta = KEYS[i + 3], client = client }
+function rates.group(i)
+  return { log = KEYS[i], line = KEYS[i + 1], asks = KEYS[i + 2], meta = KEYS[i + 3] }
 end
 
---[[
-  Returns the groups of a shared rate that are counted separately, as a list of rates.group: first the group of all
-  clients together, then a group for each client. The clients are named in ARGV from `first` on, and their keys begin at
-  KEYS[7]. If keys of clients are missing, returns nil and these clients: the caller must repeat the call with their
-  keys, too.
-]]
-function rates.groups(first)
-  local groups, known = { rates.group(3) }, {}
-  for i = first, #ARGV do
-    known[ARGV[i]] = true
-    groups[#groups + 1] = rates.group(7 + (i - first) * 4, ARGV[i])
+--- The stamp of a change at `now`, as text: above those of all clients.
+function rates.stamp(now)
+  local newest = redis.call('ZRANGE', KEYS[2], '-1', '-1', 'WITHSCORES')[2]
+  return string.format('%.0f', math.max(now * 1000, (tonumber(newest) or 0) + 1))
+end
+
+--- The next clients that a change has left outdated, at most rates.PAGE. Without a rate: the next of all.
+rates.PAGE = 50
+function rates.outdated(rate)
+  local last = rate and string.format('%.0f', rate.set_at) or '+inf'
+  local clients = redis.call('ZRANGE', KEYS[2], '-inf', last, 'BYSCORE', 'LIMIT', '0', rates.PAGE)
+  -- What is known of clients ends with the rate, but not before each of them knows of the end.
+  if #clients == 0 and rate and rate.ends_at then
+    redis.call('PEXPIREAT', KEYS[2], rate.expires_at(rate.limit.window))
   end
-  local missing = {}
-  for _, client in ipairs(redis.call('ZRANGE', KEYS[2], '0', '-1')) do
-    if not known[client] then missing[#missing + 1] = client end
-  end
-  if #missing > 0 then return nil, missing end
-  return groups
+  return clients
 end
 
 --- Opens the line of the waiters of a rates.group, and deletes foreign values in its keys. Returns nil if no request
@@ -143,6 +165,63 @@ function rates.capacity(rate, now)
     if is_changed then redis.call('PEXPIREAT', rate.log, rate.expires_at(state.reset())) end
   end
   return capacity
+end
+
+--[[
+  Applies a changed rate to a group: its log gets the lifetime that it needs, and its waiters are told. `forgets`: what
+  was granted counts no more. `moves`: its waiters must join another line. Returns in how many ms its state no longer
+  matters, 0 if there is none.
+]]
+function rates.apply(rate, group, channel, now, forgets, moves)
+  local kind = redis.call('TYPE', group.log).ok
+  if forgets or (kind ~= 'list' and kind ~= 'none') then redis.call('DEL', group.log) end
+  rate.log, rate.group = group.log, group
+  local line = rates.line(group, channel)
+  if not line and redis.call('EXISTS', group.log) == 0 then return 0 end
+  local capacity = rates.capacity(rate, now)
+  if capacity.err then
+    redis.call('DEL', group.log)
+    capacity = rates.capacity(rate, now)
+  end
+  local reset = capacity.reset()
+  if reset > 0 then redis.call('PEXPIREAT', group.log, rate.expires_at(reset)) end
+  if not line then return reset end
+  lines.notify_all(line)
+  -- Separate counts become one, or one becomes several. Without a rate nobody waits.
+  if moves then line.units = 0 end
+  if line.units > 0 then lines.walk(line, nil, capacity, { next = 0 }) end
+  lines.save(line)
+  if line.units == 0 then return reset end
+  if rate.ends_at then
+    for _, key in ipairs({ group.line, group.asks, group.meta }) do
+      redis.call('PEXPIREAT', key, rate.expires_at(lines.LIFE_MS))
+    end
+  end
+  return math.max(reset, lines.LIFE_MS)
+end
+
+--- Deletes the state of a group whose rate has ended, and tells its waiters.
+function rates.delete(group, channel)
+  local line = rates.line(group, channel)
+  if line then lines.notify_all(line) end
+  redis.call('DEL', group.log, group.line, group.asks, group.meta)
+end
+
+--- Brings the state of a client up to the last change of the rate, if it is outdated. What a client has taken counts
+--- only while it is registered: as long as it matters.
+function rates.update(rate, client, group, channel, now)
+  local used_at = tonumber(redis.call('ZSCORE', KEYS[2], client) or nil)
+  if not used_at then redis.call('DEL', group.log) end
+  if not used_at or used_at > rate.set_at then return end
+  local log, own = rate.log, rate.group
+  local reset = rates.apply(rate, group, channel, now, used_at <= rate.forgot_at, used_at <= rate.moved_at)
+  rate.log, rate.group = log, own
+  if rate.per_client and reset > 0 then
+    rate.register(client, reset)
+    rate.use(reset)
+  else
+    redis.call('ZREM', KEYS[2], client)
+  end
 end
 
 return rates

@@ -58,6 +58,16 @@ export interface RateConfig {
   readonly keepAliveMs: number | null
 }
 
+/** What a shared rate holds; of a rate in mode 'per-client', what its client does. */
+export interface RateView {
+  /** Null if none is set. */
+  readonly config: RateConfig | null
+  /** The permits that are free now; 0 while others wait, and without a rate. */
+  readonly available: number
+  /** The number of requests that wait, in all processes. */
+  readonly waiting: number
+}
+
 /** Checks the rate; throws `PolicyError`, in which `method` names the called method. */
 export function parseRate(options: RateOptions, method: string): RateConfig {
   if (typeof options !== 'object' || options === null) {

@@ -11,9 +11,9 @@ import type { RedisClient } from '../../redis/client.js'
 import { Commands, clockArgument } from '../../redis/commands.js'
 import { keyRoot } from '../../redis/keys.js'
 import type { Script } from '../../redis/script.js'
-import { rateEnd, rateLook, rateRelease, rateSet } from '../../redis/scripts.js'
+import { rateEnd, rateLook, rateRelease, rateSet, rateSweep } from '../../redis/scripts.js'
 import { RateLine, unset } from './line.js'
-import { parseRate, type RateConfig, RateKeys, type RateOptions, spanOf } from './options.js'
+import { parseRate, type RateConfig, RateKeys, type RateOptions, type RateView, spanOf } from './options.js'
 
 /** Options of a `SharedRateLimiter`. */
 export interface SharedRateLimiterOptions {
@@ -34,9 +34,6 @@ const OPTIONS: OptionNames<SharedRateLimiterOptions> = {
   observer: true,
 }
 const SET_OPTIONS = { keepState: true } as const
-
-/** New clients may appear while a rate is being set; if they do so at every attempt, something else is wrong. */
-const MOST_ATTEMPTS = 20
 
 /**
  * One named rate in Redis, for every process: at most `rate` permits in any `interval`, by the server's clock. The rate
@@ -106,14 +103,14 @@ export class SharedRateLimiter {
 
   /** The current rate; null if none is set. */
   async getConfig(): Promise<RateConfig | null> {
-    const [rate, intervalMs, mode, keepAliveMs] = await this.#look()
-    if (rate === undefined) return null
-    return {
-      rate: Number(rate),
-      intervalMs: Number(intervalMs),
-      mode: mode as RateConfig['mode'],
-      keepAliveMs: Number(keepAliveMs) < 0 ? null : Number(keepAliveMs),
-    }
+    return configOf(await this.#look())
+  }
+
+  /** What the limiter holds now, by one call of Redis that changes nothing. */
+  async inspect(): Promise<RateView> {
+    const look = await this.#look()
+    const [, , , , available = 0, waiting = 0] = look
+    return { config: configOf(look), available: Number(available), waiting: Number(waiting) }
   }
 
   /**
@@ -201,37 +198,34 @@ export class SharedRateLimiter {
   async #set(when: string, keep: boolean, options: RateOptions, method: string): Promise<boolean> {
     const { rate, intervalMs, mode, keepAliveMs } = parseRate(options, `${this.#subject}: ${method}`)
     const config = [String(rate), String(intervalMs), mode, String(keepAliveMs ?? -1)]
-    return this.#withAllClients(rateSet, [], [when, keep ? '1' : '0', ...config, this.#line.channel])
+    return this.#change(rateSet, [], [when, keep ? '1' : '0', ...config])
   }
 
   async #end(leftMs: number): Promise<boolean> {
-    const ended = await this.#withAllClients(rateEnd, [this.#line.record], [String(leftMs), this.#line.channel])
+    const ended = await this.#change(rateEnd, [this.#line.record], [String(leftMs)])
     this.#line.forget()
     return ended
   }
 
-  /** Runs a script on the state of all clients, whose names the script itself returns. */
-  async #withAllClients(script: Script, more: readonly string[], args: readonly string[]): Promise<boolean> {
+  /** Changes the rate, then brings all clients up to it: however many they are, no call takes long. */
+  async #change(script: Script, more: readonly string[], args: readonly string[]): Promise<boolean> {
     this.#checkOpen()
-    const others = new Set<string>()
-    for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
-      const keys = [...this.#keys.own, ...[...others].flatMap(client => this.#keys.of(client)), ...more]
-      const clients = [this.#keys.clientId, ...others]
-      this.#line.flush()
-      const answer = await this.#commands.once(script, keys, [this.#now(), ...args, ...clients])
-      const [first, ...rest] = answer as unknown[]
-      if (typeof first === 'number') {
-        this.#commands.forgetWhenQuiet()
-        return first === 1
-      }
-      for (const client of [first, ...rest]) others.add(String(client))
+    const { clientId, own } = this.#keys
+    const { channel } = this.#line
+    this.#line.flush()
+    const change = [this.#now(), ...args, clientId, channel]
+    let [changed, ...clients] = (await this.#commands.once(script, [...own, ...more], change)) as [number, ...string[]]
+    this.#commands.forgetWhenQuiet()
+    while (clients.length > 0) {
+      const keys = [...own, ...clients.flatMap(client => this.#keys.of(client))]
+      clients = (await this.#commands.run(rateSweep, keys, [this.#now(), channel, ...clients])) as string[]
     }
-    throw new StoreError(`${this.#subject}: new clients appeared faster than the change could be applied to them`)
+    return changed === 1
   }
 
   async #look(): Promise<readonly unknown[]> {
     this.#line.flush()
-    return (await this.#commands.run(rateLook, this.#keys.own, [this.#now()])) as unknown[]
+    return (await this.#commands.run(rateLook, this.#keys.own, [this.#now(), this.#keys.clientId])) as unknown[]
   }
 
   #now(): string {
@@ -240,6 +234,17 @@ export class SharedRateLimiter {
 
   #checkOpen(): void {
     if (this.#closed) throw new StoreError(`${this.#subject} is closed`)
+  }
+}
+
+/** The configuration in the answer of lua/waiting/rate/rate_look.lua; null if no rate is set. */
+function configOf([rate, intervalMs, mode, keepAliveMs]: readonly unknown[]): RateConfig | null {
+  if (rate === undefined) return null
+  return {
+    rate: Number(rate),
+    intervalMs: Number(intervalMs),
+    mode: mode as RateConfig['mode'],
+    keepAliveMs: Number(keepAliveMs) < 0 ? null : Number(keepAliveMs),
   }
 }
 

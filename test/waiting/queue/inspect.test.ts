@@ -17,7 +17,7 @@ function open(options: DelayQueueOptions<unknown> = {}) {
   /** Everything that the queue has in Redis, but for what was sent lately. */
   const stored = async () => {
     const hash = async (part: string) => Object.entries(await client.hgetall(`spillway:{${name}}:queue:${part}`)).sort()
-    const sorted = (part: string) => client.zrange(`spillway:{${name}}:queue:${part}`, 0, -1, 'WITHSCORES')
+    const sorted = (part: string) => client.zrange(`spillway:{${name}}:queue:${part}`, '0', '-1', 'WITHSCORES')
     const clockText = await client.getBuffer(`spillway:{${name}}:queue:clock`)
     return [
       await Promise.all(['messages', 'tries', 'graves'].map(hash)),

@@ -4,6 +4,7 @@ import { CostError, NotInitializedError, StoreError } from '../../../src/limiter
 import { ManualClock } from '../../../src/testing.js'
 import { SharedRateLimiter, type SharedRateLimiterOptions } from '../../../src/waiting/rate/shared-rate-limiter.js'
 import { eventually } from '../../support/eventually.js'
+import { monitor } from '../../support/monitor.js'
 import { RedisCluster } from '../../support/redis-cluster.js'
 import { RedisServer } from '../../support/redis-server.js'
 import { testRedis } from '../../support/test-redis.js'
@@ -263,17 +264,91 @@ describe("the mode 'per-client'", () => {
     expect(await open(name).exists()).toBe(true)
   })
 
-  test('removes clients from its register that have not asked for two intervals', async () => {
+  test('removes clients from its register that have not asked for two intervals, or a minute', async () => {
     const name = fresh()
     const clock = new ManualClock(START)
     for (let i = 0; i < 100; i++) {
       const limiter = open(name, { clientId: `client-${i}`, clock })
-      await limiter.trySetRate({ rate: 1, interval: 1000, mode: 'per-client' })
+      await limiter.trySetRate({ rate: 1, interval: 10_000, mode: 'per-client' })
       await limiter.tryAcquire()
-      clock.advance(1000)
+      clock.advance(10_000)
     }
     // A given clock pads by five seconds.
     expect(await redis.client().zcard(`spillway:{${name}}:rate:clients`)).toBeLessThanOrEqual(7)
+  })
+
+  test('setRate, expire and delete over hundreds of clients are calls of bounded length', async () => {
+    const name = fresh()
+    const client = redis.client()
+    const setter = new SharedRateLimiter(client, name, { clientId: 'setter' })
+    const rate = { rate: 5, interval: '1h', mode: 'per-client' } as const
+    await setter.setRate(rate)
+    const clients = Array.from(
+      { length: 400 },
+      (_, i) => new SharedRateLimiter(client, name, { clientId: `client-${i}` }),
+    )
+    /** The most commands, and keys, of any script that this sends. */
+    const largest = async (change: () => Promise<unknown>) => {
+      const most = { commands: 0, keys: 0, scripts: 0 }
+      let [commands, seen] = [0, false]
+      const end = await monitor(redis.port, ({ args, byScript }) => {
+        if (byScript) most.commands = Math.max(most.commands, ++commands)
+        else if (/^eval/i.test(args[0])) {
+          commands = 0
+          most.scripts++
+          most.keys = Math.max(most.keys, Number(args[2]))
+        } else seen ||= args[1] === 'the end'
+      })
+      await change()
+      await redis.client().echo('the end')
+      await eventually('all is seen', async () => seen)
+      end()
+      return most
+    }
+    for (const change of [
+      () => setter.setRate({ ...rate, rate: 6 }, { keepState: true }),
+      () => setter.setRate({ ...rate, rate: 7 }),
+      () => setter.expire('30m'),
+      () => setter.delete(),
+    ]) {
+      await Promise.all(clients.map(limiter => limiter.tryAcquire()))
+      const { commands, keys, scripts } = await largest(change)
+      expect(scripts).toBeGreaterThanOrEqual(9)
+      expect(commands).toBeLessThan(1000)
+      expect(keys).toBeLessThanOrEqual(210)
+    }
+    expect(await counted(name)).toEqual([])
+  })
+
+  test('a change holds for every client at once, also for those that no call has visited', async () => {
+    const [name, clock] = [fresh(), new ManualClock(START)]
+    const rate = { rate: 5, interval: 1000, mode: 'per-client' as const }
+    const [setter, a, b, c] = ['setter', 'a', 'b', 'c'].map(clientId => open(name, { clientId, clock }))
+    await setter.setRate(rate)
+    await Promise.all([a, b, c].map(limiter => limiter.tryAcquire(5)))
+    /** The change alone, as if its process had died behind it. */
+    const alone = async (change: () => Promise<unknown>) => {
+      const client = redis.client()
+      const dying = new SharedRateLimiter(client, name, { clientId: 'dying', clock })
+      const sent = client.evalsha.bind(client) as (...words: unknown[]) => Promise<unknown>
+      let calls = 0
+      client.evalsha = ((...words: unknown[]) => (calls++ === 0 ? sent(...words) : new Promise(() => {}))) as never
+      const changed = dying.setRate(rate)
+      await eventually('it is set', async () => calls > 1)
+      changed.catch(() => {})
+      await change()
+    }
+    await alone(async () => {
+      expect(await Promise.all([a, b].map(limiter => limiter.availablePermits()))).toEqual([5, 5])
+      expect([await drain(a), await drain(b), await a.tryAcquire()]).toEqual([5, 5, false])
+    })
+    // What c took is forgotten, too, although it comes only after the next change, which keeps it.
+    await setter.setRate({ ...rate, rate: 6 }, { keepState: true })
+    expect([await drain(a), await drain(b), await drain(c)]).toEqual([1, 1, 6])
+    // A rate that is deleted and set again begins anew.
+    await setter.delete()
+    await setter.setRate(rate)
+    expect([await drain(a), await drain(c)]).toEqual([5, 5])
   })
 
   test('setRate and delete reach the state of hundreds of clients without their names', async () => {
