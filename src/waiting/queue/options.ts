@@ -25,7 +25,7 @@ export interface DelayQueueOptions<T> {
   /** Most messages that are delayed, ready or unacked together. Integer from 0 (refuses all); default: no limit. */
   maxSize?: number
   /**
-   * How long dead letters are kept; more than 0, at most 400 years. Default: for good. Consumers and `stats` count those
+   * How long dead letters are kept, like '30d'; more than 0, at most 400 years. Default: for good. Consumers and `stats` count those
    * that are older no more, and remove them.
    */
   deadTtl?: Duration

@@ -20,6 +20,7 @@ export type MessageState = 'ready' | 'delayed' | 'unacked' | 'dead'
 
 /** Some of a list. */
 export interface Listed<T> {
+  /** At most as many as were asked for. */
   readonly items: readonly T[]
   /** How many more there are. */
   readonly more: number
@@ -27,7 +28,9 @@ export interface Listed<T> {
 
 /** A message as `inspect` lists it. */
 export interface MessageView {
+  /** The id given to `push`, or a random one. */
   readonly id: string
+  /** What it waits for. */
   readonly state: MessageState
   /**
    * When it is or was due, ms since the epoch by the server's clock; of an unacked one when its visibility ends, of a
@@ -46,12 +49,15 @@ export interface MessageView {
 export interface QueueView {
   /** Due and not yet delivered, or not settled within its visibility. */
   readonly ready: number
+  /** Not due yet. */
   readonly delayed: number
   /** Delivered, not settled, and still within their visibility. */
   readonly unacked: number
+  /** Dead letters that are still kept. */
   readonly dead: number
   /** For how long the oldest ready message has been due, ms; 0 if none is. */
   readonly overdueMs: number
+  /** Nothing is delivered until `resume`. */
   readonly paused: boolean
   /** Those that are due next first, in the order ready, delayed, unacked, dead. Fewer than asked for if they are large. */
   readonly messages: Listed<MessageView>
@@ -61,7 +67,7 @@ export interface QueueView {
 export interface QueueInspectOptions {
   /** Most messages to list: integer from 0 to 1000, default 50. */
   limit?: number
-  /** Only messages in this state. Default: all. */
+  /** Only messages in this state, like 'dead'. Default: all. */
   state?: MessageState
   /** Only the message with this id. Default: all. */
   id?: string
