@@ -4,9 +4,9 @@ import { hashOf } from '../../../src/limiter/core/short-key.js'
 import { MemoryStore, type MemoryStoreOptions } from '../../../src/limiter/memory/memory-store.js'
 import { ManualClock } from '../../../src/testing.js'
 import { runChild } from '../../support/child.js'
-import { bytesPerKey } from '../../support/memory-footprint.js'
 import { randomFrom } from '../../support/random.js'
 import { START } from '../../support/stories.js'
+import { bytesPerKey } from './memory-footprint.js'
 
 const limitOf = (quota: number, window: number | string, algorithm: AlgorithmName = 'fixed-window', name?: string) =>
   parseLimit({ quota, window, algorithm, name })

@@ -1,6 +1,6 @@
-import type { AlgorithmName } from '../../src/limiter/core/limit.js'
-import { jsonFromChild } from './child.js'
-import { START } from './stories.js'
+import type { AlgorithmName } from '../../../src/limiter/core/limit.js'
+import { jsonFromChild } from '../../support/child.js'
+import { START } from '../../support/stories.js'
 
 /**
  * The bytes that a memory store takes for each of a number of keys, for algorithms with constant state. Measured in its
