@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import { TimeoutError } from '../../src/limiter/core/errors.js'
 import { politeFetch } from '../../src/outgoing/index.js'
 import { type Partner, Partners } from '../../src/outgoing/partner.js'
 import { eventually } from '../support/eventually.js'
 import { RedisServer } from '../support/redis-server.js'
-import { timers } from './timers.js'
+import { end, timers, withoutHaste } from './timers.js'
 
 const URL_A = 'https://a.example/things'
 const A = 'https://a.example'
@@ -43,29 +43,6 @@ const timeout = async (call: Promise<unknown>): Promise<TimeoutError> => {
   )
   expect(error).toBeInstanceOf(TimeoutError)
   return error as TimeoutError
-}
-
-/**
- * Where waits are measured: time stands still but for the timers that a call waits for, so that a slow machine changes
- * nothing.
- */
-function withoutHaste(): void {
-  beforeEach(() => void jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask'] }))
-  afterEach(() => void jest.useRealTimers())
-}
-
-/** What a call gives, the clock being moved to each timer that it waits for. */
-async function end<T>(call: Promise<T>): Promise<T> {
-  let ended = false
-  const end = () => {
-    ended = true
-  }
-  call.then(end, end)
-  for (;;) {
-    for (let turns = 0; turns < 5; turns++) await new Promise(resolve => setImmediate(resolve))
-    if (ended) return call
-    jest.advanceTimersToNextTimer()
-  }
 }
 
 describe('an answer that asks to wait', () => {

@@ -242,16 +242,6 @@ describe('permissions', () => {
     expect(of(findings, 'channels')).toMatchObject([{ state: 'ok' }])
     expect(of(findings, 'memory')).toMatchObject([{ state: 'unseen' }])
   })
-
-  test('the command never prints the password', async () => {
-    await grant('~spillway:*', '&spillway!turns:*', ...LEAST)
-    for (const args of [[], ['--json']]) {
-      const { stdout, stderr, exitCode } = await spawnSpillway(['doctor', '--redis', url(), ...args])
-      expect(exitCode).toBe(0)
-      expect(stdout).toContain(`redis://app@127.0.0.1:${redis.port}`)
-      expect(stdout + stderr).not.toContain('s3cret')
-    }
-  })
 })
 
 test('every primary of a cluster is examined, and slots without a node are a problem', async () => {
