@@ -1,8 +1,9 @@
 import type { Clock } from '../../limiter/core/clock.js'
-import { MapSweeper } from '../../limiter/core/maps.js'
+import { BoundedMap, MapSweeper } from '../../limiter/core/maps.js'
 import { MemoryStore } from '../../limiter/memory/memory-store.js'
 import type { Count } from './points.js'
-import type { IRateLimiterOptions } from './rate-limiter-abstract.js'
+import type { CallOptions, IRateLimiterOptions } from './rate-limiter-abstract.js'
+import type { RateLimiterRes } from './rate-limiter-res.js'
 import { RateLimiterStoreAbstract } from './store-limiter.js'
 
 /** A counter of a dump. */
@@ -77,6 +78,9 @@ function fateOf(record: IRateLimiterMemoryRecord, now: number): keyof IRateLimit
   return expiresAt !== null && expiresAt <= now ? 'expired' : 'restored'
 }
 
+/** A process banks points of so many keys. */
+const MOST_BANKED = 100_000
+
 /** The process's own time, but while a count is restored: that is dated back to when its window began. */
 class DatedClock implements Clock {
   backMs = 0
@@ -91,6 +95,8 @@ export class RateLimiterMemory extends RateLimiterStoreAbstract {
   readonly #clock: DatedClock
   /** When what is known of a key ends, ms since 1970: for `dump`. */
   readonly #ends = new Map<string, number>()
+  /** Points that were given to keys beyond what they had consumed, until the duration ends. */
+  readonly #bank = new BoundedMap<string, { readonly points: number; readonly endsAt: number }>(MOST_BANKED)
   readonly #sweeper = new MapSweeper(this.#ends, end => (Number.isFinite(end) ? end : undefined))
 
   /** Throws `PolicyError` for invalid `points`, `duration` or `keyPrefix`. */
@@ -102,6 +108,19 @@ export class RateLimiterMemory extends RateLimiterStoreAbstract {
     this.#clock = clock
   }
 
+  /** Gives points back. Beyond what was consumed they are banked, for the duration that runs or begins. */
+  override reward(key: string | number, points = 1, options: CallOptions = {}): Promise<RateLimiterRes> {
+    const rlKey = this.getKey(key)
+    const look = () => this.counts.look(rlKey, this.msDuration) as Count
+    const { consumed, msLeft, isBlocked } = look()
+    if (isBlocked || points <= consumed) return super.reward(key, points, options)
+    const begins = msLeft === 0
+    if (begins) void this.counts.add(rlKey, 1, this.durationMs(options), this.msDuration)
+    const banked = this.banked(rlKey) + points - consumed
+    this.#bank.set(rlKey, { points: banked, endsAt: Date.now() + look().msLeft })
+    return super.reward(key, begins ? 1 : consumed, options)
+  }
+
   /** All counters, to be restored in a later process. */
   dump(): IRateLimiterMemoryExport {
     const dumpedAt = Date.now()
@@ -109,7 +128,7 @@ export class RateLimiterMemory extends RateLimiterStoreAbstract {
     for (const rlKey of this.#ends.keys()) {
       const { consumed, msLeft, isBlocked } = this.counts.look(rlKey, this.msDuration) as Count
       if (msLeft === 0) continue
-      const value = isBlocked ? Math.max(consumed, this.points + 1) : consumed
+      const value = isBlocked ? Math.max(consumed, this.points + 1) : consumed - this.banked(rlKey)
       storage.push({ key: this.parseKey(rlKey), value, expiresAt: Number.isFinite(msLeft) ? dumpedAt + msLeft : null })
     }
     return { version: 1, dumpedAt, storage }
@@ -146,10 +165,20 @@ export class RateLimiterMemory extends RateLimiterStoreAbstract {
     this.#sweeper.start()
   }
 
+  protected override forgotten(rlKey: string): void {
+    this.#bank.delete(rlKey)
+  }
+
+  protected override banked(rlKey: string): number {
+    const banked = this.#bank.get(rlKey)
+    return banked !== undefined && banked.endsAt > Date.now() ? banked.points : 0
+  }
+
   #restore({ key, value, expiresAt }: IRateLimiterMemoryRecord, now: number): void {
     const rlKey = this.getKey(key)
     const points = Math.max(0, Math.trunc(value))
     const restMs = expiresAt === null ? Number.POSITIVE_INFINITY : expiresAt - now
+    this.forgotten(rlKey)
     void this.counts.forget(rlKey, this.msDuration)
     if (points > this.points && !(restMs <= this.msDuration)) {
       void this.counts.block(rlKey, Number.isFinite(restMs) ? restMs : 0, points, this.msDuration)

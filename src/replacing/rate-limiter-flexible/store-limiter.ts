@@ -136,8 +136,9 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
   override get(key: string | number, options: CallOptions = {}): Promise<RateLimiterRes | null> {
     return this.#insured<RateLimiterRes | null>(
       async () => {
-        const count = await this.counts.look(this.getKey(key), this.msDuration)
-        return count.msLeft === 0 ? null : this.#res(count, 0)
+        const rlKey = this.getKey(key)
+        const count = await this.counts.look(rlKey, this.msDuration)
+        return count.msLeft === 0 ? null : this.#res({ ...count, consumed: count.consumed - this.banked(rlKey) }, 0)
       },
       limiter => limiter.get(key, options),
     )
@@ -157,7 +158,7 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
         const whole = Math.max(0, this.wholePoints(points))
         if (whole >= this.#blockedPoints) await this.#block(rlKey, seconds * 1000, whole)
         else {
-          await this.counts.forget(rlKey, this.msDuration)
+          await this.#forget(rlKey)
           await this.#count(rlKey, whole, {})
         }
         return new RateLimiterRes(0, seconds > 0 ? seconds * 1000 : -1, points)
@@ -183,7 +184,7 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
       async () => {
         const rlKey = this.getKey(key)
         const known = await this.counts.look(rlKey, this.msDuration)
-        await this.counts.forget(rlKey, this.msDuration)
+        await this.#forget(rlKey)
         this.#refusedUntil.delete(rlKey)
         return known.msLeft > 0
       },
@@ -196,23 +197,36 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
     return Math.trunc(points)
   }
 
+  /** In which a call counts a new key. */
+  protected durationMs(options: CallOptions | undefined): number {
+    const custom = options?.customDuration as number
+    return (custom >= 0 ? custom : this.duration) * 1000
+  }
+
   /** Throws while the store should not be asked. */
   protected insistOnStore(): void {}
 
   /** Called for each count and block of a key, which end in `msLeft`; it may be Infinity. */
   protected noted(_rlKey: string, _msLeft: number): void {}
 
+  /** Called when the count of a key is forgotten. */
+  protected forgotten(_rlKey: string): void {}
+
+  /** How many points were given to a key beyond what it had consumed. */
+  protected banked(_rlKey: string): number {
+    return 0
+  }
+
   /** Counts points whatever the key has; below 0 they are given back. */
   async #count(rlKey: string, given: number, options: CallOptions | undefined): Promise<Count> {
     const points = this.wholePoints(given)
-    const custom = options?.customDuration as number
-    const durationMs = (custom >= 0 ? custom : this.duration) * 1000
+    const durationMs = this.durationMs(options)
     const act = points < 0 ? 'take' : 'add'
     const counted = this.counts[act](rlKey, Math.abs(points), durationMs, this.msDuration)
     const count = counted instanceof Promise ? await counted : counted
     const msLeft = count.msLeft > 0 ? count.msLeft : durationMs || Number.POSITIVE_INFINITY
     this.noted(rlKey, msLeft)
-    return { ...count, msLeft }
+    return { ...count, consumed: count.consumed - this.banked(rlKey), msLeft }
   }
 
   /** What follows from a count: a refusal, a block, a delay. */
@@ -232,7 +246,13 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
     throw new RateLimiterRes(0, ms, consumedPoints, res.isFirstInDuration as boolean)
   }
 
+  #forget(rlKey: string): Promise<void> {
+    this.forgotten(rlKey)
+    return this.counts.forget(rlKey, this.msDuration)
+  }
+
   #block(rlKey: string, ms: number, consumed: number): Promise<void> {
+    this.forgotten(rlKey)
     this.noted(rlKey, ms || Number.POSITIVE_INFINITY)
     return this.counts.block(rlKey, ms, consumed, this.msDuration)
   }

@@ -50,7 +50,7 @@ test('random calls get the answers of rate-limiter-flexible 11, but for the know
     for (const difference of played.differences) differences.add(difference)
   }
   expect(compared).toBeGreaterThan(20 * ofCases(150))
-  expect([...differences].sort()).toEqual(['below 0', 'reward of a blocked key', 'set'])
+  expect([...differences].sort()).toEqual(['reward of a blocked key', 'set'])
 })
 
 test('execEvenly delays each call as long as rate-limiter-flexible does', async () => {
@@ -199,6 +199,5 @@ describe('intended differences', () => {
     await limiter.block('a', 10)
     await limiter.reward('a', 6)
     await expect(limiter.consume('a')).rejects.toMatchObject({ msBeforeNext: 10_000, consumedPoints: 6 })
-    await expect(limiter.reward('b', 6)).resolves.toMatchObject({ consumedPoints: 0, remainingPoints: 5 })
   })
 })

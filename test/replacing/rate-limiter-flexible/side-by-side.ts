@@ -64,8 +64,8 @@ export function sequence(number: number): Random {
 
 /** What is known to differ; docs/from-rate-limiter-flexible.md lists the same. */
 const KNOWN = {
-  /** A count does not fall below 0: who rewards more than was consumed banks nothing. */
-  below0: 'below 0',
+  /** On Redis a count does not fall below 0: who rewards more than was consumed banks nothing. */
+  below0: 'below 0 on Redis',
   /** What is set up to the limiter's points lasts for its duration, whatever seconds are given; 0 points are no key. */
   set: 'set',
   /** A reward does not end a block. */
@@ -147,7 +147,7 @@ export class Comparison {
   }
 
   #differenceOf(method: string, key: string, args: readonly unknown[], [, value]: Outcome): string | undefined {
-    if (Array.isArray(value) && value[2] < 0) return KNOWN.below0
+    if (this.unitMs > 1 && Array.isArray(value) && value[2] < 0) return KNOWN.below0
     if (method === 'reward' && this.#blocked.has(key)) return KNOWN.reward
     const blocks = this.#blocks(method, args)
     if (this.unitMs > 1 && blocks && args.at(-1) === 0 && this.theirs.duration > 0) return KNOWN.forever
