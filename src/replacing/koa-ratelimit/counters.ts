@@ -1,3 +1,4 @@
+import type { Duration } from '../../limiter/core/duration.js'
 import { getOrMake, MapSweeper } from '../../limiter/core/maps.js'
 import { RateLimiter } from '../../limiter/rate-limiter.js'
 import type { RedisClient } from '../../redis/client.js'
@@ -98,12 +99,13 @@ export class RedisCounter implements Counter {
   readonly #total: number
 
   /** Throws `PolicyError` for what is no client. */
-  constructor(client: RedisClient, namespace: string, max: number, durationMs: number) {
+  constructor(client: RedisClient, namespace: string, max: number, durationMs: number, deadline: Duration | undefined) {
     portOf(client, 'koa-ratelimit: db')
     this.#limiter = new RateLimiter({
       policy: { quota: max, window: Math.ceil(durationMs), algorithm: 'sliding-window', name: 'requests' },
       name: `koa-ratelimit:${namespace}`,
       store: getOrMake(STORES, client, () => new RedisStore(connectionOf(client, 'RedisStore'))),
+      deadline,
     })
     this.#durationMs = durationMs
     this.#total = max

@@ -1,5 +1,6 @@
 import type { Context, Middleware, Next } from 'koa'
 import { isPromise } from '../../http/sync-or-async.js'
+import type { Duration } from '../../limiter/core/duration.js'
 import { PolicyError, shown } from '../../limiter/core/errors.js'
 import { checkFunction } from '../../limiter/core/options.js'
 import { type Count, type Counter, MemoryCounter, type MemoryEntry, RedisCounter } from './counters.js'
@@ -65,6 +66,8 @@ export interface LimiterOptions {
   blacklist?: (ctx: Context) => boolean | Promise<boolean>
   /** Default: none. Called for each refusal, after it has been written, like `ctx => log.warn(ctx.ip)`. */
   onLimited?: (ctx: Context) => unknown
+  /** An addition. Default '50ms': when Redis has not answered by then, this process decides alone. */
+  deadline?: Duration
 }
 
 /** The options with their defaults. */
@@ -115,11 +118,11 @@ function numberOf(value: unknown): number {
  */
 export function ratelimit(options: LimiterOptions = {}): Middleware {
   const config = configurationOf(options)
-  const { driver, db, namespace, max, duration } = config
+  const { driver, db, namespace, max, duration, deadline } = config
   const counter: Counter =
     driver === 'memory'
       ? new MemoryCounter(db as Map<string, MemoryEntry>, namespace, max, duration)
-      : new RedisCounter(db, namespace, max, duration)
+      : new RedisCounter(db, namespace, max, duration, deadline)
   return async function ratelimit(ctx: Context, next: Next): Promise<void> {
     const id = config.id(ctx)
     const whitelisted = typeof config.whitelist === 'function' && (await config.whitelist(ctx))
