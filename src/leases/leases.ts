@@ -84,7 +84,7 @@ export class LeaseBook implements PolicyLeases {
   charge(key: string, units: number): () => void {
     const account = this.accountOf(key) ?? new Account(this.terms.ttlMs)
     // A client that never settles its calls must not fill the memory.
-    if (this.#charging.size >= MOST_KEYS) {
+    if (this.#charging.size >= MOST_KEYS && !this.#charging.has(key)) {
       for (const oldest of this.#charging.keys()) {
         this.#charging.delete(oldest)
         break

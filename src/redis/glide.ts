@@ -47,6 +47,7 @@ export async function glideCommand(
 
 export function glidePort(client: GlideLike): ClientPort {
   const cluster = isGlideCluster(client)
+  const nodes = cluster ? new SlotNodes(client) : undefined
   const script = (command: string, text: string, keys: readonly string[], args: readonly ScriptArgument[]) =>
     glideCommand(client, [command, text, String(keys.length), ...keys, ...args])
   return {
@@ -63,8 +64,40 @@ export function glidePort(client: GlideLike): ClientPort {
     onReady: () => () => {},
     onLost() {},
     slotOf: key => (cluster ? slotOf(key) : 0),
-    // GLIDE does not expose which node has a slot, so each slot counts as a server of its own.
-    serverOf: slot => (cluster ? String(slot) : ''),
+    serverOf: slot => nodes?.of(slot) ?? '',
+  }
+}
+
+/** What the nodes of slots are is asked again after so long, while somebody uses the client. */
+const KNOWN_FOR_MS = 10_000
+
+/** Which node has a slot: GLIDE does not expose that, so a node of the cluster is asked. */
+class SlotNodes {
+  #nodes: readonly string[] = []
+  #askedAt = Number.NEGATIVE_INFINITY
+
+  constructor(readonly client: GlideLike) {}
+
+  /** While that is not known, each slot counts as a server of its own. */
+  of(slot: number): string {
+    const now = performance.now()
+    if (now - this.#askedAt > KNOWN_FOR_MS) {
+      this.#askedAt = now
+      // Without an answer, or the permission, what was known before holds.
+      glideCommand(this.client, ['CLUSTER', 'SLOTS'])
+        .then(ranges => this.#learn(ranges))
+        .catch(() => {})
+    }
+    return this.#nodes[slot] ?? String(slot)
+  }
+
+  #learn(ranges: unknown): void {
+    const nodes: string[] = []
+    for (const [first, last, [host, port]] of ranges as [number, number, [host: string, port: number]][]) {
+      const name = `${host}:${port}`
+      for (let slot = Number(first); slot <= Number(last); slot++) nodes[slot] = name
+    }
+    this.#nodes = nodes
   }
 }
 

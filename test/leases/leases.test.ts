@@ -295,6 +295,9 @@ test('charges that a client never answers take a bounded place', async () => {
   for (let i = 1; i <= 10_000; i++) book.charge(`key ${i}`, 1)
   expect(book.accountOf('key 0')).toBeUndefined()
   expect(book.accountOf('key 10000')).toBeDefined()
+  // A further charge of a key that is among them takes no place.
+  book.charge('key 10000', 1)
+  expect(book.accountOf('key 1')).toBeDefined()
   // Its answer comes after all, beside a newer charge of the same key.
   book.charge('key 0', 1)
   first()

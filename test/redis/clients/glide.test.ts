@@ -40,6 +40,24 @@ afterAll(async () => {
   await Promise.all([redis.stop(), cluster.stop()])
 })
 
+test('on a cluster the tags of one node share a breaker: beside a node that hangs only some decisions wait', async () => {
+  const store = new RedisStore(clusterClient, { prefix: 'breaker' })
+  const limiter = new RateLimiter({ policy: '2/1h', store, observer: {} })
+  for (let i = 0; i < 100; i++) await limiter.consume(`warm ${i}`)
+  const [node] = cluster.nodes
+  node.pause()
+  const decisions = []
+  const startedAt = performance.now()
+  for (let i = 0; i < 300; i++) decisions.push(await limiter.consume(`k${i}`))
+  const tookMs = performance.now() - startedAt
+  node.unpause()
+  const degraded = decisions.filter(decision => decision.degraded).length
+  // A third of them are the node's; 20 in a row open its breaker, and then one in 200 ms probes it.
+  expect(degraded).toBeGreaterThan(60)
+  expect(degraded).toBeLessThan(140)
+  expect(tookMs).toBeLessThan(40 * 50)
+})
+
 describe('the client of GLIDE', () => {
   test('may use RESP2 and read bytes: texts are decoded, and listening works', async () => {
     const odd = await glide(redis.port, { protocol: ProtocolVersion.RESP2, defaultDecoder: Decoder.Bytes })
@@ -65,7 +83,7 @@ describe('the client of GLIDE', () => {
     await expect(limiter.acquire('k')).rejects.toThrow(/: WRONGTYPE Operation against a key/)
   })
 
-  test('reports a missing permission in the words of the server, and does not learn of resets elsewhere', async () => {
+  test('reports a missing permission for a channel in the words of the server, and hears the others', async () => {
     const users = ['on', 'nopass', '~*', '+@all', 'resetchannels', '&allowed']
     await redis.client().call('ACL', 'SETUSER', 'deaf', ...users)
     const deaf = await glide(redis.port, { credentials: { username: 'deaf', password: 'x' } })
