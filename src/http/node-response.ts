@@ -6,25 +6,10 @@ import { type ResponseConnection, ResponseWatch } from './response-watch.js'
 
 const CONNECTIONS = new WeakMap<Socket, Connection>()
 
-/** A request that must learn what happens to its connection. */
+/** A request that must learn of the loss of its connection. */
 export interface OnConnection {
-  /** The response of Node to the request, if there is one. */
-  readonly response?: ServerResponse | undefined
-  /** The client has gone. */
+  /** The client has gone, or the connection was destroyed. */
   lost(): void
-  /** The service has destroyed the connection, on which this response was the only one. */
-  brokenOff?(): void
-}
-
-/**
- * What Node's HTTP server keeps on a connection. Where it keeps nothing, nobody counts as the one who has destroyed the
- * connection.
- */
-interface ServedSocket extends Socket {
-  /** The response that is sent now: the oldest one. */
-  readonly _httpMessage?: unknown
-  /** `incoming` is the youngest request. */
-  readonly parser?: { readonly incoming?: unknown } | null
 }
 
 /**
@@ -41,15 +26,11 @@ export class Connection {
     return connection
   }
 
-  readonly #socket: ServedSocket
+  readonly #socket: Socket
   readonly #requests = new Set<OnConnection>()
-  readonly #errorListeners: readonly unknown[]
 
   private constructor(socket: Socket) {
     this.#socket = socket
-    this.#errorListeners = socket.listeners('error')
-    // Sockets of test tools may lack it.
-    if (typeof socket.destroy === 'function') this.#tellDestroy()
   }
 
   /**
@@ -70,36 +51,6 @@ export class Connection {
     this.#socket.off('end', this.#onEnd)
   }
 
-  #tellDestroy(): void {
-    const socket = this.#socket
-    const { destroy } = socket
-    const told = (...given: [error?: Error]): Socket => {
-      const only = given[0] === undefined && !socket.destroyed ? this.#onlyRequest() : undefined
-      const brokenOff = only !== undefined && isCalledByService(told)
-      Reflect.apply(destroy, socket, given)
-      if (brokenOff) only.brokenOff?.()
-      return socket
-    }
-    socket.destroy = told
-  }
-
-  /**
-   * The only request on the connection. Undefined if others are at work on it, whose end this would not be, and if
-   * Node's HTTP server has let go of the connection: after a client has sent what is no HTTP, services destroy it,
-   * although the handler is still at work.
-   */
-  #onlyRequest(): OnConnection | undefined {
-    const { _httpMessage: response, parser } = this.#socket
-    if (this.#requests.size === 0 || response === undefined || response === null || !parser) return undefined
-    if (this.#errorListeners.length === 0 || this.#socket.writable === false) return undefined
-    const listeners = this.#socket.listeners('error') as unknown[]
-    if (!this.#errorListeners.every(listener => listeners.includes(listener))) return undefined
-    for (const request of this.#requests) {
-      if (request.response === response) return request.response.req === parser.incoming ? request : undefined
-    }
-    return undefined
-  }
-
   readonly #onClose = (): void => {
     for (const request of [...this.#requests]) request.lost()
   }
@@ -110,25 +61,6 @@ export class Connection {
    */
   readonly #onEnd = (): void => {
     if (!this.#socket.writable) this.#onClose()
-  }
-}
-
-/**
- * True if the caller of `method` is not a part of Node, which destroys connections and streams for reasons of its own:
- * time limits, clients that go.
- */
-function isCalledByService(method: (...given: never[]) => unknown): boolean {
-  const settings: { stackTraceLimit: number; prepareStackTrace?: unknown } = Error
-  const { stackTraceLimit, prepareStackTrace } = settings
-  const trace: { stack?: unknown } = {}
-  settings.stackTraceLimit = 1
-  settings.prepareStackTrace = undefined
-  try {
-    Error.captureStackTrace(trace, method)
-    return typeof trace.stack === 'string' && /^ +at (?!(?:.* \()?node:)/m.test(trace.stack)
-  } finally {
-    settings.stackTraceLimit = stackTraceLimit
-    settings.prepareStackTrace = prepareStackTrace
   }
 }
 
@@ -194,11 +126,11 @@ function tellEnd(response: NodeResponse, watch: ResponseWatch): void {
 }
 
 /**
- * Reports what is done with an HTTP/2 stream itself: by the service, which may use it in place of the response, and by
- * Node, which ends the stream of a HEAD request with its header: nothing that is written afterwards is ever taken.
+ * Reports the end of an HTTP/2 stream itself: by the service, which may use it in place of the response, and by Node,
+ * which ends the stream of a HEAD request with its header: nothing that is written afterwards is ever taken.
  */
 function tellStream(stream: ServerHttp2Stream, watch: ResponseWatch, isEnding: () => boolean): void {
-  const { end, close, destroy } = stream
+  const { end } = stream
   const toldEnd: Method = function (...given) {
     const { gone } = watch
     // Node ends the stream of a client that has gone, although the handler is still at work.
@@ -207,18 +139,7 @@ function tellStream(stream: ServerHttp2Stream, watch: ResponseWatch, isEnding: (
     if (!byNode && !isEnding()) watch.end(!gone, true)
     return result
   }
-  const telling = (method: unknown): Method => {
-    const told: Method = function (...given) {
-      const brokenOff = !watch.gone && isCalledByService(told)
-      const result: unknown = Reflect.apply(method as Method, this, given)
-      if (brokenOff) watch.end(false)
-      return result
-    }
-    return told
-  }
   stream.end = toldEnd as typeof stream.end
-  stream.close = telling(close) as typeof stream.close
-  stream.destroy = telling(destroy) as typeof stream.destroy
 }
 
 /** Reports writes that the client does not take at once. */
@@ -234,10 +155,11 @@ function tellWrites(to: ServerResponse | ServerHttp2Stream, watch: ResponseWatch
 }
 
 class NodeClient implements ResponseConnection, OnConnection {
-  readonly response: ServerResponse | undefined
   readonly #response: NodeResponse
   readonly #watch: ResponseWatch
   readonly #stream: ServerHttp2Stream | undefined
+  /** The response, if it is sent over HTTP/1. */
+  readonly #http1: ServerResponse | undefined
   readonly #socket: Socket | undefined
   readonly #sources = new Set<Readable>()
 
@@ -246,7 +168,7 @@ class NodeClient implements ResponseConnection, OnConnection {
     this.#watch = watch
     if ('stream' in response) this.#stream = response.stream
     else {
-      this.response = response
+      this.#http1 = response
       // A response that waits behind others has no socket yet; its request has.
       this.#socket = response.req?.socket ?? response.socket ?? undefined
     }
@@ -260,12 +182,12 @@ class NodeClient implements ResponseConnection, OnConnection {
   }
 
   get stuck(): boolean {
-    return !this.#response.headersSent || (this.#stream ?? this.response)?.writableNeedDrain === true
+    return !this.#response.headersSent || (this.#stream ?? this.#http1)?.writableNeedDrain === true
   }
 
   get taken(): number {
     if (this.#stream !== undefined) return -this.#stream.writableLength
-    const socket: WritingSocket | null | undefined = this.response?.socket
+    const socket: WritingSocket | null | undefined = this.#http1?.socket
     // Nothing is taken yet of a response that waits behind another one.
     if (!socket) return 0
     // Of a large piece only the queue of the operating system's library tells how much was taken.
@@ -294,10 +216,6 @@ class NodeClient implements ResponseConnection, OnConnection {
   lost(): void {
     if (this.#response.writableEnded) this.#watch.end(true)
     else this.#watch.leave()
-  }
-
-  brokenOff(): void {
-    this.#watch.end(false)
   }
 
   readonly #closed = (): void => this.lost()

@@ -116,11 +116,6 @@ const OVER_HTTP1: Transport<Client> = {
       res.write('x')
       res.destroy()
     },
-    'the connection': ({ req }) => req.socket.destroy(),
-    'the connection of a response it has begun': ({ req, res }) => {
-      res.write('x')
-      req.socket.destroy()
-    },
   },
 }
 const OVER_HTTP2: Transport<Client2> = {
@@ -132,8 +127,6 @@ const OVER_HTTP2: Transport<Client2> = {
   },
   breakOff: {
     'the response': ({ res }) => res.destroy(),
-    'the stream': ({ res }) => res.stream.close(2),
-    'the stream, as HTTP/1 code does': ({ res }) => res.req.socket.destroy(),
   },
 }
 
@@ -280,13 +273,7 @@ describe('a client that goes', () => {
 describe('what has not ended the work of the handler', () => {
   test.each<[string, (way: Client) => unknown]>([
     ['that the service closes all connections', ({ server }) => server.closeAllConnections()],
-    [
-      'the end of a time limit, at which the service destroys the connection later',
-      ({ server, req }) => {
-        server.on('timeout', socket => setImmediate(() => socket.destroy(new Error('slow'))))
-        req.socket.setTimeout(1)
-      },
-    ],
+    ['that the service destroys the connection', ({ req }) => req.socket.destroy()],
     ['the end of a time limit to which nobody listens: Node destroys', ({ req }) => req.socket.setTimeout(1)],
     [
       'what is no HTTP',
@@ -314,6 +301,15 @@ describe('what has not ended the work of the handler', () => {
     const way = await asked()
     await happens(way)
     await gone(way)
+    expect(way.ends).toEqual([])
+    way.res.end()
+    expect(way.ends).toEqual([ABORTED])
+  })
+
+  test('over HTTP/2: that the service closes the stream', async () => {
+    const way = await asked2()
+    way.res.stream.close(2)
+    await gone(way as never)
     expect(way.ends).toEqual([])
     way.res.end()
     expect(way.ends).toEqual([ABORTED])

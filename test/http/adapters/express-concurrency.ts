@@ -6,6 +6,7 @@ import { expect, test } from '@jest/globals'
 import type { Application, NextFunction, Request, Response } from 'express'
 import { type ConcurrencyLimit, concurrencyLimit, rateLimit } from '../../../src/http/adapters/express.js'
 import { describeConcurrencyLimit } from '../../support/concurrency-contract.js'
+import { eventually } from '../../support/eventually.js'
 
 /** The contract of concurrency limits, for a version of Express. */
 export function describeExpressConcurrency(name: string, express: () => Application): void {
@@ -34,31 +35,46 @@ export function describeExpressConcurrency(name: string, express: () => Applicat
 
 /** What becomes of a place if the service breaks the exchange off, for a version of Express. */
 export function describeBrokenOff(name: string, express: () => Application): void {
-  test.each<[string, (req: Request, res: Response) => void]>([
-    [
-      'throws after the first write',
-      (_, res) => {
-        res.write('x')
-        throw new Error('broken')
-      },
-    ],
-    ['destroys the response', (_, res) => void res.destroy()],
-    ['destroys the connection', req => void req.socket.destroy()],
-  ])(`${name}: the place of a handler that %s is free at once`, async (_, handler) => {
+  /** Asks a handler that breaks off. Gives the ends that `settle` was told, and asks again. */
+  async function broken(handler: (req: Request, res: Response) => void) {
     const app = express()
     app.set('env', 'test')
     const ends: unknown[] = []
-    app.use(concurrencyLimit({ permits: 1 }))
-    app.use(rateLimit({ policy: '9/1m', key: () => 'k', settle: (_req, _res, end) => ends.push(end) }))
+    app.use(concurrencyLimit({ permits: 1, abandonAfter: '100ms' }))
+    app.use(rateLimit({ policy: '99/1m', key: () => 'k', settle: (_req, _res, end) => ends.push(end) }))
     app.get('/broken', handler)
     app.get('/', (_req, res) => void res.end())
     const server = createServer(app).listen(0, '127.0.0.1')
     await once(server, 'listening')
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
     await expect(fetch(`${url}/broken`).then(response => response.text())).rejects.toThrow()
-    expect((await fetch(url)).status).toBe(200)
+    const close = async () => {
+      server.closeAllConnections()
+      await new Promise(resolve => server.close(resolve))
+    }
+    return { ends, close, ask: async () => (await fetch(url)).status }
+  }
+
+  test(`${name}: the place of a handler that destroys the response is free at once`, async () => {
+    const { ends, close, ask } = await broken((_, res) => void res.destroy())
+    expect(await ask()).toBe(200)
     expect(ends[0]).toEqual({ completed: false, ended: true })
-    server.closeAllConnections()
-    await new Promise(resolve => server.close(resolve))
+    await close()
+  })
+
+  test.each<[string, (req: Request, res: Response) => void]>([
+    [
+      'throws after the first write, at which Express destroys the connection,',
+      (_, res) => {
+        res.write('x')
+        throw new Error('broken')
+      },
+    ],
+    ['destroys the connection', req => void req.socket.destroy()],
+  ])(`${name}: the place of a handler that %s is free after abandonAfter`, async (_, handler) => {
+    const { close, ask } = await broken(handler)
+    expect(await ask()).toBe(503)
+    await eventually('it is free', async () => (await ask()) === 200)
+    await close()
   })
 }
