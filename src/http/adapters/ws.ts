@@ -67,9 +67,14 @@ export function limitMessages<Data = unknown>(socket: MessageSocket, options: Me
   return () => limit.end()
 }
 
+export default limitMessages
+
 class MessageLimit<Data> {
   readonly #socket: MessageSocket
   readonly #emit: MessageSocket['emit']
+  /** What `emit` was before; undefined: inherited. */
+  readonly #own: PropertyDescriptor | undefined
+  readonly #heardEmit: MessageSocket['emit']
   readonly #limiter: RateLimiter | LimiterUse
   readonly #options: MessageLimitOptions<Data>
   readonly #ownKey = randomUUID()
@@ -96,13 +101,23 @@ class MessageLimit<Data> {
     this.#options = { ...options, onLimit }
     this.#socket = socket
     this.#emit = socket.emit.bind(socket)
-    socket.emit = (event: string | symbol, ...values: unknown[]) => this.#heard(event, values)
+    this.#own = Object.getOwnPropertyDescriptor(socket, 'emit')
+    this.#heardEmit = (event: string | symbol, ...values: unknown[]) => this.#heard(event, values)
+    socket.emit = this.#heardEmit
   }
 
   /** From now on all messages pass; waiting messages come first, in their order. */
   end(): void {
     this.#ended = true
     this.#leave()
+    if (!this.#busy) this.#giveBack()
+  }
+
+  /** The socket's own `emit`, unless somebody else has replaced ours meanwhile: then ours passes everything on. */
+  #giveBack(): void {
+    if (this.#socket.emit !== this.#heardEmit) return
+    if (this.#own === undefined) Reflect.deleteProperty(this.#socket, 'emit')
+    else Object.defineProperty(this.#socket, 'emit', this.#own)
   }
 
   /** The socket needs its limiter no longer, unless more messages come. */
@@ -150,6 +165,7 @@ class MessageLimit<Data> {
       if (act === undefined) break
       this.#run(act)
     }
+    if (this.#ended && !this.#busy) this.#giveBack()
     if (this.#busy || !this.#paused) return
     this.#paused = false
     this.#socket.resume?.()

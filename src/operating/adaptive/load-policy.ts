@@ -1,4 +1,4 @@
-import { CALM_LEVEL, checkLoad, FULL_LEVEL, type Load } from '../../http/load.js'
+import { CALM_LEVEL, checkLoad, FULL_LEVEL, type LoadLevel } from '../../http/load.js'
 import { PolicyError, shown } from '../../limiter/core/errors.js'
 import {
   type CalendarLimitOptions,
@@ -26,7 +26,7 @@ export class LoadFactor {
   #changedAt = Number.NEGATIVE_INFINITY
 
   constructor(
-    readonly load: Load,
+    readonly load: LoadLevel,
     readonly min: number,
   ) {}
 
@@ -50,7 +50,7 @@ export class LoadFactor {
 /** Options of `loadPolicy`. */
 export interface LoadPolicyOptions {
   /** The load that the limits follow, like `processLoad()`. */
-  load: Load
+  load: LoadLevel
   /** The smallest factor, above 0 to 1; default 0.1. */
   min?: number
   /**
@@ -112,7 +112,7 @@ function lookWhile(used: WeakRef<LoadPolicy>, look: () => void): void {
 }
 
 function memoFor(factor: number): PolicyMemo<PolicyInput> {
-  return new PolicyMemo(policy => {
+  return new PolicyMemo<PolicyInput>(policy => {
     // A limit without an algorithm: the option `algorithm` of its limiter applies.
     const others = parsePolicy(policy, 'fixed-window')
     return Object.freeze(

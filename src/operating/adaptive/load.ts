@@ -1,4 +1,5 @@
 import { CALM_LEVEL, type Load } from '../../http/load.js'
+import { asyncDispose } from '../../limiter/core/async-dispose.js'
 import { type Duration, formatDuration, parseOption } from '../../limiter/core/duration.js'
 import { PolicyError, shown } from '../../limiter/core/errors.js'
 import { checkOptions } from '../../limiter/core/options.js'
@@ -73,6 +74,7 @@ export function customLoad(read: () => number | Promise<number>, options: Custom
     }
   }
   const timer = setInterval(measure, everyMs).unref()
+  const close = async () => clearInterval(timer)
   void measure()
   return {
     get level() {
@@ -81,7 +83,8 @@ export function customLoad(read: () => number | Promise<number>, options: Custom
     get reason() {
       return smooth.level < CALM_LEVEL ? 'none' : 'custom'
     },
-    close: () => clearInterval(timer),
+    close,
+    [asyncDispose]: close,
   }
 }
 

@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import { performance } from 'node:perf_hooks'
 import { getHeapStatistics } from 'node:v8'
 import { CALM_LEVEL, type Load } from '../../http/load.js'
+import { asyncDispose } from '../../limiter/core/async-dispose.js'
 import { type Duration, parseOption } from '../../limiter/core/duration.js'
 import { PolicyError, shown } from '../../limiter/core/errors.js'
 import { checkOptions, type OptionNames } from '../../limiter/core/options.js'
@@ -164,9 +165,13 @@ class ProcessLoad implements Load {
     return this.level < CALM_LEVEL ? 'none' : this.#reason
   }
 
-  close(): void {
+  async close(): Promise<void> {
     clearInterval(this.#timer)
     this.#delay.close()
+  }
+
+  [asyncDispose](): Promise<void> {
+    return this.close()
   }
 
   #measure(): void {

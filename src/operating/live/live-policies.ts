@@ -1,3 +1,4 @@
+import { asyncDispose } from '../../limiter/core/async-dispose.js'
 import { type Duration, parseOption } from '../../limiter/core/duration.js'
 import { PolicyError, StoreError, shown } from '../../limiter/core/errors.js'
 import type { Policy, PolicyInput } from '../../limiter/core/limit.js'
@@ -207,6 +208,10 @@ export class LivePolicies {
     this.#follower.close()
     for (const { own } of this.#names.values()) own.close()
     this.#listeners.clear()
+  }
+
+  [asyncDispose](): Promise<void> {
+    return this.close()
   }
 
   #name(name: string): Name {

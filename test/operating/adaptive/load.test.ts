@@ -3,11 +3,12 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import type { LoadLevel } from '../../../src/http/load.js'
 import { RedisStore } from '../../../src/index.js'
 import { parsePolicy } from '../../../src/limiter/core/limit.js'
 import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
-import { customLoad, type Load, loadPolicy, processLoad } from '../../../src/operating/adaptive/index.js'
+import { customLoad, loadPolicy, processLoad } from '../../../src/operating/adaptive/index.js'
 import { containerCpus } from '../../../src/operating/adaptive/process-load.js'
 import { ManualClock } from '../../../src/testing.js'
 import { eventually } from '../../support/eventually.js'
@@ -17,8 +18,8 @@ import { warnings } from '../../support/warnings.js'
 const warned = warnings()
 
 /** A load that a test sets. */
-function loadOf(level: number): Load & { level: number } {
-  return { level, reason: 'custom', close: () => {} }
+function loadOf(level: number): LoadLevel & { level: number } {
+  return { level, reason: 'custom' }
 }
 
 describe('containerCpus', () => {

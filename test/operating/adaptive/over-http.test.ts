@@ -4,16 +4,17 @@ import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import express from 'express'
 import { rateLimit } from '../../../src/http/adapters/express.js'
+import type { LoadLevel } from '../../../src/http/load.js'
 import { RedisStore } from '../../../src/index.js'
 import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
-import { type Load, loadPolicy } from '../../../src/operating/adaptive/index.js'
+import { loadPolicy } from '../../../src/operating/adaptive/index.js'
 import { ManualClock } from '../../../src/testing.js'
 import { RedisServer } from '../../support/redis-server.js'
 
 const START = 1_700_000_000_000
 
 describe.each(['memory', 'redis'] as const)('rateLimit over %s with a policy that follows a load', kind => {
-  const load: Load & { level: number } = { level: 0, reason: 'custom', close: () => {} }
+  const load: LoadLevel & { level: number } = { level: 0, reason: 'custom' }
   let clock: ManualClock
   let redis: RedisServer | undefined
   let closing: Array<() => unknown>

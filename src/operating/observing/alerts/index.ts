@@ -1,3 +1,4 @@
+import { asyncDispose } from '../../../limiter/core/async-dispose.js'
 import { type Clock, monotonicClock } from '../../../limiter/core/clock.js'
 import type { Decision } from '../../../limiter/core/decision.js'
 import { PolicyError, shown } from '../../../limiter/core/errors.js'
@@ -26,11 +27,11 @@ export interface AlertsOptions {
 }
 
 /** An observer that alerts. */
-export interface Alerts extends Observer {
+export interface Alerts extends Observer, AsyncDisposable {
   /** The firing alerts, in the order of the rules. */
   readonly firing: readonly Alert[]
   /** Stops evaluating; `notify` is no longer called. */
-  close(): void
+  close(): Promise<void>
 }
 
 const NAMES: OptionNames<AlertsOptions> = { rules: true, notify: true, clock: true }
@@ -99,6 +100,7 @@ class AlertEvaluator {
   observer(): Alerts {
     const has = (...conditions: AlertCondition[]) => this.#rules.some(({ when }) => conditions.includes(when))
     const firing = () => this.#firing()
+    const close = async () => this.#close()
     const observer: Observer = {
       ...(has(...OF_DECISIONS) && { decided: (decision, limiter) => this.#hear(decision, limiter) }),
       ...(has('breaker-open') && {
@@ -121,10 +123,8 @@ class AlertEvaluator {
       }),
       ...(has('consumer-failed') && { consumerFailed: ({ queue }) => this.#consumerFailed(queue) }),
     }
-    return Object.defineProperty(Object.assign(observer, { close: () => this.#close() }), 'firing', {
-      get: firing,
-      enumerable: true,
-    }) as Alerts
+    const alerts: Alerts = { ...observer, close, [asyncDispose]: close, firing: [] }
+    return Object.defineProperty(alerts, 'firing', { get: firing, enumerable: true })
   }
 
   #hear(decision: Decision, limiter: string): void {
