@@ -48,7 +48,7 @@ const ROOMS = {
  */
 const KNOWN = [
   ['src/http/rate-limit/auto-block.ts', 'src/replacing/express-rate-limit/hit-store.ts', 'part 5'],
-  ['src/http/rate-limit/settings.ts', 'src/replacing/express-rate-limit/hit-store.ts', 'part 5'],
+  ['src/http/rate-limit/rules.ts', 'src/replacing/express-rate-limit/hit-store.ts', 'part 5'],
   ['src/limiter/options.ts', 'src/replacing/express-rate-limit/hit-store.ts', 'part 5'],
   ['src/limiter/rate-limiter.ts', 'src/replacing/express-rate-limit/hit-store.ts', 'part 5'],
   ['src/waiting/queue/delay-queue.ts', 'src/operating/object-index.ts', 'part 9'],

@@ -25,7 +25,9 @@ const ENTRIES = JSON.parse(readFileSync(join(root, 'scripts/entries.json'), 'utf
  * Entry points whose `require` gives the default export itself, with all names as its properties, as the package that
  * they replace.
  */
-const CALLABLE = new Set(['express-rate-limit', 'fastify', 'koa-ratelimit'])
+const CALLABLE = new Set([
+  ...['express', 'express-rate-limit', 'fastify', 'fetch', 'hono', 'koa', 'koa-ratelimit', 'node', 'ws'],
+])
 /** Entry points whose `require` gives the class that is their default export, and has their other names as its own. */
 const CLASSES = new Set(['bottleneck', 'bottleneck/light'])
 const COMMAND = { cli: 'src/operating/cli/main.ts' }
@@ -161,8 +163,9 @@ async function writeScripts(folder) {
   }
   chmodSync(join(folder, 'cli.js'), 0o755)
   for (const name of Object.keys(ENTRIES)) {
-    const names = Object.keys(require(join(folder, `${moduleOf(name)}.js`))).filter(name => name !== 'default')
-    if (moduleOf(name) !== name) names.push(`${nameOfDefault(folder, name)} as default`)
+    const all = Object.keys(require(join(folder, `${moduleOf(name)}.js`)))
+    const names = all.filter(name => name !== 'default')
+    if (all.includes('default')) names.push(`${nameOfDefault(folder, name)} as default`)
     // Named one by one: Node and bundlers agree on what `export { a } from` a CommonJS module means, not on its
     // default.
     writeFileSync(join(folder, `${name}.mjs`), `export { ${names.join(', ')} } from '${besides(name)}'\n`)
@@ -231,7 +234,7 @@ async function writeTypes(folder) {
   await bundled.write({ dir: folder, format: 'es', chunkFileNames: 'chunks/[name].js' })
   for (const name of Object.keys(ENTRIES)) {
     const face = [`export * from '${besides(name)}'`]
-    if (moduleOf(name) !== name)
+    if (Object.hasOwn(require(join(folder, `${moduleOf(name)}.js`)), 'default'))
       face.push(`export { ${nameOfDefault(folder, name)} as default } from '${besides(name)}'`)
     if (CALLABLE.has(name)) {
       plainTypeExports(join(folder, `${moduleOf(name)}.d.ts`))

@@ -1,5 +1,5 @@
 /** The types beside those of its options that every adapter exports. */
-export type { AddressKeyOptions } from './address/client.js'
+export type { AddressKeyOptions, ClientAddresses, ClientAddressOptions } from './address/client.js'
 export type { GivenKey } from './call-option.js'
 export type { HeaderForm } from './headers.js'
 export type { BlockOptions } from './rate-limit/auto-block.js'

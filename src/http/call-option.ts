@@ -1,18 +1,20 @@
 import { PolicyError, SpillwayError, shown } from '../limiter/core/errors.js'
 import { isPromise, type SyncOrAsync } from './sync-or-async.js'
 
+/** A function of the options. It receives the request and the response, or a context that stands for both. */
+export type OptionFunction<Args extends readonly unknown[], Value> = (...args: Args) => SyncOrAsync<Value>
+
 /**
  * Calls a function of the service; ensures that a thrown value is an object. `user` names the middleware in that error.
  */
-export function callOption<Request, Response, Value>(
-  option: (req: Request, res: Response) => SyncOrAsync<Value>,
-  req: Request,
-  res: Response,
+export function callOption<Args extends readonly unknown[], Value>(
+  option: OptionFunction<Args, Value>,
+  args: Args,
   user = 'rateLimit',
 ): SyncOrAsync<Value> {
   const fail = (error: unknown): never => failure(error, user)
   try {
-    const given = option(req, res)
+    const given = option(...args)
     // Fastify's reply has a `then` that needs both its functions and returns nothing.
     return isPromise(given) ? Promise.resolve(given).then(undefined, fail) : given
   } catch (error) {

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2'
 import type { Decision } from '../limiter/core/decision.js'
-import { callOption } from './call-option.js'
+import { callOption, type OptionFunction } from './call-option.js'
 import type { Fields } from './headers.js'
 import { type Body, bodyOf, type Refusal } from './refusal.js'
 import type { ResponseWatch } from './response-watch.js'
@@ -17,9 +17,9 @@ export interface Reply {
   body(): SyncOrAsync<Body | undefined>
 }
 
-/** A service's own refusal texts. Its functions receive `Facts` beside request and response. */
-interface Wording<Request, Response, Facts extends readonly unknown[]> {
-  readonly handler: ((req: Request, res: Response, ...facts: Facts) => unknown) | undefined
+/** A service's own refusal texts. */
+interface Wording<Args extends readonly unknown[]> {
+  readonly handler: ((...args: Args) => unknown) | undefined
   /** A body, or a function that returns one. */
   readonly message: unknown
 }
@@ -29,24 +29,20 @@ export function plainReply({ status, body }: Refusal): Reply {
   return { status, body: () => body }
 }
 
-/** The service's own reply, if it has one. `user` names the middleware in errors. */
-export function wordedReply<Request, Response, Facts extends readonly unknown[]>(
+/** The service's own reply, if it has one. `args`: what its functions receive. `user` names the middleware in errors. */
+export function wordedReply<Args extends readonly unknown[]>(
   refusal: Refusal,
-  { handler, message }: Wording<Request, Response, Facts>,
+  { handler, message }: Wording<Args>,
   user: string,
-  req: Request,
-  res: Response,
-  ...facts: Facts
+  args: Args,
 ): Reply {
   const { status } = refusal
   if (handler !== undefined) {
-    const handle = () => handler(req, res, ...facts)
-    return { status, body: () => after(callOption(handle, req, res, user), () => undefined) }
+    return { status, body: () => after(callOption(handler, args, user), () => undefined) }
   }
   if (typeof message === 'function') {
-    const word = (): unknown => message(req, res, ...facts)
     const bodyFrom = (own: unknown) => (own === undefined ? refusal.body : bodyOf(own))
-    return { status, body: () => after(callOption(word, req, res, user), bodyFrom) }
+    return { status, body: () => after(callOption(message as OptionFunction<Args, unknown>, args, user), bodyFrom) }
   }
   return message === undefined ? plainReply(refusal) : { status, body: () => bodyOf(message) }
 }
@@ -181,8 +177,10 @@ export type Trust = 'nobody' | 'some' | { readonly anybody: string }
  * The port to a web framework: what is asked of it. An adapter answers these calls and decides nothing; how an answer
  * is written is its `Delivery`. Header field names are lower case.
  */
-export interface Framework<Request, Response> {
+export interface Framework<Request, Response, Args extends readonly unknown[] = [Request, Response]> {
   readonly name: string
+  /** What functions of the options receive: the request and the response, or a context that stands for both. */
+  args(req: Request, res: Response): Args
   /**
    * The client's address, considering the proxies that the framework trusts; undefined or '' if there is none. `peer`:
    * that of the connection, if it is still there.

@@ -1,11 +1,11 @@
 import { type Decision, strictest } from '../limiter/core/decision.js'
-import { countedSpan, type Limit } from '../limiter/core/limit.js'
+import type { Limit } from '../limiter/core/limit.js'
 import { getOrMake } from '../limiter/core/maps.js'
 import type { LimiterKey } from '../limiter/key.js'
-import { shareCounts } from '../limiter/port.js'
-import { optionsOf, type RateLimiter } from '../limiter/rate-limiter.js'
+import type { RateLimiter } from '../limiter/rate-limiter.js'
 import type { Places } from './concurrency/process-places.js'
 import type { Fields, Report } from './headers.js'
+import { sameCount } from './same-count.js'
 
 /** What a rate limit has decided on a request. */
 export interface Charge {
@@ -164,13 +164,4 @@ function counts(earlier: Charge, charge: Charge, limit: Limit): boolean {
 
 function keyUnder({ key, decision }: Charge, { name }: Limit): string | undefined {
   return typeof key === 'string' ? decision.key : key[name]
-}
-
-function sameCount(limiter: RateLimiter, limit: Limit, other: RateLimiter, otherLimit: Limit): boolean {
-  if (limit.name !== otherLimit.name || limit.algorithm !== otherLimit.algorithm) return false
-  if (countedSpan(limit) !== countedSpan(otherLimit)) return false
-  if (limiter === other) return true
-  const [one, two] = [optionsOf(limiter), optionsOf(other)]
-  if (one.name !== two.name) return false
-  return shareCounts(one.store, two.store)
 }

@@ -2,60 +2,12 @@ import { PolicyError } from '../limiter/core/errors.js'
 import { BoundedMap, getOrMake } from '../limiter/core/maps.js'
 import { emitWarning } from '../limiter/core/warnings.js'
 
-/** What calls a middleware. */
-export type Caller = 'express' | 'koa' | 'fastify' | 'hono' | 'node' | 'fetch'
-
-/** The object that a framework passes first: its name in messages. */
-const FIRST = {
-  express: 'a request',
-  koa: 'a context of Koa',
-  fastify: 'a request of Fastify',
-  hono: 'a context of Hono',
-  node: 'a request',
-  fetch: 'a Request',
-} satisfies Record<Caller, string>
-
-/** Who has called, and what to write instead. */
-const INSTEAD: Record<Caller, (user: string, example: string) => string> = {
-  express: (user, example) =>
-    `Express has called it: import ${user} from 'spillway/express', like ${use(user, example)}`,
-  koa: (user, example) => `Koa has called it: import ${user} from 'spillway/koa', like ${use(user, example)}`,
-  fastify: (user, example) =>
-    `Fastify has called it: import ${user} from 'spillway/fastify', like app.register(${user}, ${example})`,
-  hono: (user, example) => `Hono has called it: import ${user} from 'spillway/hono', like ${use(user, example)}`,
-  node: (user, example) =>
-    `it was called without next: import ${user} from 'spillway/node', like const limit = ${user}(${example}), ` +
-    'then if (await limit(req, res)) …',
-  fetch: user => `it was called with a Request: import ${user} from 'spillway/fetch'`,
-}
-
 /** The example options of each middleware. */
 const EXAMPLES: Readonly<Record<string, string>> = {
   rateLimit: "{ policy: '100/1m' }",
   concurrencyLimit: '{ permits: 5 }',
+  addressKey: '{ proxies: 1 }',
   shed: '{ load: processLoad(), priority: req => (req.user ? 0 : 3) }',
-}
-
-function use(user: string, example: string): string {
-  return `app.use(${user}(${example}))`
-}
-
-function has(value: unknown, ...names: string[]): boolean {
-  return typeof value === 'object' && value !== null && names.every(name => name in value)
-}
-
-function isFunction(value: unknown, name: string): boolean {
-  return typeof (value as Record<string, unknown> | null | undefined)?.[name] === 'function'
-}
-
-/** The framework whose request, context or instance an object is; a request of `node:http` may also be Express's. */
-function kindOf(first: unknown): Caller | undefined {
-  if (isFunction(first, 'addHook') && isFunction(first, 'register')) return 'fastify'
-  if (has(first, 'req', 'res', 'request', 'response')) return 'koa'
-  if (has(first, 'req', 'env') && isFunction(first, 'header')) return 'hono'
-  if (has(first, 'raw', 'routeOptions')) return 'fastify'
-  if (!has(first, 'headers', 'method', 'url')) return undefined
-  return isFunction((first as Request).headers, 'get') ? 'fetch' : 'node'
 }
 
 /**
@@ -63,31 +15,34 @@ function kindOf(first: unknown): Caller | undefined {
  * called.
  */
 export function checkIsCalled(user: string, options: unknown): void {
-  const kind = kindOf(options)
-  if (kind === undefined) return
-  const example = EXAMPLES[user]
-  const expected = kind === 'fetch' ? `const limit = ${user}(${example})` : use(user, example)
-  throw new PolicyError(`${user}: given ${FIRST[kind]} instead of options: call it first, like ${expected}`)
+  if (typeof options !== 'object' || options === null) return
+  const isRequest = 'headers' in options && 'method' in options
+  if (!isRequest && !['req', 'raw', 'addHook'].some(name => name in options)) return
+  throw new PolicyError(
+    `${user}: given a request or a context instead of options: call it first, like ${user}(${EXAMPLES[user]})`,
+  )
 }
 
 /**
- * True if no other framework than its own has called a middleware; each checks its first call. `given`: the arguments.
- * Else the `PolicyError` goes to the callback, if there is one, because Fastify expects it there; without one it is
- * thrown.
+ * True if the framework of an adapter has called its middleware; each checks its first call. `isRight`: whether what it
+ * was given looks so. Else the `PolicyError` goes to the callback `done`, if there is one, because Fastify expects it
+ * there; without one it is thrown.
  */
-export function checkCaller(own: Caller, user: string, ...given: readonly unknown[]): boolean {
-  const [first, , third] = given
-  let caller = kindOf(first)
-  if (caller === 'node' && typeof third === 'function') caller = 'express'
-  // Middleware of Express may be called by other frameworks with the same arguments.
-  if (caller === undefined || caller === own) return true
-  const what = own === 'fastify' ? 'plugin' : own === 'node' || own === 'fetch' ? 'function' : 'middleware'
+export function checkCaller(entry: string, user: string, isRight: boolean, done?: unknown): boolean {
+  if (isRight) return true
   const error = new PolicyError(
-    `${user}: this is the ${what} of spillway/${own}, and ${INSTEAD[caller](user, EXAMPLES[user])}`,
+    `${user}: this is that of spillway/${entry}, and something else has called it: each framework has its own, ` +
+      `like import { ${user} } from 'spillway/express', 'spillway/koa', 'spillway/fastify', 'spillway/hono', ` +
+      "'spillway/node' or 'spillway/fetch'",
   )
-  if (typeof third !== 'function') throw error
-  third(error)
+  if (typeof done !== 'function') throw error
+  done(error)
   return false
+}
+
+/** Whether a value is an object with these properties. */
+export function hasAll(value: unknown, ...names: readonly string[]): boolean {
+  return typeof value === 'object' && value !== null && names.every(name => name in value)
 }
 
 /** So many requests without exception make a mistake likely. */

@@ -2,7 +2,7 @@ import { notify, type Observer, parseObserver } from '../limiter/core/observer.j
 import { checkFunction, checkInteger, checkOptions, type OptionNames } from '../limiter/core/options.js'
 import { CLIENT_OPTIONS, Client, type ClientOptions, parseClientOptions } from './address/client.js'
 import { type Answer, type Framework, type Gate, PASS, plainReply } from './framework.js'
-import { CALM_LEVEL, checkLoad, FULL_LEVEL, type Load } from './load.js'
+import { CALM_LEVEL, checkLoad, FULL_LEVEL, type LoadLevel } from './load.js'
 import { checkIsCalled } from './misuse.js'
 import { NEWCOMERS } from './newcomers.js'
 import { refuseAtOnce } from './refusal.js'
@@ -10,7 +10,7 @@ import { refuseAtOnce } from './refusal.js'
 /** Options of `shed`. An address that `allow` holds is never refused. */
 export interface ShedOptions<Req> extends ClientOptions {
   /** The measured load: above 1, one more level is closed each second; below 0.7, one is opened. */
-  load: Load
+  load: LoadLevel
   /**
    * From 0, which is never refused, to `levels` − 1, which is refused first. Rounded down and clamped; a value that is
    * not a number counts as the last.
@@ -37,7 +37,7 @@ const STEP_MS = 1000
 /** Refuses the least important requests first under overload. */
 export class ShedGate<Request, Response> implements Gate<Request, Response> {
   readonly #options: ShedOptions<Request>
-  readonly #framework: Framework<Request, Response>
+  readonly #framework: Framework<Request, Response, readonly unknown[]>
   readonly #client: Client<Request, Response>
   readonly #levels: number
   readonly #observer: Observer | undefined
@@ -49,7 +49,7 @@ export class ShedGate<Request, Response> implements Gate<Request, Response> {
   /** Checks the options: `PolicyError`. `now`: a monotonic clock in ms. */
   constructor(
     options: ShedOptions<Request>,
-    framework: Framework<Request, Response>,
+    framework: Framework<Request, Response, readonly unknown[]>,
     now: () => number = () => performance.now(),
   ) {
     checkIsCalled('shed', options)

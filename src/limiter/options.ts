@@ -86,11 +86,12 @@ export const LIMITER_NEWCOMERS: ForeignNames = [
     'denyCache is how many refused keys this process remembers',
     'ephemeralCache inMemoryBlockOnConsumed inmemoryBlockOnConsumed',
   ],
+  ['store', 'the clock is an option of the store, like new MemoryStore({ clock })', 'clock'],
   ['name', 'name tells the counts of limiters on one store apart', 'nameSpace namespace'],
   [
     'onStoreFailure',
     "onStoreFailure says what happens while the store fails: 'local', 'open' or 'closed'",
-    'passOnStoreError skipOnError insuranceLimiter',
+    'passOnStoreError skipOnError insuranceLimiter failOpen failClosed',
   ],
   ['deadline', 'deadline is how long a decision may take', 'timeout'],
   ['observer', 'observer is told of every decision', 'onExceeding analytics'],

@@ -7,13 +7,13 @@ import Koa, { type Context } from 'koa'
 import { shed as shedExpress } from '../../src/http/adapters/express.js'
 import { shed as shedKoa } from '../../src/http/adapters/koa.js'
 import { GONE } from '../../src/http/framework.js'
+import type { LoadLevel } from '../../src/http/load.js'
 import { ShedGate, type ShedOptions } from '../../src/http/shed.js'
-import type { Load } from '../../src/operating/adaptive/index.js'
 import { warnings } from '../support/warnings.js'
 
 const warned = warnings()
 
-const loadOf = (level: number): Load & { level: number } => ({ level, reason: 'custom', close: () => {} })
+const loadOf = (level: number): LoadLevel & { level: number } => ({ level, reason: 'custom' })
 
 describe('the levels', () => {
   const framework = { peer: () => '', requestHeader: () => undefined } as never
@@ -127,7 +127,7 @@ const byHeader = (header: string | undefined) => {
   return Number(header)
 }
 
-describe.each<[string, (load: Load) => RequestListener]>([
+describe.each<[string, (load: LoadLevel) => RequestListener]>([
   [
     'express',
     load => {

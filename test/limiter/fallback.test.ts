@@ -370,6 +370,20 @@ describe('a store that fails too often is not asked', () => {
     expect(await other.consume('k')).toMatchObject({ degraded: true })
     expect(store.calls).toEqual([])
   })
+
+  test('not for changes either', async () => {
+    const { limiter, asked, down, store } = setUp()
+    down()
+    await asked(30)
+    store.calls.length = 0
+    await expect(limiter.refund('k')).rejects.toThrow('is not asked')
+    await expect(limiter.reset('k')).rejects.toThrow('is not asked')
+    expect(store.calls).toEqual([])
+    jest.advanceTimersByTime(200)
+    await limiter.refund('k')
+    await limiter.reset('k')
+    expect(store.calls).toEqual(['refund k@1000-per-10s 1', 'reset k@1000-per-10s'])
+  })
 })
 
 /** Tries again every 20 ms, but not for ever, so that a test that fails does not hang. */

@@ -147,6 +147,31 @@ describe('a RateLimiter', () => {
       expect(await limiter.peek('k', 6)).toMatchObject({ allowed: false, retryAfterMs: Number.POSITIVE_INFINITY })
     })
 
+    test('a cost of 0 passes even if nothing is left, and changes nothing', async () => {
+      const { limiter } = setUp()
+      await limiter.consume('k', 5)
+      expect(await limiter.consume('k', 0)).toMatchObject({ allowed: true, remaining: 0, cost: 0 })
+    })
+
+    test('refunds', async () => {
+      const { limiter } = setUp()
+      await limiter.consume('k', 5)
+      expect(await limiter.refund('k')).toBeUndefined()
+      expect((await limiter.peek('k', 0)).remaining).toBe(1)
+      await limiter.refund('k', 2)
+      expect((await limiter.peek('k', 0)).remaining).toBe(3)
+      await limiter.refund('k', 0)
+      await limiter.refund('unheard-of', 5)
+      expect((await limiter.peek('k', 0)).remaining).toBe(3)
+    })
+
+    test('resets', async () => {
+      const { limiter } = setUp()
+      await limiter.consume('k', 5)
+      expect(await limiter.reset('k')).toBeUndefined()
+      expect(await limiter.peek('k', 0)).toMatchObject({ remaining: 5, resetAfterMs: 0 })
+    })
+
     test('decides several limits together, and reports the strictest', async () => {
       const { clock, limiter } = setUp({ policy: '2/1s; 3/1m fixed-window; 100/1h token-bucket' })
       expect(await limiter.consume('k', 2)).toMatchObject({ allowed: true, remaining: 0, limit: limiter.policy[0] })
@@ -192,6 +217,24 @@ describe('a RateLimiter', () => {
       ])
     })
 
+    test('denies a blocked key, and only that key, until the block ends or is lifted', async () => {
+      const { clock, limiter } = setUp()
+      await limiter.consume('k', 2)
+      await limiter.block('k', '1m')
+      const blocked = await limiter.consume('k')
+      expect(blocked).toMatchObject({ allowed: false, blocked: true, remaining: 3, retryAfterMs: 60_000 })
+      expect(await limiter.consume('other')).toMatchObject({ allowed: true })
+      clock.advance(59_999)
+      expect(await limiter.consume('k')).toMatchObject({ allowed: false, blocked: true, retryAfterMs: 1 })
+      clock.advance(1)
+      expect(await limiter.consume('k')).toMatchObject({ allowed: true, remaining: 4 })
+      await limiter.block('k', '1h')
+      await limiter.block('k', '1s')
+      expect((await limiter.peek('k')).retryAfterMs).toBe(1000)
+      await limiter.unblock('k')
+      expect(await limiter.peek('k', 0)).toMatchObject({ allowed: true, remaining: 4 })
+    })
+
     test('reports that a cost never fits, although the key is blocked', async () => {
       const { limiter } = setUp()
       await limiter.block('k', '1m')
@@ -204,6 +247,31 @@ describe('a RateLimiter', () => {
       const { limiter } = setUp()
       await expect(limiter.block('k', 0)).rejects.toThrow('block: duration: duration 0: expected')
       await expect(limiter.block('k', 'soon')).rejects.toThrow(PolicyError)
+    })
+
+    test('settles a decision when its cost is known: less is given back, more is charged', async () => {
+      const { limiter } = setUp()
+      const left = async () => (await limiter.peek('k', 0)).remaining
+      const decision = await limiter.consume('k', 3)
+      await limiter.settle(decision, 1)
+      expect(await left()).toBe(4)
+      await limiter.settle(decision, 0)
+      await limiter.settle(decision, 5)
+      expect(await left()).toBe(4)
+      await limiter.settle(await limiter.consume('k', 1), 4)
+      expect(await left()).toBe(0)
+      await limiter.settle(await limiter.consume('other', 2), 2)
+      expect((await limiter.peek('other', 0)).remaining).toBe(3)
+    })
+
+    test('settles more than fits as a debt, which must expire before anything is allowed', async () => {
+      const { clock, limiter } = setUp()
+      const decision = await limiter.consume('k', 1)
+      clock.advance(1000)
+      await limiter.settle(decision, 12)
+      expect(await limiter.consume('k', 1)).toMatchObject({ allowed: false, remaining: 0, retryAfterMs: 10_000 })
+      clock.advance(10_000)
+      expect(await limiter.consume('k', 5)).toMatchObject({ allowed: true })
     })
 
     test('has nothing to settle if nothing was spent', async () => {
@@ -229,6 +297,12 @@ describe('a RateLimiter', () => {
       expect(left(await limiter.peek({ user: 'x', ip: 'a' }, 0))).toEqual(['ip 1', 'user 2'])
       await limiter.reset({ ip: 'a' })
       expect(left(await limiter.peek('a', 0))).toEqual(['ip 2', 'user 3', 'constructor 4'])
+    })
+
+    test('does not take a key with an inherited name for a key', async () => {
+      const { limiter } = setUp({ policy: '2/1s name=ip; 3/1s name=toString; 4/1s name=__proto__' })
+      expect((await limiter.consume({ ip: 'a' })).verdicts).toHaveLength(1)
+      expect((await limiter.consume({ ip: 'a', ['__proto__']: 'b' })).verdicts).toHaveLength(2)
     })
   })
 

@@ -165,10 +165,9 @@ describe.each<[string, (clock: ManualClock) => Store]>([
       expect((await limiter.consume('k', 10)).allowed).toBe(true)
     })
 
-    test('replaces a longer one, outlives a reset and a refund, which concern spent units, and ends with unblock', async () => {
+    test('outlives a reset and a refund, which concern spent units, and ends with unblock', async () => {
       const { limiter } = setUp({ policy: policyOf(algorithm) })
       await limiter.consume('k', 3)
-      await limiter.block('k', '1h')
       await limiter.block('k', '1m')
       await limiter.refund('k', 1)
       await limiter.reset('k')

@@ -1,10 +1,14 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { createInterface } from 'node:readline'
 import { afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { RedisStore } from '../../src/index.js'
 import { StoreError } from '../../src/limiter/core/errors.js'
 import { RateLimiter, type RateLimiterOptions } from '../../src/limiter/rate-limiter.js'
 import { ManualClock } from '../../src/testing.js'
+import { childProgram } from '../support/child-program.js'
 import { eventually } from '../support/eventually.js'
+import { Lateness } from '../support/lateness.js'
 import { stateKeys } from '../support/state-keys.js'
 import { testRedis } from '../support/test-redis.js'
 
@@ -147,6 +151,42 @@ describe('waiters of different limits in one line', () => {
   )
 })
 
+describe('a step of the clock while a line waits', () => {
+  test.each([
+    // What was spent before counts as spent at the moment of the step, so that a window passes first.
+    ['back', -3_600_000, [0, 2, 4]],
+    ['on', 3_600_000, [2, 4]],
+  ])(
+    'an hour %s: no request waits for longer than a window, and never more than the quota is granted',
+    async (_, stepMs, grants) => {
+      const clock = new ManualClock(Date.now())
+      const limiter = new RateLimiter({
+        policy: '2/2s',
+        store: new RedisStore(client, { clock }),
+        denyCache: false,
+        deadline: '5s',
+      })
+      await limiter.consume('k', 2)
+      let granted = 0
+      const all = Array.from({ length: 4 }, () => limiter.acquire('k').then(() => granted++))
+      await inLine(4)
+      clock.advance(stepMs)
+      // Behind four who wait for two a window there are three windows at most.
+      expect((await limiter.peek('k')).retryAfterMs).toBeLessThanOrEqual(6000)
+      for (const count of grants) {
+        await withdraws(limiter)
+        await eventually(`${count} are granted`, async () => granted >= count)
+        expect(granted).toBe(count)
+        clock.advance(2000)
+      }
+      await Promise.all(all)
+      // Sends the last withdrawal now. Sent during the next test, whose clock is an hour away, it would change what
+      // that test spends.
+      await limiter.close()
+    },
+  )
+})
+
 describe('an ask', () => {
   test.each(KINDS)('that the store answers late takes nothing (%s)', async policy => {
     // In an hour nothing comes back by itself.
@@ -249,6 +289,104 @@ describe('a grant that its process reads only in the next window takes no unit o
     await limiter.close()
   })
 })
+
+describe('acquire while no server answers', () => {
+  const nobody = (onStoreFailure: RateLimiterOptions['onStoreFailure'], policy = '2/200ms') =>
+    limiterOf(policy, { onStoreFailure, deadline: 50 }, redis.track(client.duplicate({ port: 1, lazyConnect: true })))
+
+  test('local waits in this process, in the order of the requests', async () => {
+    const limiter = nobody('local')
+    const order: number[] = []
+    const startedAt = performance.now()
+    await Promise.all(
+      Array.from({ length: 5 }, async (_, i) => {
+        expect(await limiter.acquire('k')).toMatchObject({ allowed: true, source: 'fallback', degraded: true })
+        order.push(i)
+      }),
+    )
+    expect(order).toEqual([0, 1, 2, 3, 4])
+    expect(performance.now() - startedAt).toBeGreaterThanOrEqual(399)
+    await expect(limiter.acquire('k', { cost: 2, timeout: 0 })).rejects.toMatchObject({ code: 'SPILLWAY_TIMEOUT' })
+  })
+
+  test('open lets pass, closed rejects with StoreError, both within the deadline', async () => {
+    const startedAt = performance.now()
+    const open = nobody('open')
+    for (let i = 0; i < 5; i++) expect(await open.acquire('k')).toMatchObject({ allowed: true, source: 'open' })
+    for (const policy of ['1/1h', '1/1h fixed-window']) {
+      await expect(nobody('closed', policy).acquire('k')).rejects.toThrow(StoreError)
+    }
+    expect(performance.now() - startedAt).toBeLessThan(7 * 50 + 2000)
+  })
+})
+
+/** A process that acquires this many times, one after the other, and prints the number of each grant. */
+class Acquirer {
+  readonly child: ChildProcess
+  readonly lines: string[] = []
+  /** When each line came, by `performance.now()`. */
+  readonly times: number[] = []
+
+  constructor(count: number, policy: string) {
+    const source = `
+      import { Redis } from 'ioredis'
+      import { RateLimiter, RedisStore } from './src/index.ts'
+      const client = new Redis('${redis.url}')
+      const limiter = new RateLimiter({ policy: '${policy}', store: new RedisStore(client), deadline: '10s' })
+      await limiter.peek('k', 0)
+      console.log('ready')
+      process.stdin.once('data', async () => {
+        await Promise.all(Array.from({ length: ${count} }, (_, i) => limiter.acquire('k').then(() => console.log('granted ' + i))))
+        process.exit()
+      })`
+    this.child = spawn(process.execPath, [childProgram(source)], {
+      env: { ...process.env, NODE_OPTIONS: '' },
+      stdio: ['pipe', 'pipe', 'inherit'],
+    })
+    createInterface({ input: this.child.stdout! }).on('line', line => {
+      this.lines.push(line)
+      this.times.push(performance.now())
+    })
+  }
+
+  has(line: string): Promise<void> {
+    return eventually(`the process prints ${line}`, async () => this.lines.includes(line))
+  }
+}
+
+test('two processes stand in one line, and one that is killed while it waits delays those behind by at most its own turn or a second, once', async () => {
+  const policy = '200/10s token-bucket burst=1'
+  const [one, two] = [new Acquirer(10, policy), new Acquirer(10, policy)]
+  try {
+    await Promise.all([one.has('ready'), two.has('ready')])
+    const line = async () => {
+      const [name] = await client.keys('*:line')
+      return name === undefined ? 0 : client.zcard(name)
+    }
+    const late = await Lateness.of(redis, two.child)
+    one.child.stdin!.write('go\n')
+    await one.has('granted 0')
+    two.child.stdin!.write('go\n')
+    await one.has('granted 2')
+    one.child.kill('SIGKILL')
+    const killedAt = performance.now()
+    await two.has('granted 9')
+    const lateMs = await late.stop()
+    // The seven that died would have taken 350 ms: so the delay is a second at most, and then a grant comes every 50
+    // ms.
+    expect(two.times[1] - killedAt).toBeLessThan(1000 + 50 + 5 + lateMs)
+    // With a burst of 1 the time by which a grant is late is lost for all behind it.
+    expect(two.times[10] - two.times[1]).toBeLessThan(9 * 50 + 5 + lateMs)
+    expect(two.lines).toEqual(['ready', ...Array.from({ length: 10 }, (_, i) => `granted ${i}`)])
+    // The turns of the killed process stayed unused.
+    const limiter = limiterOf(policy)
+    expect((await limiter.peek('k', 0)).resetAfterMs).toBeLessThanOrEqual(50)
+    expect(await limiter.acquire('k')).toMatchObject({ allowed: true, source: 'redis' })
+    expect(await line()).toBeLessThanOrEqual(1)
+  } finally {
+    for (const { child } of [one, two]) child.kill('SIGKILL')
+  }
+}, 30_000)
 
 describe('newcomers do not overtake waiters of many units', () => {
   const MB = 1_000_000

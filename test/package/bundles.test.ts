@@ -56,6 +56,19 @@ describe('bundled with a program', () => {
     expect(files.filter(file => OF_REDIS.test(file))).toEqual([])
   })
 
+  test('as an ES module for Node it answers 200, then 429', async () => {
+    const program = `
+      import express from 'express'
+      import { rateLimit } from 'spillway/express'
+      const server = express().use(rateLimit({ policy: '1/1m' })).get('/', (req, res) => void res.end()).listen(0, async () => {
+        const ask = async () => (await fetch('http://127.0.0.1:' + server.address().port + '/')).status
+        console.log(JSON.stringify([await ask(), await ask()]))
+        server.close()
+      })`
+    const { code } = await bundled(program, { platform: 'node', format: 'esm', external: ['express'] })
+    expect(started(code)).toEqual([200, 429])
+  })
+
   test('as an ES module for Node it has the scripts of Redis as the sources have them', async () => {
     const program = `
       import { createHash } from 'node:crypto'

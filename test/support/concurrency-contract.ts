@@ -20,7 +20,7 @@ import { type RawClient, rawClient } from './raw-client.js'
 import { RedisServer } from './redis-server.js'
 import { warnings } from './warnings.js'
 
-type Options = ConcurrencyOptions<unknown, unknown>
+type Options = ConcurrencyOptions<[req: unknown, res: unknown]>
 
 /** The parts that the tests of a framework provide. */
 export interface ConcurrencyAdapter {

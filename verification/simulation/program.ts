@@ -45,8 +45,6 @@ export class Program implements Driver {
       disableClientInfo: true,
       retryStrategy: times => Math.min(times * 50, 1000),
       socketTimeout: this.random.pick([undefined, 1000]),
-      // Some clients repeat what was not answered when a connection broke; others reject it at once, as node-redis does.
-      maxRetriesPerRequest: randomFrom(`${plan.world.seed} ${process.name} client`).integer(1, 3) > 1 ? 20 : 0,
     })
     this.#redis.on('error', () => {})
     this.client = this.#redis as unknown as RedisClient

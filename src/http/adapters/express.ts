@@ -5,7 +5,7 @@ import { type AddressKeyOptions, addressKeyOf, nodePeer } from '../address/clien
 import { type ConcurrencyControls, ConcurrencyGate } from '../concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../concurrency/options.js'
 import { admit, type Delivery, type Framework, type Gate, toNodeResponse } from '../framework.js'
-import { checkCaller } from '../misuse.js'
+import { checkCaller, hasAll } from '../misuse.js'
 import { watchResponse } from '../node-response.js'
 import type { HttpOptions } from '../rate-limit/options.js'
 import { type LimiterAccess, RateLimitGate } from '../rate-limit/rate-limit.js'
@@ -13,6 +13,7 @@ import { ShedGate, type ShedOptions } from '../shed.js'
 import { leaveDecision, trustOf } from './express-request.js'
 
 export type * from '../adapter-exports.js'
+export { clientAddress } from '../address/client.js'
 export type { ShedOptions } from '../shed.js'
 
 declare global {
@@ -25,7 +26,7 @@ declare global {
 }
 
 /** The options of `rateLimit`. Their functions receive `(req, res)`. */
-export interface RateLimitOptions extends HttpOptions<Request, Response> {}
+export interface RateLimitOptions extends HttpOptions<[req: Request, res: Response]> {}
 
 /** The middleware that `rateLimit` returns, with its limiter. */
 export interface RateLimit extends LimiterAccess {
@@ -35,12 +36,14 @@ export interface RateLimit extends LimiterAccess {
 
 /** Middleware for Express 4 and 5. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
 export function rateLimit(options: RateLimitOptions = {}): RateLimit {
-  const gate = new RateLimitGate(options, express)
+  const gate = RateLimitGate.of(options, express)
   return gate.equip(middlewareOf(gate, 'rateLimit'))
 }
 
+export default rateLimit
+
 /** The options of `concurrencyLimit`. Their functions receive `(req, res)`. */
-export interface ConcurrencyLimitOptions extends ConcurrencyOptions<Request, Response> {}
+export interface ConcurrencyLimitOptions extends ConcurrencyOptions<[req: Request, res: Response]> {}
 
 /** The middleware that `concurrencyLimit` returns. */
 export interface ConcurrencyLimit extends ConcurrencyControls {
@@ -53,7 +56,7 @@ export interface ConcurrencyLimit extends ConcurrencyControls {
  */
 export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
   const gate = new ConcurrencyGate(options, express)
-  return Object.assign(middlewareOf(gate, 'concurrencyLimit'), { close: () => gate.close() })
+  return gate.equip(middlewareOf(gate, 'concurrencyLimit'))
 }
 
 /**
@@ -76,6 +79,7 @@ export function addressKey(options?: AddressKeyOptions): (req: Request) => strin
 const express: Framework<Request, Response> & Delivery<Request, Response> = {
   ...toNodeResponse,
   name: 'Express',
+  args: (req, res) => [req, res],
   address: req => req.ip,
   peer: nodePeer,
   trust: trustOf,
@@ -88,7 +92,7 @@ function middlewareOf(gate: Gate<Request, Response>, user: string) {
   let isRight = false
   return (req: Request, res: Response, next: NextFunction): void => {
     if (!isRight) {
-      isRight = checkCaller('express', user, req, res, next)
+      isRight = checkCaller('express', user, hasAll(req, 'headers') && typeof next === 'function', next)
       if (!isRight) return
     }
     const delivered = admit(gate, express, req, res)

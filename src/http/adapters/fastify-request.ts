@@ -3,11 +3,15 @@ import { nodePeer } from '../address/client.js'
 import type { Delivery, Framework, Trust } from '../framework.js'
 import { watchResponse } from '../node-response.js'
 
+/** What functions of the options receive. */
+export type FastifyArgs = [request: FastifyRequest, reply: FastifyReply]
+
 /** The framework of one plugin: the trust setting is the same for all requests, and is determined once. */
-export function frameworkOf(): Framework<FastifyRequest, FastifyReply> {
+export function frameworkOf(): Framework<FastifyRequest, FastifyReply, FastifyArgs> {
   let trust: Trust | undefined
   return {
     name: 'Fastify',
+    args: (request, reply) => [request, reply],
     address: request => request.ip,
     peer: request => nodePeer(request.raw),
     trust(request) {

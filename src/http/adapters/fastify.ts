@@ -3,25 +3,38 @@ import type { Decision } from '../../limiter/core/decision.js'
 import { PolicyError, shown } from '../../limiter/core/errors.js'
 import { getOrMake } from '../../limiter/core/maps.js'
 import { checkFlag } from '../../limiter/core/options.js'
-import { MemoryStore } from '../../limiter/memory/memory-store.js'
+import type { RateLimiter } from '../../limiter/rate-limiter.js'
 import { type AddressKeyOptions, addressKeyOf } from '../address/client.js'
 import { ConcurrencyGate } from '../concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../concurrency/options.js'
 import { admit, type Delivered, type Gate, PASS } from '../framework.js'
-import { checkCaller } from '../misuse.js'
 import type { HttpOptions } from '../rate-limit/options.js'
-import { RateLimitGate } from '../rate-limit/rate-limit.js'
-import { routeOptions } from '../rate-limit/settings.js'
+import type { RateLimitGate } from '../rate-limit/rate-limit.js'
+import { checkRouteOptions, RouteLimits } from '../rate-limit/route-limits.js'
 import { ShedGate, type ShedOptions as ShedGateOptions } from '../shed.js'
 import { isPromise, type SyncOrAsync } from '../sync-or-async.js'
-import { delivery, frameworkOf, routeName } from './fastify-request.js'
+import { delivery, type FastifyArgs, frameworkOf, routeName } from './fastify-request.js'
 
 export type * from '../adapter-exports.js'
+export { clientAddress } from '../address/client.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** The strictest decision of the rate limiters that this request has passed; undefined if none limited it. */
     rateLimit?: Decision
+  }
+  interface FastifyInstance {
+    /**
+     * A hook that limits one route, beside the limit of the plugin: `app.get('/search', { onRequest: app.rateLimit({
+     * policy: '5/1m' }) }, handler)`, or `preHandler`. Options that it does not set come from the nearest plugin; the
+     * route counts separately unless they set `name`. Throws `PolicyError`.
+     */
+    rateLimit(options: RouteOptions): RouteHook
+    /**
+     * The limiter of the nearest plugin, to `reset`, `peek` or `block`; undefined if that limits no routes without
+     * options of their own (`global: false`), or if its policy is a function.
+     */
+    readonly rateLimiter: RateLimiter | undefined
   }
   interface FastifyContextConfig {
     /**
@@ -32,6 +45,9 @@ declare module 'fastify' {
   }
 }
 
+/** A hook for the option `onRequest`, `preValidation` or `preHandler` of a route. */
+export type RouteHook = (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) => void
+
 /** When a request is decided. `request.body` is available from 'preValidation' on. */
 export type Hook = 'onRequest' | 'preParsing' | 'preValidation' | 'preHandler'
 
@@ -39,7 +55,7 @@ export type Hook = 'onRequest' | 'preParsing' | 'preValidation' | 'preHandler'
  * The options of a route's own limit, in its `config`. Options that it does not set come from the nearest plugin: the
  * first of the innermost context. Their functions receive `(request, reply)`.
  */
-export interface RouteOptions extends HttpOptions<FastifyRequest, FastifyReply> {}
+export interface RouteOptions extends HttpOptions<FastifyArgs> {}
 
 /**
  * The options of the plugin `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their
@@ -56,7 +72,7 @@ export interface RateLimitOptions extends RouteOptions {
  * The options of the plugin `concurrencyLimit`: those of `spillway/express`. Their functions receive
  * `(request, reply)`.
  */
-export interface ConcurrencyLimitOptions extends ConcurrencyOptions<FastifyRequest, FastifyReply> {
+export interface ConcurrencyLimitOptions extends ConcurrencyOptions<FastifyArgs> {
   /** Default 'onRequest'. */
   hook?: Hook
 }
@@ -79,22 +95,19 @@ const HOOKS: readonly Hook[] = ['onRequest', 'preParsing', 'preValidation', 'pre
 export const rateLimit: FastifyPluginCallback<RateLimitOptions> = plugin('rateLimit', (instance, options) => {
   const { global = true, hook, ...all } = options
   checkFlag(global, 'rateLimit: global')
-  const framework = frameworkOf()
-  // One for all routes, so that routes with the same name count together.
-  if (all.limiter === undefined) all.store ??= new MemoryStore()
-  const everywhere = global ? new RateLimitGate(all, framework) : undefined
-  const gates = new WeakMap<object, RateLimitGate<FastifyRequest, FastifyReply>>()
-  const gateOf = (config: object, own: RouteOptions) => {
-    return getOrMake(gates, config, () => new RateLimitGate(routeOptions(all, own, routeName(config)), framework))
-  }
-  const limit: Limit = {
+  const limits = new RouteLimits(all, frameworkOf())
+  const everywhere = global ? limits.everywhere() : undefined
+  const limit: PluginLimit = {
     hook,
+    limits,
+    everywhere,
+    gates: new WeakMap(),
     answer(request, reply) {
       const { config } = request.routeOptions
       const own = config?.rateLimit
       if (own === false) return PASS
       if (own !== undefined && getOrMake(NEAREST, config, () => nearestTo(request.server)) === limit) {
-        return gateOf(config, own).answer(request, reply)
+        return gateOf(limit, config, own).answer(request, reply)
       }
       return everywhere === undefined ? PASS : everywhere.answer(request, reply)
     },
@@ -102,21 +115,64 @@ export const rateLimit: FastifyPluginCallback<RateLimitOptions> = plugin('rateLi
   if (!PLUGINS.has(instance)) PLUGINS.set(instance, limit)
   // Routes declared earlier are examined at their first request.
   instance.addHook('onRoute', function ({ config, method, url }) {
-    if (config?.rateLimit && nearestTo(this) === limit) gateOf({ method, url }, config.rateLimit)
+    if (config?.rateLimit && nearestTo(this) === limit) gateOf(limit, { method, url }, config.rateLimit)
   })
   if (!instance.hasRequestDecorator('rateLimit')) instance.decorateRequest('rateLimit', undefined)
+  if (!instance.hasDecorator('rateLimit')) {
+    instance.decorate('rateLimit', routeHook as never)
+    instance.decorate('rateLimiter', { getter: rateLimiterOf } as never)
+  }
   return limit
 })
 
 export default rateLimit
 
+type FastifyGate = RateLimitGate<FastifyRequest, FastifyReply, FastifyArgs>
+
+/** The limits of one `rateLimit` plugin. */
+interface PluginLimit extends Limit {
+  readonly limits: RouteLimits<FastifyRequest, FastifyReply, FastifyArgs>
+  readonly everywhere: FastifyGate | undefined
+  /** Those of routes with options of their own, by the route's config. */
+  readonly gates: WeakMap<object, FastifyGate>
+}
+
 /** The first `rateLimit` plugin of each context. */
-const PLUGINS = new WeakMap<FastifyInstance, Limit>()
+const PLUGINS = new WeakMap<FastifyInstance, PluginLimit>()
 /** The plugin that applies a route's own options, by the route's config. */
-const NEAREST = new WeakMap<object, Limit | undefined>()
+const NEAREST = new WeakMap<object, PluginLimit | undefined>()
+
+function gateOf({ limits, gates }: PluginLimit, config: object, own: RouteOptions): FastifyGate {
+  return getOrMake(gates, config, () => limits.ofRoute([own], routeName(config)))
+}
+
+/** `app.rateLimit(options)`: each route that the hook is given to has a limit of its own. */
+function routeHook(this: FastifyInstance, options: RouteOptions): RouteHook {
+  checkRouteOptions([options], 'app.rateLimit')
+  const limits = nearestTo(this)?.limits ?? new RouteLimits({}, frameworkOf())
+  const gates = new WeakMap<object, FastifyGate>()
+  return (request, reply, done) => {
+    const { config } = request.routeOptions
+    try {
+      pass(
+        getOrMake(gates, config, () => limits.ofRoute([options], routeName(config))),
+        request,
+        reply,
+        done,
+      )
+    } catch (error) {
+      done(error as Error)
+    }
+  }
+}
+
+/** `app.rateLimiter` */
+function rateLimiterOf(this: FastifyInstance): RateLimiter | undefined {
+  return nearestTo(this)?.everywhere?.only
+}
 
 /** The plugin of the innermost context that has one. A context inherits from the one around it. */
-function nearestTo(instance: FastifyInstance): Limit | undefined {
+function nearestTo(instance: FastifyInstance): PluginLimit | undefined {
   for (let context: FastifyInstance | null = instance; context !== null; context = Object.getPrototypeOf(context)) {
     const limit = PLUGINS.get(context)
     if (limit !== undefined) return limit
@@ -167,7 +223,6 @@ function plugin<Options extends object>(
 ): FastifyPluginCallback<Options> {
   const register: FastifyPluginCallback<Options> = (instance, options, done) => {
     try {
-      if (!checkCaller('fastify', name, instance, options, done)) return
       checkIsRegistered(name, instance, done)
       checkVersion(name, instance.version)
       const limit = limitOf(instance, options)
@@ -206,7 +261,12 @@ function checkVersion(name: string, version: string | undefined): void {
   )
 }
 
-function pass(limit: Limit, request: FastifyRequest, reply: FastifyReply, done: Done): void {
+function pass(
+  limit: Gate<FastifyRequest, FastifyReply>,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  done: Done,
+): void {
   let delivered: SyncOrAsync<Delivered>
   try {
     delivered = admit(limit, delivery, request, reply)

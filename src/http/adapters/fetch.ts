@@ -189,12 +189,14 @@ function withStatus(response: Response, status: number): Response {
 }
 
 export type * from '../adapter-exports.js'
+export { clientAddress } from '../address/client.js'
 
 /**
  * The options of `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions
  * receive the request and the peer, except `settle` and `handler`.
  */
-export interface RateLimitOptions<P extends Peer = Peer> extends Omit<HttpOptions<Request, P>, 'settle' | 'handler'> {
+export interface RateLimitOptions<P extends Peer = Peer>
+  extends Omit<HttpOptions<[request: Request, peer: P]>, 'settle' | 'handler'> {
   /**
    * Default: none. The real cost of the request; integer ≥ 0. Called once, when the body of the response has been read
    * to its end or cancelled. If nothing is read for 30 s, it is called then, with `end.ended` false; if `apply` is not
@@ -234,7 +236,7 @@ export interface RateLimit<P extends Peer = Peer> extends LimiterAccess {
  * for a constant cost.
  */
 export function rateLimit<P extends Peer = Peer>(options: RateLimitOptions<P> = {}): RateLimit<P> {
-  const gate = new RateLimitGate<Request, P>(ofExchanges(options), web)
+  const gate = RateLimitGate.of(ofExchanges(options), frameworkOf<P>())
   const limited = async (request: Request, peer: P): Promise<RateLimited> => {
     const exchange = Exchange.begin(request, peer)
     const apply = (response: Response) => exchange.answer(response)
@@ -250,20 +252,22 @@ export function rateLimit<P extends Peer = Peer>(options: RateLimitOptions<P> = 
   let isRight = false
   return gate.equip((request: Request, peer: P, next?: unknown): Promise<RateLimited> => {
     if (!isRight) {
-      isRight = checkCaller('fetch', 'rateLimit', request, peer, next)
+      isRight = checkCaller('fetch', 'rateLimit', typeof request?.headers?.get === 'function', next)
       if (!isRight) return undefined as never
     }
     return limited(request, peer)
   })
 }
 
+export default rateLimit
+
 /**
  * The options in the format of the gate: a response is known later than its request, and is returned instead of written
  * to.
  */
-function ofExchanges<P extends Peer>(options: RateLimitOptions<P>): HttpOptions<Request, P> {
+function ofExchanges<P extends Peer>(options: RateLimitOptions<P>): HttpOptions<[request: Request, peer: P]> {
   const { settle, handler } = options ?? {}
-  const own: Pick<HttpOptions<Request, P>, 'settle' | 'handler'> = {}
+  const own: Pick<HttpOptions<[request: Request, peer: P]>, 'settle' | 'handler'> = {}
   if (typeof settle === 'function') {
     own.settle = (request, _peer, end) => settle(request, Exchange.of(request).response ?? Response.error(), end)
   }
@@ -271,7 +275,7 @@ function ofExchanges<P extends Peer>(options: RateLimitOptions<P>): HttpOptions<
     own.handler = (request, peer, decision) =>
       after(handler(request, peer, decision) as SyncOrAsync<unknown>, response => Exchange.of(request).word(response))
   }
-  const given = options as HttpOptions<Request, P>
+  const given = options as HttpOptions<[request: Request, peer: P]>
   // The gate rejects a value that is not an options object.
   return own.settle || own.handler ? { ...given, ...own } : given
 }
@@ -293,8 +297,13 @@ function peerOf(request: Request): string | undefined {
   return socket && !address ? nodePeer({ socket }) : webPeer(request, address, server)
 }
 
+function frameworkOf<P>(): Framework<Request, P, [request: Request, peer: P]> {
+  return web as unknown as Framework<Request, P, [request: Request, peer: P]>
+}
+
 const web: Framework<Request, unknown> & Delivery<Request, unknown> = {
   name: 'the service',
+  args: (request, peer) => [request, peer],
   address: (_, peer) => peer,
   peer: peerOf,
   trust: request => (Exchange.of(request).ignoresProxy ? 'nobody' : 'some'),

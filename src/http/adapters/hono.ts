@@ -13,7 +13,7 @@ import { type ConcurrencyControls, ConcurrencyGate } from '../concurrency/concur
 import type { ConcurrencyOptions } from '../concurrency/options.js'
 import { type Delivery, deliver, type Framework, type Gate } from '../framework.js'
 import type { Fields } from '../headers.js'
-import { checkCaller } from '../misuse.js'
+import { checkCaller, hasAll } from '../misuse.js'
 import { knownResponseWatch, type NodeResponse, watchResponse } from '../node-response.js'
 import type { HttpOptions } from '../rate-limit/options.js'
 import { type LimiterAccess, RateLimitGate } from '../rate-limit/rate-limit.js'
@@ -115,8 +115,9 @@ function replace(response: Response, c: Context): void {
   c.res = response
 }
 
-const hono: Framework<Context, Context> & Delivery<Context, Context> = {
+const hono: Framework<Context, Context, [c: Context]> & Delivery<Context, Context> = {
   name: 'Hono',
+  args: c => [c],
   address: (_, peer) => peer,
   peer: peerOf,
   trust: () => 'nobody',
@@ -174,6 +175,7 @@ function outgoingOf({ env }: Context): NodeResponse | undefined {
 }
 
 export type * from '../adapter-exports.js'
+export { clientAddress } from '../address/client.js'
 export type { ShedOptions } from '../shed.js'
 
 declare module 'hono' {
@@ -185,15 +187,15 @@ declare module 'hono' {
 
 /**
  * The options of `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions
- * receive the context twice, in place of request and response. `handler` returns the response. `settle` is called when
+ * receive `(c)`; `handler` and `message` receive `(c, decision)`, and `settle` receives `(c, end)`: it is called when
  * the response has been passed to Node, or, on other runtimes, when its body has been read to its end or cancelled.
  */
-export interface RateLimitOptions extends HttpOptions<Context, Context> {
+export interface RateLimitOptions extends HttpOptions<[c: Context]> {
   /**
    * Returns the refusal instead of the default one: a response, like `c => c.text('busy')`. Status and header fields
    * are set on the context before, and the decision is stored there.
    */
-  handler?: (c: Context, same: Context, decision: Decision) => Response | Promise<Response>
+  handler?: (c: Context, decision: Decision) => Response | Promise<Response>
 }
 
 /** The middleware that `rateLimit` returns, with its limiter. */
@@ -201,17 +203,19 @@ export interface RateLimit extends MiddlewareHandler, LimiterAccess {}
 
 /** Middleware for Hono 3.12 and 4. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
 export function rateLimit(options: RateLimitOptions = {}): RateLimit {
-  const gate = new RateLimitGate(looking(returning('rateLimit', options)), hono)
+  const gate = RateLimitGate.of(looking(returning('rateLimit', options)), hono)
   return gate.equip(middlewareOf(gate, 'rateLimit'))
 }
 
-/** The options of `concurrencyLimit`: those of `spillway/express`. Their functions receive the context twice. */
-export interface ConcurrencyLimitOptions extends ConcurrencyOptions<Context, Context> {
+export default rateLimit
+
+/** The options of `concurrencyLimit`: those of `spillway/express`. Their functions receive `(c)`. */
+export interface ConcurrencyLimitOptions extends ConcurrencyOptions<[c: Context]> {
   /**
    * Returns the refusal instead of the default one: a response, like `c => c.text('busy')`. Status and Retry-After are
    * set on the context before.
    */
-  handler?: (c: Context, same: Context) => Response | Promise<Response>
+  handler?: (c: Context) => Response | Promise<Response>
 }
 
 /** The middleware that `concurrencyLimit` returns. */
@@ -224,7 +228,7 @@ export interface ConcurrencyLimit extends MiddlewareHandler, ConcurrencyControls
  */
 export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
   const gate = new ConcurrencyGate(returning('concurrencyLimit', options), hono)
-  return Object.assign(middlewareOf(gate, 'concurrencyLimit'), { close: () => gate.close() })
+  return gate.equip(middlewareOf(gate, 'concurrencyLimit'))
 }
 
 /**
@@ -265,7 +269,7 @@ function middlewareOf(gate: Gate<Context, Context>, user: string): MiddlewareHan
   let isRight = false
   return (c: Context, next: Next, third?: unknown) => {
     if (!isRight) {
-      isRight = checkCaller('hono', user, c, next, third)
+      isRight = checkCaller('hono', user, hasAll(c, 'req', 'env') && !hasAll(c, 'request'), third)
       if (!isRight) return undefined as never
       if (c.req.raw === undefined) {
         throw new PolicyError(
@@ -281,7 +285,7 @@ function middlewareOf(gate: Gate<Context, Context>, user: string): MiddlewareHan
 function looking(options: RateLimitOptions): RateLimitOptions {
   const settle: unknown = options?.settle
   if (typeof settle !== 'function') return options
-  return { ...options, settle: (c, same, end) => lookAt(c, end, () => settle(c, same, end) as number) }
+  return { ...options, settle: (c, end) => lookAt(c, end, () => settle(c, end) as number) }
 }
 
 async function limited(

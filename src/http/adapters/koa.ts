@@ -5,7 +5,7 @@ import { type AddressKeyOptions, addressKeyOf, nodePeer } from '../address/clien
 import { type ConcurrencyControls, ConcurrencyGate } from '../concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../concurrency/options.js'
 import { admit, type Delivery, type Framework, type Gate, setNodeFields, type Trust } from '../framework.js'
-import { checkCaller } from '../misuse.js'
+import { checkCaller, hasAll } from '../misuse.js'
 import { watchResponse } from '../node-response.js'
 import type { HttpOptions } from '../rate-limit/options.js'
 import { type LimiterAccess, RateLimitGate } from '../rate-limit/rate-limit.js'
@@ -78,6 +78,7 @@ function isOfConnection(error: Error, { req, res }: Context): boolean {
 }
 
 export type * from '../adapter-exports.js'
+export { clientAddress } from '../address/client.js'
 export type { ShedOptions } from '../shed.js'
 
 /** What the middleware stores in `ctx.state`, for `new Koa<RateLimitState>()`. */
@@ -88,9 +89,9 @@ export interface RateLimitState {
 
 /**
  * The options of `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions
- * receive the context twice, in place of request and response.
+ * receive `(ctx)`; `handler` and `message` receive `(ctx, decision)`, and `settle` receives `(ctx, end)`.
  */
-export type RateLimitOptions = HttpOptions<Context, Context>
+export interface RateLimitOptions extends HttpOptions<[ctx: Context]> {}
 
 /** The middleware that `rateLimit` returns, with its limiter. */
 export interface RateLimit extends LimiterAccess {
@@ -99,16 +100,17 @@ export interface RateLimit extends LimiterAccess {
 }
 
 /**
- * Middleware for Koa 2 and 3. Functions of the options receive the context as both request and response. Checks its
- * options: `PolicyError`, or `CostError` for a constant cost.
+ * Middleware for Koa 2 and 3. Checks its options: `PolicyError`, or `CostError` for a constant cost.
  */
 export function rateLimit(options: RateLimitOptions = {}): RateLimit {
-  const gate = new RateLimitGate(options, koa)
+  const gate = RateLimitGate.of(options, koa)
   return gate.equip(middlewareOf(gate, 'rateLimit'))
 }
 
-/** The options of `concurrencyLimit`: those of `spillway/express`. Their functions receive the context twice. */
-export type ConcurrencyLimitOptions = ConcurrencyOptions<Context, Context>
+export default rateLimit
+
+/** The options of `concurrencyLimit`: those of `spillway/express`. Their functions receive `(ctx)`. */
+export interface ConcurrencyLimitOptions extends ConcurrencyOptions<[ctx: Context]> {}
 
 /** The middleware that `concurrencyLimit` returns. */
 export interface ConcurrencyLimit extends ConcurrencyControls {
@@ -119,7 +121,7 @@ export interface ConcurrencyLimit extends ConcurrencyControls {
 /** Middleware for Koa 2 and 3 that limits how many requests are inside at once. Checks its options: `PolicyError`. */
 export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
   const gate = new ConcurrencyGate(options, koa)
-  return Object.assign(middlewareOf(gate, 'concurrencyLimit'), { close: () => gate.close() })
+  return gate.equip(middlewareOf(gate, 'concurrencyLimit'))
 }
 
 /**
@@ -134,7 +136,7 @@ function middlewareOf(gate: Gate<Context, Context>, user: string) {
   let isRight = false
   return (ctx: Context, next: Next, third?: unknown): Promise<void> => {
     if (!isRight) {
-      isRight = checkCaller('koa', user, ctx, next, third)
+      isRight = checkCaller('koa', user, hasAll(ctx, 'req', 'res', 'request'), third)
       if (!isRight) return undefined as never
       if (typeof next !== 'function') {
         throw new PolicyError(
@@ -164,8 +166,9 @@ async function limited(gate: Gate<Context, Context>, ctx: Context, next: Next): 
   }
 }
 
-const koa: Framework<Context, Context> & Delivery<Context, Context> = {
+const koa: Framework<Context, Context, [ctx: Context]> & Delivery<Context, Context> = {
   name: 'Koa',
+  args: ctx => [ctx],
   address: ctx => ctx.ip,
   peer: ctx => nodePeer(ctx.req),
   trust: trustOf,

@@ -2,26 +2,26 @@ import { PolicyError } from '../../limiter/core/errors.js'
 import type { PolicyInput } from '../../limiter/core/limit.js'
 import { getOrMake } from '../../limiter/core/maps.js'
 import { checkObject } from '../../limiter/core/options.js'
-import { MemoryStore } from '../../limiter/memory/memory-store.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
 import type { HttpOptions } from '../rate-limit/options.js'
-import { type LimiterAccess, RateLimitGate } from '../rate-limit/rate-limit.js'
-import { checkRouteOptions, combinedOptions, routeOptions } from '../rate-limit/settings.js'
+import type { LimiterAccess, RateLimitGate } from '../rate-limit/rate-limit.js'
+import { checkRouteOptions, RouteLimits } from '../rate-limit/route-limits.js'
 import { after, type SyncOrAsync } from '../sync-or-async.js'
-import { keepWorded, type NestRequest, type NestResponse, nest } from './nest-request.js'
+import { keepWorded, type NestArgs, type NestRequest, type NestResponse, nest } from './nest-request.js'
 
 /**
  * The options of the module and of routes. Their functions receive request and response of the platform, Express or
  * Fastify.
  */
-export interface NestOptions<Request = NestRequest, Response = NestResponse> extends HttpOptions<Request, Response> {}
+export interface NestOptions<Request = NestRequest, Response = NestResponse>
+  extends HttpOptions<[req: Request, res: Response]> {}
 
 /** A route handler, or a controller. */
 type Target = object
-type NestGate = RateLimitGate<NestRequest, NestResponse>
+type NestGate = RateLimitGate<NestRequest, NestResponse, NestArgs>
 
 /** The options from decorators; false: no limit. */
-const OWN = new WeakMap<Target, NestOptions | false>()
+const OWN = new WeakMap<Target, readonly NestOptions[] | false>()
 
 /** Decorated controllers by their class name, in the order of their declaration. */
 const DECLARED = new Map<string, Array<WeakRef<Target>>>()
@@ -33,20 +33,19 @@ const DECLARED = new Map<string, Array<WeakRef<Target>>>()
 export function decorate(controller: Target, handler: Target | undefined, own: NestOptions | false): void {
   const target = handler ?? controller
   const place = handler === undefined ? nameOf(controller) : `${nameOf(controller)}.${nameOf(handler)}`
-  if (own !== false) checkRouteOptions(own)
   const before = OWN.get(target)
   declare(controller)
-  if (before === undefined || before === own) {
-    OWN.set(target, own)
+  if (own === false) {
+    if (before === undefined || before === false) OWN.set(target, false)
+    else throw new PolicyError(`${place} has both @RateLimit and @SkipRateLimit: expected one of them`)
     return
   }
-  if (own === false || before === false) {
-    throw new PolicyError(`${place} has both @RateLimit and @SkipRateLimit: expected one of them`)
-  }
+  if (before === false) throw new PolicyError(`${place} has both @RateLimit and @SkipRateLimit: expected one of them`)
   // Decorators are called from the last to the first.
-  const combined = combinedOptions([own, before], `the @RateLimit decorators of ${place}`)
-  checkRouteOptions(combined)
-  OWN.set(target, combined)
+  const all = [own, ...(before ?? []).filter(other => other !== own)]
+  checkRouteOptions([own], place)
+  checkRouteOptions(all, `the @RateLimit decorators of ${place}`)
+  OWN.set(target, all)
 }
 
 /** The controllers of this class name that still exist, in the order of their declaration. */
@@ -65,17 +64,15 @@ function declare(controller: Target): Target[] {
  * `refund` or `reset`.
  */
 export class RateLimits implements LimiterAccess {
-  readonly #options: NestOptions
+  readonly #limits: RouteLimits<NestRequest, NestResponse, NestArgs>
   readonly #everywhere: NestGate
   readonly #own = new WeakMap<Target, WeakMap<Target, NestGate | undefined>>()
 
   /** Checks the options: `PolicyError`, or `CostError` for a constant cost. */
   constructor(options: NestOptions = {}) {
     checkObject('RateLimitModule.forRoot', options, "{ policy: '100/1m' }")
-    this.#options = { ...options }
-    // One for all routes, so that routes with the same name count together.
-    if (this.#options.limiter === undefined) this.#options.store ??= new MemoryStore()
-    this.#everywhere = gateOf(this.#options)
+    this.#limits = new RouteLimits(worded(options), nest)
+    this.#everywhere = this.#limits.everywhere()
   }
 
   get limiter(): RateLimiter {
@@ -97,12 +94,12 @@ export class RateLimits implements LimiterAccess {
     const own = OWN.get(handler) ?? ofController(controller)
     if (own === undefined) return this.#everywhere
     if (own === false) return undefined
-    return gateOf(routeOptions(this.#options, own, routeName(controller, handler)))
+    return this.#limits.ofRoute(own.map(worded), routeName(controller, handler))
   }
 }
 
 /** The options of the controller, or of a class that it extends. */
-function ofController(controller: Target | null): NestOptions | false | undefined {
+function ofController(controller: Target | null): readonly NestOptions[] | false | undefined {
   for (let target = controller; target !== null; target = Object.getPrototypeOf(target)) {
     const own = OWN.get(target)
     if (own !== undefined) return own
@@ -149,10 +146,19 @@ function nameOf(target: Target): string {
   return String((target as { name?: string }).name)
 }
 
-function gateOf(options: NestOptions): NestGate {
-  const { handler } = options
-  if (typeof handler !== 'function') return new RateLimitGate(options, nest)
-  const own: NestOptions['handler'] = (req, res, decision) =>
-    after(handler(req, res, decision) as SyncOrAsync<unknown>, body => keepWorded(req, res, body, decision))
-  return new RateLimitGate({ ...options, handler: own }, nest)
+/** The options with a handler whose result becomes the body of the exception. */
+function worded(options: NestOptions): NestOptions {
+  const handler = options?.handler
+  if (typeof handler !== 'function') return options
+  const own = getOrMake(
+    WORDED,
+    handler,
+    (): NestHandler => (req, res, decision) =>
+      after(handler(req, res, decision) as SyncOrAsync<unknown>, body => keepWorded(req, res, body, decision)),
+  )
+  return { ...options, handler: own }
 }
+
+type NestHandler = NonNullable<NestOptions['handler']>
+/** One for each, so that decorators with the same handler can be combined. */
+const WORDED = new WeakMap<NestHandler, NestHandler>()

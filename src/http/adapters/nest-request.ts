@@ -42,9 +42,13 @@ interface FastifyReply extends NestResponse {
   headers(fields: Readonly<Record<string, string>>): unknown
 }
 
+/** What functions of the options receive: request and response of the platform. */
+export type NestArgs = [req: NestRequest, res: NestResponse]
+
 /** The framework adapter for Nest over Express or Fastify. */
-export const nest: Framework<NestRequest, NestResponse> & Delivery<NestRequest, NestResponse> = {
+export const nest: Framework<NestRequest, NestResponse, NestArgs> & Delivery<NestRequest, NestResponse> = {
   name: 'Nest',
+  args: (req, res) => [req, res],
   address: req => req.ip,
   peer: req => nodePeer(messageOf(req)),
   trust: trustOf,

@@ -11,6 +11,7 @@ import {
 import type { Decision } from '../../limiter/core/decision.js'
 import { PolicyError } from '../../limiter/core/errors.js'
 import { checkFunction, checkOptions, type OptionNames } from '../../limiter/core/options.js'
+import { emitWarning } from '../../limiter/core/warnings.js'
 import { type AddressKeyOptions, addressKeyOf } from '../address/client.js'
 import { admit } from '../framework.js'
 import { isPromise } from '../sync-or-async.js'
@@ -18,6 +19,7 @@ import { decorate, type NestOptions, RateLimits } from './nest-limits.js'
 import { type NestRequest, type NestResponse, nest, refusalOf } from './nest-request.js'
 
 export type * from '../adapter-exports.js'
+export { clientAddress } from '../address/client.js'
 export { RateLimits } from './nest-limits.js'
 export type { NestRequest, NestResponse } from './nest-request.js'
 export { ThrottlerStorage, type ThrottlerStorageOptions, type ThrottlerStorageRecord } from './nest-throttler.js'
@@ -52,8 +54,23 @@ export interface RateLimitFactory<Request = NestRequest, Response = NestResponse
 const FACTORY: OptionNames<RateLimitFactory> = { imports: true, inject: true, useFactory: true }
 const FACTORY_EXAMPLE = '{ inject: [REDIS], useFactory: redis => ({ policy: "100/1m", store: new RedisStore(redis) }) }'
 
+/** How many guards were made in this process. */
+let guards = 0
+let warnedOfGuard = false
+
 /** The module that holds the limits of an application. It limits nothing by itself: `RateLimitGuard` does. */
 export class RateLimitModule {
+  /** @internal Called by Nest once the application has started: warns if no guard was made, so that nothing is limited. */
+  onApplicationBootstrap(): void {
+    if (guards > 0 || warnedOfGuard) return
+    warnedOfGuard = true
+    emitWarning(
+      'SPILLWAY_NO_GUARD',
+      'RateLimitModule: no RateLimitGuard was ever made, so no route is limited: add { provide: APP_GUARD, useClass: ' +
+        'RateLimitGuard } to the providers of a module, or @UseGuards(RateLimitGuard) to controllers or routes',
+    )
+  }
+
   /**
    * The limit for all routes without their own. Checks the options: `PolicyError`, or `CostError` for a constant cost.
    */
@@ -82,6 +99,8 @@ export class RateLimitModule {
   }
 }
 Module({})(RateLimitModule)
+
+export default RateLimitModule
 
 /**
  * A separate limit for a route, or for each route of a controller, instead of the module's: a policy, like '5/1m', or
@@ -128,6 +147,7 @@ export class RateLimitGuard implements CanActivate {
 
   constructor(limits: RateLimits) {
     this.#limits = limits
+    guards++
   }
 
   /** Resolves to true, or rejects with an HttpException if the request is refused. */

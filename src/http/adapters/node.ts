@@ -5,7 +5,7 @@ import { type AddressKeyOptions, addressKeyOf, nodePeer } from '../address/clien
 import { type ConcurrencyControls, ConcurrencyGate } from '../concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../concurrency/options.js'
 import { admit, type Delivery, type Framework, type Gate, toNodeResponse } from '../framework.js'
-import { checkCaller } from '../misuse.js'
+import { checkCaller, hasAll } from '../misuse.js'
 import { watchResponse } from '../node-response.js'
 import type { HttpOptions } from '../rate-limit/options.js'
 import { type LimiterAccess, RateLimitGate } from '../rate-limit/rate-limit.js'
@@ -13,6 +13,7 @@ import { ShedGate, type ShedOptions } from '../shed.js'
 import { isPromise } from '../sync-or-async.js'
 
 export type * from '../adapter-exports.js'
+export { clientAddress } from '../address/client.js'
 export type { ShedOptions } from '../shed.js'
 
 /** A request of `node:http` or of the compatibility API of `node:http2`. */
@@ -38,7 +39,7 @@ declare module 'node:http2' {
  * The options of `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions
  * receive `(req, res)`.
  */
-export interface RateLimitOptions extends HttpOptions<NodeRequest, NodeResponse> {}
+export interface RateLimitOptions extends HttpOptions<[req: NodeRequest, res: NodeResponse]> {}
 
 /** The function that `rateLimit` returns, with its limiter. */
 export interface RateLimit extends LimiterAccess {
@@ -54,12 +55,14 @@ export interface RateLimit extends LimiterAccess {
  * constant cost.
  */
 export function rateLimit(options: RateLimitOptions = {}): RateLimit {
-  const gate = new RateLimitGate(options, node)
+  const gate = RateLimitGate.of(options, node)
   return gate.equip(limiterOf(gate, 'rateLimit'))
 }
 
+export default rateLimit
+
 /** The options of `concurrencyLimit`: those of `spillway/express`. Their functions receive `(req, res)`. */
-export interface ConcurrencyLimitOptions extends ConcurrencyOptions<NodeRequest, NodeResponse> {}
+export interface ConcurrencyLimitOptions extends ConcurrencyOptions<[req: NodeRequest, res: NodeResponse]> {}
 
 /** The function that `concurrencyLimit` returns. */
 export interface ConcurrencyLimit extends ConcurrencyControls {
@@ -76,9 +79,7 @@ export interface ConcurrencyLimit extends ConcurrencyControls {
  */
 export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
   const gate = new ConcurrencyGate(options, node)
-  return Object.assign(limiterOf(gate, 'concurrencyLimit'), {
-    close: () => gate.close(),
-  })
+  return gate.equip(limiterOf(gate, 'concurrencyLimit'))
 }
 
 /**
@@ -100,6 +101,7 @@ export function addressKey(options?: AddressKeyOptions): (req: NodeRequest) => s
 const node: Framework<NodeRequest, NodeResponse> & Delivery<NodeRequest, NodeResponse> = {
   ...toNodeResponse,
   name: 'node:http',
+  args: (req, res) => [req, res],
   address: (_, peer) => peer,
   peer: nodePeer,
   trust: () => 'nobody',
@@ -114,7 +116,7 @@ function limiterOf(gate: Gate<NodeRequest, NodeResponse>, user: string) {
   let isRight = false
   return (req: NodeRequest, res: NodeResponse, next?: unknown): Promise<boolean> => {
     if (!isRight) {
-      isRight = checkCaller('node', user, req, res, next)
+      isRight = checkCaller('node', user, hasAll(req, 'headers', 'method') && hasAll(res, 'end'), next)
       if (!isRight) return undefined as never
     }
     return limited(gate, req, res)

@@ -1,7 +1,8 @@
-import { shown } from '../../limiter/core/errors.js'
+import { PolicyError, shown } from '../../limiter/core/errors.js'
 import { checkInteger, checkOptions, type OptionNames } from '../../limiter/core/options.js'
 import { emitWarning } from '../../limiter/core/warnings.js'
 import { type Answer, type Framework, GONE, PASS, plainReply } from '../framework.js'
+import { checkIsCalled } from '../misuse.js'
 import { NEWCOMERS } from '../newcomers.js'
 import { forbid } from '../refusal.js'
 import { isPromise, type SyncOrAsync } from '../sync-or-async.js'
@@ -79,6 +80,8 @@ export function webPeer(
 
 /** Options of `addressKey`: how the address of a client is found, and how much of it is the key. */
 export interface AddressKeyOptions extends ProxyOptions {
+  /** What `clientAddress` has made for the whole app, in place of `proxies`, `addressHeader` and `ipv6Subnet`. */
+  clients?: ClientAddresses
   /**
    * The bits of an IPv6 address that identify a client: 1 to 128, default 56; false: all, so that each address is a
    * client.
@@ -86,8 +89,8 @@ export interface AddressKeyOptions extends ProxyOptions {
   ipv6Subnet?: number | false
 }
 
-/** Options of every middleware that tells clients apart by their address. */
-export interface ClientOptions extends AddressKeyOptions {
+/** Address lists, for every middleware that tells clients apart by their address. */
+interface ListOptions {
   /**
    * Default: none. Addresses and CIDR ranges that are not limited, like `['10.0.0.0/8', '::1']`. If both lists contain
    * an address, the narrower range decides.
@@ -101,6 +104,18 @@ export interface ClientOptions extends AddressKeyOptions {
   deny?: readonly string[]
 }
 
+/** Options of every middleware that tells clients apart by their address; `clients` takes the place of all others. */
+export interface ClientOptions extends AddressKeyOptions, ListOptions {}
+
+/** Options of `clientAddress`. */
+export interface ClientAddressOptions extends Omit<AddressKeyOptions, 'clients'>, ListOptions {}
+
+/** Where the addresses of an app's clients come from, and which of them are listed: made by `clientAddress`. */
+export interface ClientAddresses {
+  /** The options that it was made with. */
+  readonly options: Readonly<ClientAddressOptions>
+}
+
 /** The options, checked. */
 export interface ClientSettings {
   /** The beginning of messages, like 'rateLimit'. */
@@ -109,24 +124,83 @@ export interface ClientSettings {
   readonly ipv6Subnet: number | false
   /** undefined: both are empty. */
   readonly lists: AddressLists | undefined
+  /** The kinds of warnings that were given. */
+  readonly warned: Set<string>
 }
 
-const KEY_OPTIONS: OptionNames<AddressKeyOptions> = { proxies: true, addressHeader: true, ipv6Subnet: true }
-export const CLIENT_OPTIONS: OptionNames<ClientOptions> = { ...KEY_OPTIONS, allow: true, deny: true }
+const ADDRESS_OPTIONS = { proxies: true, addressHeader: true, ipv6Subnet: true } as const
+const LIST_OPTIONS: OptionNames<ListOptions> = { allow: true, deny: true }
+const KEY_OPTIONS: OptionNames<AddressKeyOptions> = { ...ADDRESS_OPTIONS, clients: true }
+const ALL_OPTIONS: OptionNames<ClientAddressOptions> = { ...ADDRESS_OPTIONS, ...LIST_OPTIONS }
+export const CLIENT_OPTIONS: OptionNames<ClientOptions> = { ...KEY_OPTIONS, ...LIST_OPTIONS }
+
+/** The settings behind what `clientAddress` has made. */
+const SETTINGS = new WeakMap<object, ClientSettings>()
+
+/**
+ * Proxies and address lists, given once for a whole app: `const clients = clientAddress({ proxies: 1, deny })`, then
+ * `rateLimit({ policy, clients })`, `concurrencyLimit({ permits, clients })`, `shed({ load, priority, clients })` and
+ * `addressKey({ clients })`. What is wrong with them causes one warning, not one for each. Throws `PolicyError`.
+ */
+export function clientAddress(options: ClientAddressOptions = {}): ClientAddresses {
+  checkOptions('clientAddress', options, ALL_OPTIONS, '{ proxies: 1 }', NEWCOMERS)
+  const clients = Object.freeze({ options: Object.freeze({ ...options }) })
+  SETTINGS.set(clients, parseClientOptions('clientAddress', options))
+  return clients
+}
+
+/** The options for all routes that a route takes, in place of whose `clients` it may set single options. */
+export function withoutAddresses<Options extends ClientOptions>(all: Options, own: ClientOptions): Options {
+  const single = SINGLE.filter(name => own[name] !== undefined)
+  if (own.clients !== undefined) {
+    const others = { ...all }
+    for (const name of SINGLE) delete others[name]
+    return others
+  }
+  return single.length > 0 && all.clients !== undefined ? { ...all, clients: undefined, ...all.clients.options } : all
+}
+
+const SINGLE = Object.keys(ALL_OPTIONS) as ReadonlyArray<keyof ClientAddressOptions>
 
 /** Throws `PolicyError`, in which `owner` names the middleware. */
 export function parseClientOptions(owner: string, options: ClientOptions): ClientSettings {
+  if (options.clients !== undefined) return settingsOf(owner, options.clients, options)
   const { ipv6Subnet = IPV6_SUBNET, allow = [], deny = [] } = options
   if (ipv6Subnet !== false) checkInteger(ipv6Subnet, `${owner}: ipv6Subnet`, '56, or false', 1, 128)
   const lists = new AddressLists(allow, deny, owner)
-  return { owner, proxies: Proxies.of(options, owner), ipv6Subnet, lists: lists.isEmpty ? undefined : lists }
+  return {
+    owner,
+    proxies: Proxies.of(options, owner),
+    ipv6Subnet,
+    lists: lists.isEmpty ? undefined : lists,
+    warned: new Set(),
+  }
+}
+
+function settingsOf(owner: string, clients: ClientAddresses, options: ClientOptions): ClientSettings {
+  const settings = SETTINGS.get(clients)
+  if (settings === undefined) {
+    throw new PolicyError(
+      `${owner}: clients ${shown(clients)}: expected what clientAddress gives, like clientAddress({ proxies: 1 })`,
+    )
+  }
+  const other = SINGLE.find(name => options[name] !== undefined)
+  if (other === undefined) return settings
+  throw new PolicyError(
+    `${owner}: given both clients and ${other}: expected ${other} where clients is made, like clientAddress({ proxies: 1 })`,
+  )
 }
 
 /** The options of `addressKey`. Throws `PolicyError`. */
 function parseKeyOptions(options: AddressKeyOptions): ClientSettings {
-  checkOptions('addressKey', options, KEY_OPTIONS, '{ proxies: 1 }', NEWCOMERS)
-  return parseClientOptions('addressKey', options)
+  checkIsCalled(ADDRESS_KEY, options)
+  checkOptions(ADDRESS_KEY, options, KEY_OPTIONS, '{ proxies: 1 }', NEWCOMERS)
+  return parseClientOptions(ADDRESS_KEY, options)
 }
+
+const ADDRESS_KEY = 'addressKey'
+/** A key that is the address of a proxy was told by `addressKey` itself. */
+let addressKeyWarned = false
 
 /** The common key of all requests without an address. */
 const NO_ADDRESS = 'unknown'
@@ -141,12 +215,11 @@ const NO_ADDRESS = 'unknown'
  * Warnings only suggest settings that clients cannot bypass.
  */
 export class Client<Request, Response> {
-  readonly #framework: Framework<Request, Response>
+  readonly #framework: Framework<Request, Response, readonly unknown[]>
   readonly #settings: ClientSettings
-  readonly #warned = new Set<string>()
   #knowsTrust = false
 
-  constructor(framework: Framework<Request, Response>, settings: ClientSettings) {
+  constructor(framework: Framework<Request, Response, readonly unknown[]>, settings: ClientSettings) {
     this.#framework = framework
     this.#settings = settings
   }
@@ -195,6 +268,30 @@ export class Client<Request, Response> {
   }
 
   /**
+   * Warns of a key of the service that is the address of a proxy, so that all clients behind it share one count.
+   * `met`: what `meet` has given.
+   */
+  watchKey(key: string, req: Request, met: string): void {
+    const { proxies, lists, ipv6Subnet, warned } = this.#settings
+    if (addressKeyWarned || warned.has('SPILLWAY_PROXY')) return
+    const peer = lists === undefined ? met : this.#framework.peer(req)
+    if (!peer || (key !== peer && key !== maskedAddress(peer, ipv6Subnet)) || !this.#isForwarded(req)) return
+    if (proxies === undefined ? this.#framework.trust(req) !== 'nobody' : this.#isFrom(peer, req, proxies)) return
+    this.#warn(
+      'SPILLWAY_PROXY',
+      'key gave the address of the connection for a request that came with X-Forwarded-For or Forwarded. If proxies ' +
+        'stand in front of the service, all clients behind them share one count: take the address from addressKey, ' +
+        'like const byAddress = addressKey({ proxies: 1 }), then key: req => req.user?.id ?? byAddress(req). If ' +
+        'clients connect to the service directly, say { proxies: 0 }',
+    )
+  }
+
+  /** Whether the connection's address is that of the client. */
+  #isFrom(peer: string, req: Request, proxies: Proxies): boolean {
+    return proxies.clientOf(peer, this.#framework.requestHeader(req, proxies.header), () => {}) === peer
+  }
+
+  /**
    * The address as a key; undefined if requests have none. A client that has gone has some key: without one it would
    * not be limited.
    */
@@ -211,7 +308,7 @@ export class Client<Request, Response> {
   #address(req: Request, peer: string): string {
     const { proxies } = this.#settings
     if (proxies === undefined) {
-      if (!this.#warned.has('SPILLWAY_PROXY')) this.#checkTrust(req)
+      if (!this.#settings.warned.has('SPILLWAY_PROXY')) this.#checkTrust(req)
       return this.#framework.address(req, peer) ?? ''
     }
     const field = this.#framework.requestHeader(req, proxies.header)
@@ -231,9 +328,7 @@ export class Client<Request, Response> {
 
   /** Warns if the framework's setting lets clients choose their address, or gives all of them the proxy's address. */
   #checkTrust(req: Request): void {
-    const forwarded =
-      this.#framework.requestHeader(req, 'x-forwarded-for') !== undefined ||
-      this.#framework.requestHeader(req, 'forwarded') !== undefined
+    const forwarded = this.#isForwarded(req)
     // The setting is the same for all requests of an app.
     if (this.#knowsTrust && !forwarded) return
     this.#knowsTrust = true
@@ -245,15 +340,24 @@ export class Client<Request, Response> {
           `limit and list. Say how many proxies stand in front of the service, like ${this.#example}`,
       )
     } else if (trust === 'nobody' && forwarded) {
-      this.#warn(
-        'SPILLWAY_PROXY',
-        `a request came with X-Forwarded-For or Forwarded, but ${this.#framework.name} trusts no proxy, so the ` +
-          'request counts for the address of its connection. Any client can send these fields: they do not prove ' +
-          `that there is a proxy. If proxies stand in front of the service, say how many, like ${this.#example}; ` +
-          'else all clients behind them share one count. If clients connect to the service directly, say { ' +
-          'proxies: 0 }',
-      )
+      this.#warnOfUntrusted()
     }
+  }
+
+  #warnOfUntrusted(): void {
+    this.#warn(
+      'SPILLWAY_PROXY',
+      `a request came with X-Forwarded-For or Forwarded, but ${this.#framework.name} trusts no proxy, so the ` +
+        'request counts for the address of its connection. Any client can send these fields: they do not prove ' +
+        `that there is a proxy. If proxies stand in front of the service, say how many, like ${this.#example}; ` +
+        'else all clients behind them share one count. If clients connect to the service directly, say { ' +
+        'proxies: 0 }',
+    )
+  }
+
+  #isForwarded(req: Request): boolean {
+    const { requestHeader } = this.#framework
+    return requestHeader(req, 'x-forwarded-for') !== undefined || requestHeader(req, 'forwarded') !== undefined
   }
 
   #warnOfField(fault: HeaderFault, header: string): void {
@@ -292,15 +396,16 @@ export class Client<Request, Response> {
   }
 
   #warn(code: string, text: string, kind = code): void {
-    if (this.#warned.has(kind)) return
-    this.#warned.add(kind)
+    if (this.#settings.warned.has(kind)) return
+    this.#settings.warned.add(kind)
+    if (code === 'SPILLWAY_PROXY' && this.#settings.owner === ADDRESS_KEY) addressKeyWarned = true
     emitWarning(code, `${this.#settings.owner}: ${text}`)
   }
 }
 
 /** `addressKey` of an adapter. Throws `PolicyError`. */
 export function addressKeyOf<Request, Response>(
-  framework: Framework<Request, Response>,
+  framework: Framework<Request, Response, readonly unknown[]>,
   options: AddressKeyOptions = {},
 ): (req: Request) => string | undefined {
   const client = new Client(framework, parseKeyOptions(options))

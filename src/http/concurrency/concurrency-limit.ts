@@ -1,3 +1,4 @@
+import { asyncDispose } from '../../limiter/core/async-dispose.js'
 import { BoundedMap } from '../../limiter/core/maps.js'
 import { HoldWatch, type WaitEnd } from '../../limiter/core/meters.js'
 import { ownCopy, shortKey } from '../../limiter/core/short-key.js'
@@ -39,7 +40,7 @@ export class RetryEstimate {
 }
 
 /** The methods that the middleware function carries. */
-export interface ConcurrencyControls {
+export interface ConcurrencyControls extends AsyncDisposable {
   /** Rejects waiting requests with an error; requests inside may finish. */
   close(): Promise<void>
 }
@@ -50,9 +51,11 @@ const WHOLE_SERVICE = '*'
 /**
  * Admits up to `permits` requests of a key at once. The middleware passes the request in and carries out the answer.
  */
-export class ConcurrencyGate<Request, Response> implements Gate<Request, Response>, ConcurrencyControls {
-  readonly #framework: Framework<Request, Response>
-  readonly #settings: ConcurrencySettings<Request, Response>
+export class ConcurrencyGate<Request, Response, Args extends readonly unknown[]>
+  implements Gate<Request, Response>, ConcurrencyControls
+{
+  readonly #framework: Framework<Request, Response, Args>
+  readonly #settings: ConcurrencySettings<Args>
   readonly #report: Report<undefined> | undefined
   readonly #estimate = new RetryEstimate()
   /** The number of waiting requests of each key. */
@@ -63,7 +66,7 @@ export class ConcurrencyGate<Request, Response> implements Gate<Request, Respons
   readonly #keys = new KeyWatch('concurrencyLimit')
 
   /** Checks the options: `PolicyError`. */
-  constructor(options: ConcurrencyOptions<Request, Response>, framework: Framework<Request, Response>) {
+  constructor(options: ConcurrencyOptions<Args>, framework: Framework<Request, Response, Args>) {
     this.#framework = framework
     this.#settings = parseConcurrencyOptions(options)
     const { name, observer, client, headers } = this.#settings
@@ -78,7 +81,7 @@ export class ConcurrencyGate<Request, Response> implements Gate<Request, Respons
     if (typeof met === 'object') return met
     const { skip } = this.#settings
     if (skip === undefined) return this.#limit(req, res, met)
-    const skipped = callOption(skip, req, res, 'concurrencyLimit')
+    const skipped = callOption(skip, this.#framework.args(req, res), 'concurrencyLimit')
     return this.#client.whileThere(skipped, req, res, skipped => (skipped ? PASS : this.#limit(req, res, met)))
   }
 
@@ -86,17 +89,28 @@ export class ConcurrencyGate<Request, Response> implements Gate<Request, Respons
     return this.#settings.places.close()
   }
 
+  [asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  /** Adds `close` to a middleware function. */
+  equip<Middleware extends object>(middleware: Middleware): Middleware & ConcurrencyControls {
+    return Object.assign(middleware, { close: () => this.close(), [asyncDispose]: () => this.close() })
+  }
+
   #limit(req: Request, res: Response, met: string): SyncOrAsync<Answer> {
     const { key } = this.#settings
     if (key === undefined) return this.#enter(WHOLE_SERVICE, req, res)
     if (key === 'address') return this.#enter(placeKey(this.#client.key(req, met)), req, res)
-    return this.#client.whileThere(callOption(key, req, res, 'concurrencyLimit'), req, res, value => {
+    const asked = callOption(key, this.#framework.args(req, res), 'concurrencyLimit')
+    return this.#client.whileThere(asked, req, res, value => {
       const given = keyText(value, 'concurrencyLimit')
       if (given === undefined) {
         this.#keys.missed()
         return PASS
       }
       this.#keys.found()
+      this.#client.watchKey(given, req, met)
       return this.#enter(placeKey(given), req, res)
     })
   }
@@ -180,7 +194,7 @@ export class ConcurrencyGate<Request, Response> implements Gate<Request, Respons
       { name, status: statusCode, retryAfterMs: afterMs, wholeService: key === WHOLE_SERVICE },
       accept,
     )
-    const reply = wordedReply(refusal, { handler, message }, 'concurrencyLimit', req, res)
+    const reply = wordedReply(refusal, { handler, message }, 'concurrencyLimit', this.#framework.args(req, res))
     return { decision: undefined, fields: { ...said?.fields, ...refusal.fields }, refusal: reply }
   }
 

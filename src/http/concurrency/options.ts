@@ -20,8 +20,8 @@ import { type AdaptivePermits, adapt, type PermitsByDuration } from './permits.j
 import { type Places, ProcessPlaces } from './process-places.js'
 import { SharedPlaces } from './shared-places.js'
 
-/** Options of `concurrencyLimit`. For Koa, request and response are both the context. */
-export interface ConcurrencyOptions<Request, Response> extends ClientOptions {
+/** Options of `concurrencyLimit`. */
+export interface ConcurrencyOptions<Args extends readonly unknown[]> extends ClientOptions {
   /**
    * How many requests of a key may be inside at once. Integer ≥ 0; 0 refuses all. Or `adaptivePermits()` of
    * spillway/adaptive, which finds the number for this process from the duration of its requests: not beside `client`
@@ -33,7 +33,7 @@ export interface ConcurrencyOptions<Request, Response> extends ClientOptions {
    * address, as `rateLimit` counts it (`proxies`, `addressHeader`, `ipv6Subnet`). Default: one count for the whole
    * service; a refusal is then 503, because it is no client's fault.
    */
-  key?: 'address' | ((req: Request, res: Response) => SyncOrAsync<GivenKey>)
+  key?: 'address' | ((...request: Args) => SyncOrAsync<GivenKey>)
   /** A Redis client, like `new Redis(url)`: counts over all processes. Default: this process only. */
   client?: RedisClient
   /**
@@ -63,7 +63,7 @@ export interface ConcurrencyOptions<Request, Response> extends ClientOptions {
    */
   deadline?: Duration
   /** true: this request is not limited, like `req => req.path === '/health'`. Default: all are. */
-  skip?: (req: Request, res: Response) => SyncOrAsync<boolean>
+  skip?: (...request: Args) => SyncOrAsync<boolean>
   /** Default 429 with `key`, 503 without. */
   statusCode?: number
   /**
@@ -71,12 +71,12 @@ export interface ConcurrencyOptions<Request, Response> extends ClientOptions {
    * and header fields are set. Default, also for undefined: problem details if the client's Accept header names JSON,
    * else one line of text.
    */
-  message?: string | object | ((req: Request, res: Response) => unknown)
+  message?: string | object | ((...request: Args) => unknown)
   /**
    * Writes the refusal instead of the default body: ends the response (Express), or sets `ctx.body` (Koa). Called after
    * status and header fields are set. Its errors go to the framework's error handling.
    */
-  handler?: (req: Request, res: Response) => unknown
+  handler?: (...request: Args) => unknown
   /**
    * Default '30s': how long a place stays taken after the client has gone while the handler still works, or after a
    * client that is still there took the last byte of a response that waits for it. It is free earlier when the handler
@@ -93,10 +93,10 @@ export interface ConcurrencyOptions<Request, Response> extends ClientOptions {
 }
 
 /** The options, checked, with their defaults. */
-export interface ConcurrencySettings<Request, Response> {
+export interface ConcurrencySettings<Args extends readonly unknown[]> {
   readonly permits: number | PermitsByDuration
-  readonly key: ConcurrencyOptions<Request, Response>['key']
-  readonly skip: ConcurrencyOptions<Request, Response>['skip']
+  readonly key: ConcurrencyOptions<Args>['key']
+  readonly skip: ConcurrencyOptions<Args>['skip']
   readonly client: ClientSettings
   readonly places: Places
   readonly name: string
@@ -104,13 +104,13 @@ export interface ConcurrencySettings<Request, Response> {
   readonly queue: number
   readonly statusCode: number
   readonly message: unknown
-  readonly handler: ConcurrencyOptions<Request, Response>['handler']
+  readonly handler: ConcurrencyOptions<Args>['handler']
   readonly abandonAfterMs: number
   readonly headers: boolean
   readonly observer: Observer | undefined
 }
 
-const OPTIONS: OptionNames<ConcurrencyOptions<never, never>> = {
+const OPTIONS: OptionNames<ConcurrencyOptions<never>> = {
   permits: true,
   key: true,
   client: true,
@@ -132,9 +132,9 @@ const OPTIONS: OptionNames<ConcurrencyOptions<never, never>> = {
 }
 
 /** Checks the options. Throws `PolicyError`. */
-export function parseConcurrencyOptions<Request, Response>(
-  options: ConcurrencyOptions<Request, Response>,
-): ConcurrencySettings<Request, Response> {
+export function parseConcurrencyOptions<Args extends readonly unknown[]>(
+  options: ConcurrencyOptions<Args>,
+): ConcurrencySettings<Args> {
   checkIsCalled('concurrencyLimit', options)
   checkOptions('concurrencyLimit', options, OPTIONS, '{ permits: 5 }', NEWCOMERS)
   const { key, skip, name = 'default', wait = 0, queue = 100, message, handler, headers = true } = options
@@ -155,7 +155,7 @@ export function parseConcurrencyOptions<Request, Response>(
     checkFunction(handler, 'concurrencyLimit: handler', '{ handler: (req, res) => res.render("busy") }')
   }
   // Names in header fields follow the same rules as names of limits.
-  parsePolicy({ quota: 1, window: 1, name })
+  parsePolicy({ quota: 1, window: '1s', name })
   const observer = parseObserver(options.observer, 'concurrencyLimit')
   const waitMs = parseDurationOrZero(wait, 'concurrencyLimit: wait')
   const abandonAfterMs = parseOption(options.abandonAfter ?? '30s', 'concurrencyLimit: abandonAfter')
@@ -187,7 +187,7 @@ const OVER_REDIS = {
   meanwhile: 'each process lets in as many requests as there are permits (concurrencyLimit)',
 }
 
-function placesOf(options: ConcurrencyOptions<never, never>, name: string, observer: Observer | undefined): Places {
+function placesOf(options: ConcurrencyOptions<never>, name: string, observer: Observer | undefined): Places {
   const { permits, client, store, prefix, lease, deadline } = options
   const leaseMs = leaseMsOf(lease, 'concurrencyLimit: lease')
   const deadlineMs = deadline === undefined ? 50 : parseOption(deadline, 'concurrencyLimit: deadline')

@@ -41,30 +41,29 @@ const BLOCK_OPTIONS: OptionNames<BlockOptions> = {
 }
 const DAY_MS = 86_400_000
 
-/** Checks the options: `PolicyError`. */
-export function checkBlockOptions(block: BlockOptions): void {
-  ruleOf(block, 1)
-}
+/** The option `block`, checked: the rule for a limit with this window. */
+export type BlockSettings = (limitWindowMs: number) => BlockRule
 
-/** The rule for a limit with this window. Throws `PolicyError` for invalid options. */
-function ruleOf(block: BlockOptions, limitWindowMs: number): BlockRule {
+/** Throws `PolicyError` for invalid options. */
+export function parseBlock(block: BlockOptions): BlockSettings {
   if (typeof block !== 'object' || block === null) throw mistake(`block ${shown(block)}`)
   checkOptions('rateLimit: block', block, BLOCK_OPTIONS, '{ after: 20, for: "1h" }', NEWCOMERS)
-  if (!(Number.isSafeInteger(block.after) && block.after >= 1)) throw mistake(`block: after ${shown(block.after)}`)
+  const { after, window, factor = 1, max, forget } = block
+  if (!(Number.isSafeInteger(after) && after >= 1)) throw mistake(`block: after ${shown(after)}`)
   const forMs = parseOption(block.for, 'rateLimit: block: for')
-  const windowMs = block.window === undefined ? limitWindowMs : parseOption(block.window, 'rateLimit: block: window')
-  const { factor = 1 } = block
+  const windowMs = window === undefined ? undefined : parseOption(window, 'rateLimit: block: window')
   if (!(typeof factor === 'number' && factor >= 1 && factor < Number.POSITIVE_INFINITY)) {
     throw new PolicyError(`rateLimit: block: factor ${shown(factor)}: expected a number ≥ 1, like 2`)
   }
-  const maxMs = block.max === undefined ? Math.max(DAY_MS, forMs) : parseOption(block.max, 'rateLimit: block: max')
+  const maxMs = max === undefined ? Math.max(DAY_MS, forMs) : parseOption(max, 'rateLimit: block: max')
   if (maxMs < forMs) {
-    throw new PolicyError(`rateLimit: block: max ${shown(block.max)}: expected at least \`for\`, ${forMs} ms`)
+    throw new PolicyError(`rateLimit: block: max ${shown(max)}: expected at least \`for\`, ${forMs} ms`)
   }
-  const forgetMs = block.forget === undefined ? maxMs : parseOption(block.forget, 'rateLimit: block: forget')
+  const forgetMs = forget === undefined ? maxMs : parseOption(forget, 'rateLimit: block: forget')
   // Blocks that do not grow need no memory of those before.
-  if (factor === 1) return new BlockRule(block.after, windowMs, forMs, factor, forMs, 0)
-  return new BlockRule(block.after, windowMs, forMs, factor, maxMs, forgetMs)
+  const grows = factor > 1
+  return limitWindowMs =>
+    new BlockRule(after, windowMs ?? limitWindowMs, forMs, factor, grows ? maxMs : forMs, grows ? forgetMs : 0)
 }
 
 function mistake(what: string): PolicyError {
@@ -109,7 +108,7 @@ const MOST_TALLIES = 10_000
  * store nothing, are reported several at a time: as many as cannot be the last before a block.
  */
 export class AutoBlock {
-  readonly #block: BlockOptions
+  readonly #settings: BlockSettings
   readonly #clock: Clock
   /** By window: limits of one policy may have different windows. */
   readonly #rules = new Map<number, BlockRule>()
@@ -120,8 +119,8 @@ export class AutoBlock {
   #timer: ReturnType<typeof setTimeout> | undefined
 
   /** Throws `PolicyError` for a store that has no blocks. */
-  constructor(block: BlockOptions, store: RateLimiterOptions['store']) {
-    this.#block = block
+  constructor(settings: BlockSettings, store: RateLimiterOptions['store']) {
+    this.#settings = settings
     if (store !== undefined && !countsHits(store) && store.block === undefined) {
       throw new PolicyError(
         `rateLimit: block: the store ${shown(store)} has no block(): expected a store that has, like a ` +
@@ -222,7 +221,7 @@ export class AutoBlock {
   }
 
   #ruleOf({ windowMs }: Limit): BlockRule {
-    return getOrMake(this.#rules, windowMs, () => ruleOf(this.#block, windowMs))
+    return getOrMake(this.#rules, windowMs, () => this.#settings(windowMs))
   }
 }
 

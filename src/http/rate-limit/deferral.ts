@@ -5,6 +5,7 @@ import { PolicyError, StoreError, shown } from '../../limiter/core/errors.js'
 import { notify, type Observer } from '../../limiter/core/observer.js'
 import { checkOptions, type ForeignNames, type OptionNames } from '../../limiter/core/options.js'
 import { OutageWarnings } from '../../limiter/core/warnings.js'
+import { callOption } from '../call-option.js'
 import { bodyOf, type Refusal } from '../refusal.js'
 import type { SyncOrAsync } from '../sync-or-async.js'
 
@@ -15,7 +16,7 @@ interface DeferQueue {
 }
 
 /** Puts requests over the limit into a queue instead of refusing them. */
-export interface DeferOptions<Request, Response> {
+export interface DeferOptions<Args extends readonly unknown[]> {
   /**
    * A `DelayQueue`, whose consumers do the work. A message is due after the `retryAfterMs` of its request, and the
    * consumers keep the rate. If the queue is full, the request is refused. It is refused, too, if `push` is late or
@@ -24,12 +25,12 @@ export interface DeferOptions<Request, Response> {
    */
   queue: DeferQueue
   /** Builds the message for the consumer, like `req => req.body`. */
-  message: (req: Request, res: Response) => unknown
+  message: (...request: Args) => unknown
   /**
    * The URL at which the client can ask for the outcome, by the id of the message, like `id => '/jobs/' + id`. Default:
    * no Location; the id is in the body, as JSON.
    */
-  location?: (id: string, req: Request) => string
+  location?: (id: string, request: Args[0]) => string
   /**
    * How long the queue may take to accept a message; default '1s'. A message that it accepts later is still processed,
    * although its request was refused.
@@ -37,20 +38,20 @@ export interface DeferOptions<Request, Response> {
   timeout?: Duration
 }
 
-const OPTIONS: OptionNames<DeferOptions<never, never>> = { queue: true, message: true, location: true, timeout: true }
+const OPTIONS: OptionNames<DeferOptions<never>> = { queue: true, message: true, location: true, timeout: true }
 const EXAMPLE = '{ queue: new DelayQueue(client, "webhooks"), message: req => req.body }'
 const FORMER: ForeignNames = [
   ['queue', 'bound the queue, like new DelayQueue(client, "webhooks", { maxSize: 10_000 })', 'maxPerKey'],
 ]
 
 /** Puts requests over the limit into a queue. */
-export class Deferral<Request, Response> {
-  readonly #options: DeferOptions<Request, Response>
+export class Deferral<Args extends readonly unknown[]> {
+  readonly #options: DeferOptions<Args>
   readonly #deadline: Deadline
   readonly #warnings: OutageWarnings
 
   /** Checks the options: `PolicyError`. */
-  constructor(options: DeferOptions<Request, Response>) {
+  constructor(options: DeferOptions<Args>) {
     if (typeof options !== 'object' || options === null) throw mistake(`defer ${shown(options)}`)
     checkOptions('rateLimit: defer', options, OPTIONS, EXAMPLE, FORMER)
     const { queue, message, location, timeout = '1s' } = options
@@ -76,8 +77,8 @@ export class Deferral<Request, Response> {
     return retryAfterMs < Number.POSITIVE_INFINITY && !blocked && source !== 'closed'
   }
 
-  message(req: Request, res: Response): SyncOrAsync<unknown> {
-    return this.#options.message(req, res)
+  message(args: Args): SyncOrAsync<unknown> {
+    return callOption(this.#options.message, args)
   }
 
   /**
@@ -88,7 +89,7 @@ export class Deferral<Request, Response> {
     message: unknown,
     { retryAfterMs }: Decision,
     observer: Observer | undefined,
-    req: Request,
+    request: Args[0],
   ): Promise<Refusal | undefined> {
     const { queue, location } = this.#options
     const pushed = async () => queue.push(message, { delay: retryAfterMs })
@@ -99,7 +100,7 @@ export class Deferral<Request, Response> {
     const fields = { 'Cache-Control': 'no-store' }
     return {
       status: 202,
-      fields: location ? { ...fields, Location: location(id, req) } : fields,
+      fields: location ? { ...fields, Location: location(id, request) } : fields,
       body: bodyOf({ id }),
     }
   }

@@ -21,46 +21,46 @@ import type { DeferOptions } from './deferral.js'
 import type { SlowDownOptions } from './slow-down.js'
 
 /** A limit of an HTTP policy, which may have its own key: per address, per user, for the whole service. */
-export interface HttpLimitOptions<Request, Response> extends LimitOptions {
+export interface HttpLimitOptions<Args extends readonly unknown[]> extends LimitOptions {
   /** The key for this limit; undefined: this limit does not apply. Default: the middleware's key. */
-  key?: (req: Request, res: Response) => SyncOrAsync<GivenKey>
+  key?: (...request: Args) => SyncOrAsync<GivenKey>
 }
 
 /** As `HttpLimitOptions`, in windows of the calendar: `{ quota: 500, calendar: 'day', timezone: 'Europe/Berlin' }`. */
-export interface HttpCalendarLimitOptions<Request, Response> extends CalendarLimitOptions {
+export interface HttpCalendarLimitOptions<Args extends readonly unknown[]> extends CalendarLimitOptions {
   /** The key for this limit; undefined: this limit does not apply. Default: the middleware's key. */
-  key?: (req: Request, res: Response) => SyncOrAsync<GivenKey>
+  key?: (...request: Args) => SyncOrAsync<GivenKey>
 }
 
 /** One limit of a policy. */
-type HttpLimitInput<Request, Response> =
+export type HttpLimitInput<Args extends readonly unknown[]> =
   | string
-  | HttpLimitOptions<Request, Response>
-  | HttpCalendarLimitOptions<Request, Response>
+  | HttpLimitOptions<Args>
+  | HttpCalendarLimitOptions<Args>
 
 /** As `PolicyInput`, but objects may have a `key`. */
-export type HttpPolicyInput<Request, Response> =
-  | HttpLimitInput<Request, Response>
-  | ReadonlyArray<HttpLimitInput<Request, Response>>
+export type HttpPolicyInput<Args extends readonly unknown[]> =
+  | HttpLimitInput<Args>
+  | ReadonlyArray<HttpLimitInput<Args>>
 
 /** Finds the key of a request for one limit. */
-export type KeyOf<Request, Response> = NonNullable<HttpLimitOptions<Request, Response>['key']>
+export type KeyOf<Args extends readonly unknown[]> = NonNullable<HttpLimitOptions<Args>['key']>
 
 /** A policy in the limiter's format, and the separate keys of its limits, by the limit's name. */
-interface KeyedPolicy<Request, Response> {
+interface KeyedPolicy<Args extends readonly unknown[]> {
   readonly policy: PolicyInput
   /** undefined: one key for all. */
-  readonly keys: ReadonlyMap<string, KeyOf<Request, Response>> | undefined
+  readonly keys: ReadonlyMap<string, KeyOf<Args>> | undefined
 }
 
 /** Separates the keys from the limits. Throws `PolicyError` for a key that is not a function. */
-export function partKeys<Request, Response>(input: HttpPolicyInput<Request, Response>): KeyedPolicy<Request, Response> {
+export function partKeys<Args extends readonly unknown[]>(input: HttpPolicyInput<Args>): KeyedPolicy<Args> {
   if (!mayHaveKeys(input)) return { policy: input as PolicyInput, keys: undefined }
   const entries = Array.isArray(input) ? input : [input]
-  const keys = new Map<string, KeyOf<Request, Response>>()
+  const keys = new Map<string, KeyOf<Args>>()
   const limits = entries.map(entry => {
     if (typeof entry !== 'object' || entry === null || !('key' in entry)) return entry
-    const { key, ...limit } = entry as HttpLimitOptions<Request, Response>
+    const { key, ...limit } = entry as HttpLimitOptions<Args>
     if (key === undefined) return limit
     if (typeof key !== 'function') {
       throw new PolicyError(`rateLimit: key ${shown(key)} of a limit: expected a function, like req => req.user?.id`)
@@ -81,26 +81,21 @@ function mayHaveKeys(input: unknown): boolean {
  * The options of a limiter over HTTP. Functions are called for each request, in the order skip, key, policy or limit,
  * cost. If one throws or rejects, its error goes to the framework, and nothing is spent.
  */
-export interface HttpOptions<Request, Response> extends ClientOptions {
+export interface HttpOptions<Args extends readonly unknown[]> extends ClientOptions {
   /**
    * The limits, like '100/1m'. Default: `limit` in `windowMs`. An object may have its own `key`, so that limits per
    * address, per user and for the service are one decision, all or none. Mutually exclusive with `limit` and
    * `windowMs`. A function decides per request (plans, tiers): counts belong to a limit's name, so use the same name in
    * all plans if counts should survive a change of plan.
    */
-  policy?:
-    | HttpPolicyInput<Request, Response>
-    | ((
-        req: Request,
-        res: Response,
-      ) => HttpPolicyInput<Request, Response> | Promise<HttpPolicyInput<Request, Response>>)
+  policy?: HttpPolicyInput<Args> | ((...request: Args) => HttpPolicyInput<Args> | Promise<HttpPolicyInput<Args>>)
   /**
    * Units per `windowMs`; integer ≥ 0, default 5. 0 refuses everything. A function decides per request; all its limits
    * share one count.
    */
-  limit?: number | ((req: Request, res: Response) => number | Promise<number>)
+  limit?: number | ((...request: Args) => number | Promise<number>)
   /** Another name for `limit`. */
-  max?: number | ((req: Request, res: Response) => number | Promise<number>)
+  max?: number | ((...request: Args) => number | Promise<number>)
   /** Default 60 000 ms. Only with `limit`. */
   windowMs?: Duration
   /** Default 'sliding-window'. Only with `limit`; in a policy it is part of the text. */
@@ -110,14 +105,14 @@ export interface HttpOptions<Request, Response> extends ClientOptions {
    * Default: the client's address, IPv6 masked to `ipv6Subnet`; behind proxies set `proxies`, because any client can
    * send X-Forwarded-For.
    */
-  key?: (req: Request, res: Response) => GivenKey | Promise<GivenKey>
+  key?: (...request: Args) => GivenKey | Promise<GivenKey>
   /** Another name for `key`. */
-  keyGenerator?: (req: Request, res: Response) => GivenKey | Promise<GivenKey>
+  keyGenerator?: (...request: Args) => GivenKey | Promise<GivenKey>
   /**
    * The cost of a request in units; integer ≥ 0, default 1. 0 spends nothing, and is refused only while the key is
    * blocked, in an outage under `closed`, or with `settle`.
    */
-  cost?: number | ((req: Request, res: Response) => number | Promise<number>)
+  cost?: number | ((...request: Args) => number | Promise<number>)
   /**
    * Default: none. The real cost of a request, known at its end; integer ≥ 0. Units charged in excess are given back,
    * missing units are charged, even if they do not fit. With `cost: 0` a request passes if one unit would fit, and pays
@@ -127,7 +122,7 @@ export interface HttpOptions<Request, Response> extends ClientOptions {
    * (`end.completed` is false). If the handler has not ended it 30 s after the client went away, it is called then
    * (`end.ended` is false), and at least 1 is charged regardless of its result.
    */
-  settle?: (req: Request, res: Response, end: ResponseEnd) => number | Promise<number>
+  settle?: (...request: [...request: Args, end: ResponseEnd]) => number | Promise<number>
   /**
    * Default: none. Blocks a key that is denied too often: `{ after: 20, for: '1h' }`. Refusals then report the block
    * and its duration. With a `factor` each block is longer than the one before:
@@ -146,7 +141,7 @@ export interface HttpOptions<Request, Response> extends ClientOptions {
    * queue keep the rate. A request is still refused if its key is blocked, if it can never fit, or if the queue is full
    * or fails.
    */
-  defer?: DeferOptions<Request, Response>
+  defer?: DeferOptions<Args>
   /** Default: a `MemoryStore` of its own. Stores made for express-rate-limit work too, for one fixed window. */
   store?: RateLimiterOptions['store']
   /**
@@ -155,7 +150,7 @@ export interface HttpOptions<Request, Response> extends ClientOptions {
    */
   name?: string
   /** true: this request is not limited, like `req => req.path === '/health'`. Default: all are. */
-  skip?: (req: Request, res: Response) => boolean | Promise<boolean>
+  skip?: (...request: Args) => boolean | Promise<boolean>
   /** The status of a refusal, 200 to 599; default 429. An outage under `onStoreFailure: 'closed'` is always 503. */
   statusCode?: number
   /**
@@ -163,13 +158,13 @@ export interface HttpOptions<Request, Response> extends ClientOptions {
    * and header fields are set and the decision is on the request; undefined means the default: problem details if the
    * client's Accept header names JSON, else one line of text.
    */
-  message?: string | object | ((req: Request, res: Response, decision: Decision) => unknown)
+  message?: string | object | ((...request: [...request: Args, decision: Decision]) => unknown)
   /**
    * Writes the refusal instead of the default body: ends the response (Express), or sets `ctx.body` (Koa). Called after
    * status and header fields are set and the decision is on the request. Its errors go to the framework's error
    * handling. Not called for an address on the deny list. With it, `message` is not used.
    */
-  handler?: (req: Request, res: Response, decision: Decision) => unknown
+  handler?: (...request: [...request: Args, decision: Decision]) => unknown
   /** Default ['draft-8', 'legacy']; [] for none. 'draft-8' cannot be combined with 'draft-7' or 'draft-6'. */
   headers?: readonly HeaderForm[]
   /** Default 50 ms: a store that has not answered by then has failed for this request. */

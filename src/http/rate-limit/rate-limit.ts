@@ -1,20 +1,24 @@
 import type { Decision } from '../../limiter/core/decision.js'
 import { costOf, PolicyError } from '../../limiter/core/errors.js'
-import type { PolicyInput } from '../../limiter/core/limit.js'
+import { maxCostOf, type PolicyInput } from '../../limiter/core/limit.js'
+import { notifyDecided } from '../../limiter/core/observer.js'
 import { emitWarning } from '../../limiter/core/warnings.js'
 import type { LimiterKey } from '../../limiter/key.js'
-import { optionsOf as limiterOptions, type RateLimiter } from '../../limiter/rate-limiter.js'
+import { optionsOf, type RateLimiter } from '../../limiter/rate-limiter.js'
+import { DEFAULT_LIMITER } from '../../limiter/store.js'
 import { Client } from '../address/client.js'
-import { callOption, keyText } from '../call-option.js'
+import { callOption, keyText, type OptionFunction } from '../call-option.js'
 import { type Answer, type Framework, type Gate, GONE, PASS, plainReply, wordedReply } from '../framework.js'
 import { Ledger } from '../ledger.js'
 import { CreationWatch, KeyWatch } from '../misuse.js'
 import { refuse } from '../refusal.js'
+import { watchSharing } from '../same-count.js'
 import { after, isPromise, type SyncOrAsync } from '../sync-or-async.js'
 import { AutoBlock } from './auto-block.js'
 import type { Deferral } from './deferral.js'
 import { type HttpOptions, type HttpPolicyInput, type KeyOf, partKeys } from './options.js'
-import { type OptionFunction, parseHttpOptions, type Rule, Rules, type Settings } from './settings.js'
+import { type Rule, Rules } from './rules.js'
+import { parseHttpOptions, type Settings } from './settings.js'
 import { type Admission, giveBack, Settling } from './settling.js'
 import { doneWaiting, mayWait, type SlowDown } from './slow-down.js'
 
@@ -28,51 +32,68 @@ export interface LimiterAccess {
   limiterFor(policy: PolicyInput): RateLimiter
 }
 
-const asKey = (key: unknown) => keyText(key, 'rateLimit')
-
 /** A rule, and the separate keys of its limits. */
-interface KeyedRule<Request, Response> extends Rule {
-  readonly keys: ReadonlyMap<string, KeyOf<Request, Response>> | undefined
+interface KeyedRule<Args extends readonly unknown[]> extends Rule {
+  readonly keys: ReadonlyMap<string, KeyOf<Args>> | undefined
 }
 
 /** Decides requests for a middleware and returns what to do. It accesses the framework only through `Framework`. */
-export class RateLimitGate<Request, Response> implements Gate<Request, Response>, LimiterAccess {
-  readonly #framework: Framework<Request, Response>
-  readonly #settings: Settings<Request, Response>
+export class RateLimitGate<Request, Response, Args extends readonly unknown[]>
+  implements Gate<Request, Response>, LimiterAccess
+{
+  readonly #framework: Framework<Request, Response, Args>
+  readonly #settings: Settings<Args>
   readonly #rules: Rules
   /** The rule for all requests; undefined if the policy is a function. */
-  readonly #rule: KeyedRule<Request, Response> | undefined
+  readonly #rule: KeyedRule<Args> | undefined
   readonly #autoBlock: AutoBlock | undefined
   readonly #slowDown: SlowDown | undefined
-  readonly #deferral: Deferral<Request, Response> | undefined
   readonly #client: Client<Request, Response>
-  readonly #settling: Settling<Request, Response> | undefined
+  readonly #settling: Settling<Request, Response, Args> | undefined
   #warnedOfDouble = false
   readonly #keys: KeyWatch | undefined
   /** undefined: this middleware was not made for one request. */
   #creation: CreationWatch | undefined
 
   /** Checks the options: `PolicyError`, or `CostError` for a constant cost. */
-  constructor(options: HttpOptions<Request, Response>, framework: Framework<Request, Response>) {
-    const settings = parseHttpOptions(options)
+  static of<Request, Response, Args extends readonly unknown[]>(
+    options: HttpOptions<Args>,
+    framework: Framework<Request, Response, Args>,
+  ): RateLimitGate<Request, Response, Args> {
+    return new RateLimitGate(parseHttpOptions(options), framework)
+  }
+
+  /** Throws `PolicyError` for settings that do not fit together. */
+  constructor(settings: Settings<Args>, framework: Framework<Request, Response, Args>) {
     this.#framework = framework
     this.#settings = settings
-    const { given, policy } = settings
-    const limits = given === undefined ? settings.limiter : limiterOptions(given)
-    this.#rules = new Rules(limits, settings.headers)
+    const { given, policy, limiter } = settings
+    const options = given === undefined ? limiter : optionsOf(given)
+    this.#rules = new Rules(options, settings.headers)
     if (given !== undefined) this.#rule = { ...this.#rules.ruleOf(given), keys: undefined }
-    else this.#rule = typeof policy === 'function' ? undefined : this.#ruleOf(policy)
+    else if (typeof policy === 'function') this.#rules.check()
+    else this.#rule = this.#ruleOf(policy)
     if (settings.key !== undefined || this.#rule?.keys !== undefined) this.#keys = new KeyWatch('rateLimit')
-    if (given === undefined && settings.limiter.store === undefined) {
+    if (given === undefined && limiter.store === undefined) {
       const limits = this.#rule?.policy.map(({ name, algorithm }) => `${name} ${algorithm}`) ?? []
-      this.#creation = new CreationWatch([settings.limiter.name, ...limits].join('; '))
+      this.#creation = new CreationWatch([limiter.name, ...limits].join('; '))
+    }
+    if (this.#rule !== undefined) {
+      checkFits(settings.cost, this.#rule)
+      if (given === undefined && limiter.store !== undefined && limiter.name === undefined) {
+        watchSharing(this.#rule.limiter)
+      }
     }
     this.#autoBlock = settings.block && new AutoBlock(settings.block, this.#rules.options.store)
     // In shadow mode requests pass at once.
-    if (!limits.shadow) this.#slowDown = settings.slowDown
+    if (!options.shadow) this.#slowDown = settings.slowDown
     this.#client = new Client(framework, settings.client)
-    this.#deferral = settings.deferral
     this.#settling = settings.settle && new Settling(settings.settle, framework)
+  }
+
+  /** The limiter for all requests; undefined if the policy is a function. */
+  get only(): RateLimiter | undefined {
+    return this.#rule?.limiter
   }
 
   get limiter(): RateLimiter {
@@ -89,7 +110,7 @@ export class RateLimitGate<Request, Response> implements Gate<Request, Response>
         'rateLimit: limiterFor: the limiter was given as an option, and has one policy: expected limiter',
       )
     }
-    return this.#rules.rule(policy).limiter
+    return this.#rules.limiterFor(policy)
   }
 
   /** Adds `limiter` and `limiterFor` to a middleware function. */
@@ -111,7 +132,7 @@ export class RateLimitGate<Request, Response> implements Gate<Request, Response>
     if (typeof met === 'object') return met
     const { skip } = this.#settings
     if (skip === undefined) return this.#limit(req, res, met)
-    return this.#asked(callOption(skip, req, res), req, res, skipped => (skipped ? PASS : this.#limit(req, res, met)))
+    return this.#asked(this.#call(skip, req, res), req, res, skipped => (skipped ? PASS : this.#limit(req, res, met)))
   }
 
   #limit(req: Request, res: Response, met: string): SyncOrAsync<Answer> {
@@ -127,11 +148,7 @@ export class RateLimitGate<Request, Response> implements Gate<Request, Response>
     const { policy } = this.#settings
     return this.#asked(this.#keyOf(req, res, met), req, res, key => {
       if (key === undefined) return this.#unlimited()
-      const given = callOption(
-        policy as OptionFunction<Request, Response, HttpPolicyInput<Request, Response>>,
-        req,
-        res,
-      )
+      const given = this.#call(policy as OptionFunction<Args, HttpPolicyInput<Args>>, req, res)
       return this.#asked(given, req, res, input => {
         const rule = this.#ruleOf(input)
         if (rule.keys === undefined) return this.#charge(rule, key, req, res)
@@ -139,6 +156,10 @@ export class RateLimitGate<Request, Response> implements Gate<Request, Response>
         return this.#asked(keys, req, res, keys => this.#charge(rule, keys, req, res))
       })
     })
+  }
+
+  #call<Value>(option: OptionFunction<Args, Value>, req: Request, res: Response): SyncOrAsync<Value> {
+    return callOption(option, this.#framework.args(req, res))
   }
 
   /** Continues with what an option says. */
@@ -157,7 +178,7 @@ export class RateLimitGate<Request, Response> implements Gate<Request, Response>
     return PASS
   }
 
-  #ruleOf(input: HttpPolicyInput<Request, Response>): KeyedRule<Request, Response> {
+  #ruleOf(input: HttpPolicyInput<Args>): KeyedRule<Args> {
     const { policy, keys } = partKeys(input)
     return { ...this.#rules.rule(policy), keys }
   }
@@ -165,13 +186,21 @@ export class RateLimitGate<Request, Response> implements Gate<Request, Response>
   /** The middleware's own key. */
   #keyOf(req: Request, res: Response, met: string): SyncOrAsync<string | undefined> {
     const { key } = this.#settings
-    return key === undefined ? this.#client.key(req, met) : after(callOption(key, req, res), asKey)
+    if (key === undefined) return this.#client.key(req, met)
+    return after(this.#call(key, req, res), key => this.#own(key, req, met))
+  }
+
+  /** A key that a function of the service gave. */
+  #own(given: unknown, req: Request, met: string): string | undefined {
+    const key = keyText(given, 'rateLimit')
+    if (key !== undefined) this.#client.watchKey(key, req, met)
+    return key
   }
 
   /** A key for each limit, if some have their own; undefined if no limit has one for this request. */
   #keysOf(
     { limiter }: Rule,
-    keys: ReadonlyMap<string, KeyOf<Request, Response>>,
+    keys: ReadonlyMap<string, KeyOf<Args>>,
     known: string | undefined,
     req: Request,
     res: Response,
@@ -182,7 +211,7 @@ export class RateLimitGate<Request, Response> implements Gate<Request, Response>
     if (known === undefined && names.some(name => !keys.has(name))) common = this.#keyOf(req, res, met)
     const own = names.map(name => {
       const keyOf = keys.get(name)
-      return keyOf === undefined ? common : after(callOption(keyOf, req, res), asKey)
+      return keyOf === undefined ? common : after(this.#call(keyOf, req, res), key => this.#own(key, req, met))
     })
     const combined = (values: ReadonlyArray<string | undefined>) =>
       values.every(value => value === undefined)
@@ -197,7 +226,7 @@ export class RateLimitGate<Request, Response> implements Gate<Request, Response>
     if (this.#creation?.decided() === false) this.#creation = undefined
     const { cost } = this.#settings
     if (typeof cost === 'number') return this.#decide(rule, key, cost, req, res)
-    return this.#asked(callOption(cost, req, res), req, res, units =>
+    return this.#asked(this.#call(cost, req, res), req, res, units =>
       this.#decide(rule, key, costOf(units, 'rateLimit: cost gave'), req, res),
     )
   }
@@ -206,7 +235,7 @@ export class RateLimitGate<Request, Response> implements Gate<Request, Response>
     const { limiter } = rule
     // A request that pays at its end must fit now; otherwise a key without remaining units would come in for nothing.
     const paysLater = cost === 0 && this.#settings.settle !== undefined
-    const asked = paysLater ? limiter.peek(key) : limiter.decide(key, cost)
+    const asked = paysLater ? look(limiter, key) : limiter.decide(key, cost)
     // The policy of a given limiter may be a function, which was just called.
     const isSame = this.#settings.given === undefined || limiter.policy === rule.policy
     const used = isSame ? rule : this.#rules.ruleOf(limiter)
@@ -276,21 +305,17 @@ export class RateLimitGate<Request, Response> implements Gate<Request, Response>
   #deny(rule: Rule, denial: Decision, req: Request, res: Response): SyncOrAsync<Answer> {
     const struck = this.#autoBlock === undefined ? denial : this.#autoBlock.countDenial(rule.limiter, denial)
     return after(struck, decision => {
-      if (this.#deferral?.accepts(decision)) return this.#defer(this.#deferral, rule, decision, req, res)
+      const { defer } = this.#settings
+      if (defer?.accepts(decision)) return this.#defer(defer, rule, decision, req, res)
       return this.#refuse(rule, decision, req, res)
     })
   }
 
   /** Puts a denied request into the queue. */
-  async #defer(
-    deferral: Deferral<Request, Response>,
-    rule: Rule,
-    decision: Decision,
-    req: Request,
-    res: Response,
-  ): Promise<Answer> {
-    const message = await callOption((req, res) => deferral.message(req, res), req, res)
-    const accepted = await deferral.push(message, decision, limiterOptions(rule.limiter).observer, req)
+  async #defer(deferral: Deferral<Args>, rule: Rule, decision: Decision, req: Request, res: Response): Promise<Answer> {
+    const args = this.#framework.args(req, res)
+    const message = await deferral.message(args)
+    const accepted = await deferral.push(message, decision, optionsOf(rule.limiter).observer, args[0])
     if (accepted === undefined) return this.#refuse(rule, decision, req, res)
     const { fields } = Ledger.of(req as object).tell(rule.report, decision)
     return { decision, fields: { ...fields, ...accepted.fields }, refusal: plainReply(accepted) }
@@ -301,7 +326,27 @@ export class RateLimitGate<Request, Response> implements Gate<Request, Response>
     const { fields, names } = Ledger.of(req as object).tell(rule.report, decision)
     const accept = this.#framework.requestHeader(req, 'accept')
     const refusal = refuse(decision, statusCode, accept, names)
-    const reply = wordedReply(refusal, { handler, message }, 'rateLimit', req, res, decision)
+    const args: [...Args, Decision] = [...this.#framework.args(req, res), decision]
+    const reply = wordedReply(refusal, { handler, message }, 'rateLimit', args)
     return { decision, fields: { ...fields, ...refusal.fields }, refusal: reply }
   }
+}
+
+/** Whether a request that pays at its end would fit now. It is a decision like any other, and the observer is told. */
+async function look(limiter: RateLimiter, key: LimiterKey): Promise<Decision> {
+  const decision = await limiter.peek(key)
+  const { observer, name = DEFAULT_LIMITER } = optionsOf(limiter)
+  notifyDecided(observer, decision, name)
+  return decision
+}
+
+/** Throws `PolicyError` for a constant cost that a limit can never admit. A quota of 0 refuses everything on purpose. */
+function checkFits<Args extends readonly unknown[]>(cost: unknown, { policy, keys }: KeyedRule<Args>): void {
+  if (typeof cost !== 'number') return
+  const never = policy.find(limit => limit.quota > 0 && cost > maxCostOf(limit) && !keys?.has(limit.name))
+  if (never === undefined) return
+  throw new PolicyError(
+    `rateLimit: cost ${cost}: the limit "${never.name}" never admits more than ${maxCostOf(never)} at once, so every ` +
+      'request would be refused: expected a smaller cost, or a larger quota or burst',
+  )
 }

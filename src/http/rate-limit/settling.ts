@@ -3,13 +3,13 @@ import { costOf, StoreError } from '../../limiter/core/errors.js'
 import { emitWarning } from '../../limiter/core/warnings.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
-import { callOption } from '../call-option.js'
+import { callOption, type OptionFunction } from '../call-option.js'
 import type { Framework } from '../framework.js'
 import type { ResponseEnd } from '../response-watch.js'
-import { after, isPromise, type SyncOrAsync } from '../sync-or-async.js'
+import { after, isPromise } from '../sync-or-async.js'
 
 /** Returns the real cost of a request after its response has ended. */
-export type Settle<Request, Response> = (req: Request, res: Response, end: ResponseEnd) => SyncOrAsync<number>
+export type Settle<Args extends readonly unknown[]> = OptionFunction<[...request: Args, end: ResponseEnd], number>
 
 /** The charge of a request at its admission. */
 export interface Admission {
@@ -28,11 +28,11 @@ const WARNED_AT = new WeakMap<RateLimiter, number>()
 /**
  * Charges requests their real cost: calls the option `settle` once for each, when its handler has ended the response.
  */
-export class Settling<Request, Response> {
-  readonly #settle: Settle<Request, Response>
-  readonly #framework: Framework<Request, Response>
+export class Settling<Request, Response, Args extends readonly unknown[]> {
+  readonly #settle: Settle<Args>
+  readonly #framework: Framework<Request, Response, Args>
 
-  constructor(settle: Settle<Request, Response>, framework: Framework<Request, Response>) {
+  constructor(settle: Settle<Args>, framework: Framework<Request, Response, Args>) {
     this.#settle = settle
     this.#framework = framework
   }
@@ -49,7 +49,7 @@ export class Settling<Request, Response> {
       if (!end.ended) charge(admission, leastOf(admission.paysLater ? 0 : admission.decision.cost, end))
     }
     try {
-      const cost = callOption((req: Request, res: Response) => this.#settle(req, res, end), req, res)
+      const cost = callOption(this.#settle, [...this.#framework.args(req, res), end])
       const charged = after(cost, cost => charge(admission, leastOf(costOf(cost, 'rateLimit: settle gave'), end)))
       if (isPromise(charged)) charged.then(undefined, fail)
     } catch (error) {

@@ -24,18 +24,22 @@ function existingObject(holder: object): object {
 export const ExistingObject = existingObject as unknown as new (holder: object) => object
 
 /**
- * A map of at most `max` entries: for a further one, the oldest goes. An entry that is set again stays as old as it
- * was.
+ * A map of at most `max` entries: for a further one, the oldest goes, and `dropped` is told. An entry that is set again
+ * stays as old as it was.
  */
 export class BoundedMap<Key, Value> extends Map<Key, Value> {
-  constructor(public max: number) {
+  constructor(
+    public max: number,
+    readonly dropped?: (value: Value) => void,
+  ) {
     super()
   }
 
   override set(key: Key, value: Value): this {
     if (this.size >= this.max && !this.has(key)) {
-      for (const oldest of this.keys()) {
+      for (const [oldest, value] of this) {
         this.delete(oldest)
+        this.dropped?.(value)
         break
       }
     }

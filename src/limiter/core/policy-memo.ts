@@ -11,25 +11,28 @@ const MAX_POLICIES = 1000
  * object, or an equal object is parsed once. Above 1000 policies the oldest is dropped.
  */
 export class PolicyMemo<Value> {
-  readonly #ofTexts = new BoundedMap<string, Value>(MAX_POLICIES)
-  readonly #ofObjects = new BoundedMap<string, Value>(MAX_POLICIES)
-  readonly #ofFrozen = new WeakMap<object, Value>()
+  readonly #ofTexts: BoundedMap<string, Value>
+  readonly #ofObjects: BoundedMap<string, Value>
+  /** The JSON of frozen objects. */
+  readonly #texts = new WeakMap<object, string>()
 
-  /** `make` throws for an invalid policy; then nothing is cached. */
-  constructor(readonly make: (policy: PolicyInput) => Value) {}
+  /** `make` throws for an invalid policy; then nothing is cached. `drop` is told of each value that is dropped. */
+  constructor(
+    readonly make: (policy: PolicyInput) => Value,
+    drop?: (value: Value) => void,
+  ) {
+    this.#ofTexts = new BoundedMap(MAX_POLICIES, drop)
+    this.#ofObjects = new BoundedMap(MAX_POLICIES, drop)
+  }
 
   of(policy: PolicyInput): Value {
     if (typeof policy === 'string') return getOrMake(this.#ofTexts, policy, () => this.make(policy))
     if (typeof policy !== 'object' || policy === null) return this.make(policy)
-    return this.#ofFrozen.get(policy) ?? this.#ofObject(policy)
-  }
-
-  #ofObject(policy: Exclude<PolicyInput, string>): Value {
-    const text = jsonOf(policy)
+    const text = this.#texts.get(policy) ?? jsonOf(policy)
     if (text === undefined) return this.make(policy)
     const value = getOrMake(this.#ofObjects, text, () => this.make(policy))
     // Any other object may have changed by the next call.
-    if (isFrozen(policy)) this.#ofFrozen.set(policy, value)
+    if (isFrozen(policy)) this.#texts.set(policy, text)
     return value
   }
 }

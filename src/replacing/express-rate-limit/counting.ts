@@ -1,5 +1,5 @@
 import type { Request, Response } from 'express'
-import { type Rule, Rules } from '../../http/rate-limit/settings.js'
+import { type Rule, Rules } from '../../http/rate-limit/rules.js'
 import { after, type SyncOrAsync } from '../../http/sync-or-async.js'
 import type { Decision } from '../../limiter/core/decision.js'
 import type { Duration } from '../../limiter/core/duration.js'
@@ -90,6 +90,7 @@ export class PolicyCounting implements Counting {
     const counted = RedisStore.coreOf(given) ?? { store: MemoryStore.coreOf(given) ?? given }
     const observer = { storeFailed: (error: Error) => (this.#storeError = error) }
     this.#rules = new Rules({ ...counted, onStoreFailure: 'open', observer }, [])
+    this.#rules.check()
     this.#rule = typeof this.#policy === 'function' ? undefined : this.#rules.rule(this.#policy)
   }
 

@@ -5,6 +5,7 @@ import rateLimit, { type ConcurrencyLimitOptions, concurrencyLimit, shed } from 
 import { parseConcurrencyOptions } from '../../../src/http/concurrency/options.js'
 import { PolicyError } from '../../../src/limiter/core/errors.js'
 import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
+import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import { ManualClock } from '../../../src/testing.js'
 import { describeConcurrencyLimit } from '../../support/concurrency-contract.js'
 import { warnings } from '../../support/warnings.js'
@@ -20,7 +21,8 @@ export function describePlugin(name: string, fastify: Make): void {
     // A plugin checks its options when it is registered.
     concurrencyLimit(options) {
       parseConcurrencyOptions(options)
-      const limit = { close: async () => apps.get(limit)?.close() }
+      const close = async () => apps.get(limit)?.close()
+      const limit = { close, [Symbol.asyncDispose]: close }
       registered.set(limit, options as ConcurrencyLimitOptions)
       return limit
     },
@@ -100,6 +102,57 @@ export function describePlugin(name: string, fastify: Make): void {
       expect(await statuses(app, '/all', 4)).toEqual([200, 200, 200, 429])
       const refused = await app.inject('/late')
       expect([refused.body, refused.headers['ratelimit-policy']]).toEqual(['Slow down', '"2-per-1s";q=2;w=1'])
+    })
+
+    test("a route's own policy below a plugin with a limiter counts in that limiter's store, under both names, with its observer", async () => {
+      const store = new MemoryStore({ clock: new ManualClock(0) })
+      const told: string[] = []
+      const observer = { decided: (_: unknown, limiter: string) => told.push(limiter) }
+      const services = ['api', undefined].flatMap(name =>
+        [1, 2].map(() => {
+          const app = fastify()
+          app.register(rateLimit, { limiter: new RateLimiter({ policy: '100/1m', name, store, observer }) })
+          app.register(async app => void app.get('/login', { config: { rateLimit: { policy: '1/15m' } } }, left))
+          return app
+        }),
+      )
+      const answers: number[] = []
+      for (const app of services) answers.push((await app.inject('/login')).statusCode)
+      expect(answers).toEqual([200, 429, 200, 429])
+      expect(told).toEqual(['api GET /login', 'api GET /login', 'GET /login', 'GET /login'])
+    })
+
+    test('app.rateLimit gives a hook for a route, beside the limit of all, and app.rateLimiter is the limiter', async () => {
+      const app = fastify()
+      expect('rateLimit' in app).toBe(false)
+      await app.register(rateLimit, { policy: '5/1m', key: () => 'k', message: 'Slow down' })
+      const hook = app.rateLimit({ policy: '1/1m' })
+      app.get('/a', { onRequest: hook }, left)
+      app.get('/b', { preHandler: hook }, left)
+      app.get('/c', left)
+      expect([
+        ...(await statuses(app, '/a', 2)),
+        ...(await statuses(app, '/b', 1)),
+        ...(await statuses(app, '/c', 2)),
+      ]).toEqual([200, 429, 200, 200, 200])
+      expect((await app.inject('/a')).body).toBe('Slow down')
+      expect((await app.rateLimiter?.peek('k', 0))?.remaining).toBe(0)
+      await app.rateLimiter?.reset('k')
+      expect(await statuses(app, '/c', 1)).toEqual([200])
+      expect(() => app.rateLimit({ policy: '1/min' })).toThrow(PolicyError)
+    })
+
+    test('app.rateLimiter is that of the nearest plugin; undefined if that limits only routes of their own', async () => {
+      const app = fastify()
+      await app.register(rateLimit, { policy: '5/1m' })
+      const quotas: Array<number | undefined> = []
+      for (const options of [{ global: false }, { policy: '7/1m', name: 'child' }, { policy: () => '9/1m' }]) {
+        await app.register(async child => {
+          await child.register(rateLimit, options)
+          quotas.push(child.rateLimiter?.policy[0].quota)
+        })
+      }
+      expect([app.rateLimiter?.policy[0].quota, ...quotas]).toEqual([5, undefined, 7, undefined])
     })
 
     test('HEAD counts with GET, and routes that set one name count together', async () => {
@@ -238,7 +291,7 @@ export function describePlugin(name: string, fastify: Make): void {
     test('shed refuses the least important requests first', async () => {
       const app = fastify()
       await app.register(shed, {
-        load: { level: 1.5, reason: 'custom', close() {} },
+        load: { level: 1.5, reason: 'custom' },
         priority: request => Number(request.headers.priority),
       })
       app.get('/', async () => 'done')

@@ -19,7 +19,7 @@ export function fastifyAdapter(fastify: MakeFastify): Adapter {
     addressKey,
     trustsAnybody: 'Fastify takes the leftmost address',
     rateLimit(options) {
-      const limiters = new RateLimitGate(options ?? {}, {} as Framework<unknown, unknown>).equip({})
+      const limiters = RateLimitGate.of(options ?? {}, {} as Framework<unknown, unknown>).equip({})
       OPTIONS.set(limiters, options as RateLimitOptions)
       return limiters
     },

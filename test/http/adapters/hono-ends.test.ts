@@ -126,7 +126,7 @@ describe.each([
   test.each(WAYS)('%s is settled once, with the status that was sent if that is known', async (_, way) => {
     jest.useFakeTimers({ advanceTimers: true, doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'Date'] })
     const ends: unknown[] = []
-    const settle = (c: { res: Response }, _: unknown, { ended }: { ended: boolean }) => {
+    const settle = (c: { res: Response }, { ended }: { ended: boolean }) => {
       ends.push([c.res.status, ended])
       return 1
     }

@@ -2,12 +2,13 @@ import { Readable } from 'node:stream'
 import { getRequestListener, type HttpBindings } from '@hono/node-server'
 import { type Context, Hono } from 'hono'
 import type { ContentfulStatusCode } from 'hono/utils/http-status'
-import { addressKey, type RateLimit, rateLimit } from '../../../src/http/adapters/hono.js'
+import { addressKey, type RateLimit, type RateLimitOptions, rateLimit } from '../../../src/http/adapters/hono.js'
 import type { Options } from '../../support/adapter-contract/world.js'
 import type { Adapter } from '../../support/adapter-contract.js'
+import { forContext } from '../../support/one-context.js'
 import { behindProxy, remembering } from './behind-proxy.js'
 
-const make = rateLimit as (options?: Options) => RateLimit
+const make = (options?: Options): RateLimit => rateLimit(forContext(options) as RateLimitOptions)
 
 /** A version of Hono on Node, as the contract of the adapters needs it. */
 export const honoAdapterOf = (makeHono: () => object): Adapter => ({

@@ -7,6 +7,7 @@ import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
 import { ManualClock } from '../../../src/testing.js'
 import { adapterContract } from '../../support/adapter-contract.js'
 import { describeConcurrencyLimit } from '../../support/concurrency-contract.js'
+import { forContext } from '../../support/one-context.js'
 import { warnings } from '../../support/warnings.js'
 import { honoAdapter } from './hono-service.js'
 
@@ -15,7 +16,7 @@ const warned = warnings()
 adapterContract('Hono 4', honoAdapter)
 
 describeConcurrencyLimit('Hono 4', {
-  concurrencyLimit: concurrencyLimit as never,
+  concurrencyLimit: options => concurrencyLimit(forContext(options) as never),
   header: (c, name) => (c as Context).req.header(name),
   told: c => [(c as Context).newResponse(null).status, (c as Context).res.headers.get('retry-after') ?? undefined],
   answer: (c, text) => (c as Context).text(text),
@@ -51,7 +52,7 @@ describe('Hono 4', () => {
     const ends: unknown[] = []
     const app = new Hono()
     app.use(
-      rateLimit({ policy: '99/1m', key: () => 'k', settle: (c, _, end) => ends.push([c.req.path, c.res.status, end]) }),
+      rateLimit({ policy: '99/1m', key: () => 'k', settle: (c, end) => ends.push([c.req.path, c.res.status, end]) }),
     )
     app.get('/read', c => c.text('done', 201))
     app.get('/cancelled', c => c.body(new ReadableStream({ pull: stream => stream.enqueue(new Uint8Array(9)) })))
@@ -125,7 +126,7 @@ describe('Hono 4', () => {
 
   test('shed refuses the least important requests first', async () => {
     const app = new Hono()
-    const load = { level: 1.5, reason: 'custom', close() {} } as const
+    const load = { level: 1.5, reason: 'custom' } as const
     app.use(shed({ load, priority: c => Number(c.req.header('priority')) }))
     app.get('/', c => c.text('done'))
     const answers = []

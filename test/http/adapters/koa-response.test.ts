@@ -33,7 +33,7 @@ describe.each<[string, typeof Koa3]>([
       rateLimit({
         policy: '5/15m',
         cost: 0,
-        settle: (ctx, _, end) => {
+        settle: (ctx, end) => {
           ends.push([ctx.status, end])
           return ctx.status === 401 ? 1 : 0
         },

@@ -1,12 +1,13 @@
 import type Koa from 'koa'
 import type { Context } from 'koa'
-import { addressKey, type RateLimit, rateLimit } from '../../../src/http/adapters/koa.js'
+import { addressKey, type RateLimit, type RateLimitOptions, rateLimit } from '../../../src/http/adapters/koa.js'
 import type { Adapter } from '../../support/adapter-contract.js'
+import { forContext } from '../../support/one-context.js'
 
 /** A version of Koa, as the contract of the adapters needs it. */
 export function koaAdapter(KoaVersion: new () => Koa): Adapter {
   return {
-    rateLimit,
+    rateLimit: options => rateLimit(forContext(options) as RateLimitOptions),
     addressKey,
     trustsAnybody: 'Koa takes the leftmost address',
     header: (ctx, name) => (ctx as Context).headers[name] as string | undefined,

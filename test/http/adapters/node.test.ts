@@ -31,7 +31,7 @@ describeConcurrencyLimit('node:http', {
 
 test('node:http: shed refuses the least important requests first, and lets the others go on', async () => {
   const limit = shed({
-    load: { level: 1.5, reason: 'custom', close() {} },
+    load: { level: 1.5, reason: 'custom' },
     priority: req => Number(req.headers.priority),
   })
   const app = async (req: IncomingMessage, res: ServerResponse) => {

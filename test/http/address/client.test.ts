@@ -13,6 +13,7 @@ interface Request {
 }
 
 const frameworkOf = (trust: Trust): Framework<Request, object> => ({
+  args: (req, res) => [req, res],
   name: 'Plain',
   address: req => req.address,
   peer: req => (req.gone ? undefined : (req.peer ?? '')),

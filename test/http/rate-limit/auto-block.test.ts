@@ -1,6 +1,6 @@
 import { afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
-import { AutoBlock, type BlockOptions } from '../../../src/http/rate-limit/auto-block.js'
+import { AutoBlock, type BlockOptions, parseBlock } from '../../../src/http/rate-limit/auto-block.js'
 import { RedisStore } from '../../../src/index.js'
 import { PolicyError } from '../../../src/limiter/core/errors.js'
 import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
@@ -37,7 +37,7 @@ afterEach(() => void jest.useRealTimers())
 /** A limiter whose denials are counted. */
 function struck(block: BlockOptions, options: RateLimiterOptions) {
   const limiter = new RateLimiter({ deadline: '5s', ...options })
-  const autoBlock = new AutoBlock(block, options.store)
+  const autoBlock = new AutoBlock(parseBlock(block), options.store)
   const ask = async (key: string | Record<string, string> = 'k', cost = 1) => {
     const decision = await limiter.consume(key, cost)
     return decision.allowed ? decision : autoBlock.countDenial(limiter, decision)
@@ -296,7 +296,7 @@ test('a store without strikes is told of one block for denials at once', async (
 
 test('a store that cannot block is refused', () => {
   const store = Object.assign(new StubStore(), { block: undefined })
-  const attempt = () => new AutoBlock({ after: 3, for: '1h' }, store)
+  const attempt = () => new AutoBlock(parseBlock({ after: 3, for: '1h' }), store)
   expect(attempt).toThrow(PolicyError)
   expect(attempt).toThrow(
     'rateLimit: block: the store an object of class StubStore has no block(): expected a store that has',

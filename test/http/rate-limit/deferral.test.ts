@@ -27,7 +27,7 @@ async function denial(retryAfterMs: number) {
 }
 
 async function pushBy(push: Push, observer?: { storeFailed(error: Error): void }) {
-  const deferral = new Deferral<object, object>({ queue: { push }, message: () => 1, timeout: 20 })
+  const deferral = new Deferral<[object, object]>({ queue: { push }, message: () => 1, timeout: 20 })
   return deferral.push(1, await denial(1000), observer, {})
 }
 
@@ -48,7 +48,7 @@ describe('a queue that fails', () => {
   test('without an observer a warning says so when it begins and when it ends', async () => {
     let fails = true
     const queue = { push: () => (fails ? outage() : Promise.resolve('id')) }
-    const deferral = new Deferral<object, object>({ queue, message: () => 1 })
+    const deferral = new Deferral<[object, object]>({ queue, message: () => 1 })
     for (let i = 0; i < 5; i++) expect(await deferral.push(1, await denial(1000), undefined, {})).toBeUndefined()
     fails = false
     expect(await deferral.push(1, await denial(1000), undefined, {})).toMatchObject({ status: 202 })
@@ -71,7 +71,7 @@ describe('over a DelayQueue', () => {
   test('a message is due when its request could be repeated', async () => {
     const clock = new ManualClock(1_700_000_000_000)
     const queue = new DelayQueue(client, 'deferred', { clock })
-    const deferral = new Deferral<object, object>({ queue, message: () => 1 })
+    const deferral = new Deferral<[object, object]>({ queue, message: () => 1 })
     const accepted = await deferral.push({ n: 1 }, await denial(7000), undefined, {})
     const { id } = JSON.parse(accepted!.body.text)
     clock.advance(6999)
@@ -83,7 +83,7 @@ describe('over a DelayQueue', () => {
 
   test('its maxSize bounds the messages: a request that finds it full is refused, and nothing is reported', async () => {
     const queue = new DelayQueue(client, 'bounded', { maxSize: 1 })
-    const deferral = new Deferral<object, object>({ queue, message: () => 1 })
+    const deferral = new Deferral<[object, object]>({ queue, message: () => 1 })
     expect(await deferral.push(1, await denial(1000), undefined, {})).toMatchObject({ status: 202 })
     expect(await deferral.push(2, await denial(1000), undefined, {})).toBeUndefined()
     expect(warned.texts).toEqual([])
@@ -92,7 +92,7 @@ describe('over a DelayQueue', () => {
 
   test('a payload that cannot be encoded and a closed queue are errors, and no refusals', async () => {
     const queue = new DelayQueue(client, 'mistaken')
-    const deferral = new Deferral<object, object>({ queue, message: () => 1 })
+    const deferral = new Deferral<[object, object]>({ queue, message: () => 1 })
     await expect(deferral.push({ n: 1n }, await denial(1000), undefined, {})).rejects.toThrow(PolicyError)
     await queue.close()
     await expect(deferral.push(1, await denial(1000), undefined, {})).rejects.toThrow('closed')

@@ -2,7 +2,8 @@ import { describe, expect, test } from '@jest/globals'
 import { rateLimit } from '../../../src/http/adapters/express.js'
 import { type HttpPolicyInput, partKeys } from '../../../src/http/rate-limit/options.js'
 
-type Input = HttpPolicyInput<{ user: string }, unknown>
+type Args = [req: { user: string }, res?: unknown]
+type Input = HttpPolicyInput<Args>
 const user = (req: { user: string }) => req.user
 
 describe('a policy whose limits may have keys of their own', () => {
@@ -13,7 +14,7 @@ describe('a policy whose limits may have keys of their own', () => {
   })
 
   test('is divided into a policy without keys and the keys by the names of the limits', () => {
-    const { policy, keys } = partKeys<{ user: string }, unknown>([
+    const { policy, keys } = partKeys<Args>([
       '10/1s',
       { quota: 1000, window: '1h', key: user },
       { quota: 50_000, window: '1h', name: 'service', key: () => 'all' },
@@ -37,7 +38,7 @@ describe('a policy whose limits may have keys of their own', () => {
   })
 
   test('may be one limit with a key', () => {
-    const { policy, keys } = partKeys<{ user: string }, unknown>({ quota: 5, window: '1m', key: user })
+    const { policy, keys } = partKeys<Args>({ quota: 5, window: '1m', key: user })
     expect(policy).toEqual({ quota: 5, window: '1m' })
     expect([...keys!.keys()]).toEqual(['5-per-1m'])
   })

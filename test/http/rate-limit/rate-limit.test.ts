@@ -20,6 +20,7 @@ const WATCHES = new WeakMap<object, ResponseWatch>()
 
 const plain: Framework<Request, Response> = {
   name: 'Plain',
+  args: (req, res) => [req, res],
   address: req => req.address,
   peer: req => (req.gone ? undefined : (req.address ?? '')),
   trust: () => 'nobody',
@@ -34,8 +35,8 @@ const plain: Framework<Request, Response> = {
   },
 }
 
-function guard(options: HttpOptions<Request, Response>) {
-  return new RateLimitGate({ store: new MemoryStore({ clock: new ManualClock() }), ...options }, plain)
+function guard(options: HttpOptions<[req: Request, res: Response]>) {
+  return RateLimitGate.of({ store: new MemoryStore({ clock: new ManualClock() }), ...options }, plain)
 }
 
 const warned = warnings()
@@ -111,7 +112,7 @@ describe('a client that has gone', () => {
     expect(warned.texts).toEqual([])
   })
 
-  test.each<[string, HttpOptions<Request, Response>]>([
+  test.each<[string, HttpOptions<[req: Request, res: Response]>]>([
     ['skip', { policy: '1/1m', skip: async req => leave(req) === '', key: unasked }],
     ['key', { policy: unasked, key: async req => leave(req) }],
     ['the key of a limit', { policy: { quota: 1, window: '1m', key: async req => leave(req) }, cost: unasked }],
@@ -132,10 +133,7 @@ describe('a client that has gone', () => {
 test('if the policy is a function, header fields show the policy that decided', async () => {
   const plans: Record<string, string> = { rich: '100/1m', poor: '5/1m' }
   const limiter = new RateLimiter({ policy: key => plans[key] })
-  const middleware = new RateLimitGate<Request, Response>(
-    { limiter, key: req => req.address, headers: ['draft-8'] },
-    plain,
-  )
+  const middleware = guard({ limiter, store: undefined, key: req => req.address, headers: ['draft-8'] })
   for (const [address, quota] of [
     ['rich', 100],
     ['poor', 5],

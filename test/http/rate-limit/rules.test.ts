@@ -1,5 +1,5 @@
-import { expect, test } from '@jest/globals'
-import { Rules } from '../../../src/http/rate-limit/settings.js'
+import { expect, jest, test } from '@jest/globals'
+import { Rules } from '../../../src/http/rate-limit/rules.js'
 import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
 import { ManualClock } from '../../../src/testing.js'
 
@@ -30,9 +30,29 @@ test('unused rules make room for others, and their counts stay', async () => {
 })
 
 test('a wrong policy throws at once, and again each time', () => {
-  expect(() => new Rules({ deadline: -1 }, [])).toThrow(/deadline: duration -1/)
+  expect(() => new Rules({ deadline: -1 }, []).check()).toThrow(/deadline: duration -1/)
   const rules = new Rules({}, [])
   for (let i = 0; i < 2; i++) expect(() => rules.rule('100/min')).toThrow(/"100\/min"/)
   for (const policy of [undefined, null, 5, () => '1/1m'])
     expect(() => rules.rule(policy as unknown as string)).toThrow(/policy/)
+})
+
+test('a limiter whose rule is dropped is closed, unless the service has it', async () => {
+  const rules = new Rules({ store: new MemoryStore() }, [])
+  const [dropped, own] = ['10/1m', '20/1m'].map(policy => rules.rule(policy).limiter)
+  expect(rules.limiterFor('20/1m')).toBe(own)
+  const closed = jest.spyOn(dropped, 'close')
+  const kept = jest.spyOn(own, 'close')
+  for (let quota = 1; quota <= 1000; quota++) rules.rule(`${quota}/1h`)
+  expect(closed).toHaveBeenCalledTimes(1)
+  expect(kept).not.toHaveBeenCalled()
+})
+
+test('a frozen policy that was dropped is made anew', () => {
+  const rules = new Rules({ store: new MemoryStore() }, [])
+  const frozen = Object.freeze({ quota: 7, window: '1m' } as const)
+  const first = rules.rule(frozen)
+  expect(rules.rule(frozen)).toBe(first)
+  for (let quota = 1; quota <= 1000; quota++) rules.rule({ quota, window: '1h' })
+  expect(rules.rule(frozen)).not.toBe(first)
 })

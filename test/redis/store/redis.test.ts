@@ -191,6 +191,71 @@ describe('on Redis, by the time of the server', () => {
     expect(await jsonFromChild(source(0), { env })).toBe(1)
     expect(await jsonFromChild(source(86_400_000), { env })).toBe(0)
   })
+
+  test('four processes that send 201 requests each at quota 100 admit exactly 100', async () => {
+    const source = `
+      import { Redis } from 'ioredis'
+      import { RedisStore } from './src/redis/store/redis-store.ts'
+      import { parseLimit } from './src/limiter/core/limit.ts'
+      const client = new Redis(process.env.REDIS_URL)
+      const store = new RedisStore(client)
+      const racers = ['sliding-window', 'fixed-window'].map(algorithm => {
+        const charges = [{ key: 'k', limit: parseLimit({ quota: 100, window: '10m', algorithm }) }]
+        const racer = { admitted: 0, one: async () => { if ((await store.consume(charges, 1))[0].allowed) racer.admitted++ } }
+        return racer
+      })
+      // Each process asks once before the race, so that all four have a share of the quota however the machine runs them.
+      for (const { one } of racers) await one()
+      await client.incr('ready')
+      while (Number(await client.get('ready')) < 4);
+      await Promise.all(racers.map(async ({ one }) => {
+        for (let i = 0; i < 40; i++) await Promise.all([one(), one(), one(), one(), one()])
+      }))
+      console.log(JSON.stringify(racers.map(({ admitted }) => admitted)))
+      await client.quit()`
+    const children = Array.from({ length: 4 }, () =>
+      jsonFromChild<[number, number]>(source, { env: { REDIS_URL: redis.url } }),
+    )
+    const admitted = await Promise.all(children)
+    expect(admitted.reduce((sum, [sliding]) => sum + sliding, 0)).toBe(100)
+    expect(admitted.reduce((sum, [, fixed]) => sum + fixed, 0)).toBe(100)
+    for (const shares of admitted) expect(Math.min(...shares)).toBeGreaterThan(0)
+  }, 30_000)
+})
+
+describe('a server that forgets its scripts', () => {
+  test('between any two calls changes nothing', async () => {
+    const store = new RedisStore(client)
+    const charges = charge('k')
+    await client.script('FLUSH')
+    expect((await store.consume(charges, 3))[0].remaining).toBe(2)
+    await client.script('FLUSH')
+    expect((await store.peek(charges, 0))[0].remaining).toBe(2)
+    await client.script('FLUSH')
+    await store.refund(charges, 1)
+    await client.script('FLUSH')
+    await store.charge(charges, 2)
+    expect((await store.peek(charges, 0))[0].remaining).toBe(1)
+    await client.script('FLUSH')
+    await store.block(charges, 1000)
+    expect((await store.peek(charges, 1))[0].blocked).toBe(true)
+    await client.script('FLUSH')
+    await store.reset(charges)
+    expect((await store.peek(charges, 0))[0].remaining).toBe(5)
+  })
+
+  test('while hundreds of decisions are in flight neither loses nor repeats one', async () => {
+    const store = new RedisStore(client)
+    const charges = charge('k', limitOf(1000, '1m'))
+    const answers: Promise<unknown>[] = []
+    for (let i = 0; i < 30; i++) {
+      for (let j = 0; j < 10; j++) answers.push(store.consume(charges, 1))
+      if (i % 3 === 0) void client.script('FLUSH')
+      await new Promise(resolve => setImmediate(resolve))
+    }
+    await Promise.all(answers)
+    expect((await store.peek(charges, 0))[0].remaining).toBe(700)
+  })
 })
 
 describe('a key with a foreign value', () => {

@@ -16,7 +16,7 @@ import { type RawClient, rawClient } from '../raw-client.js'
 import { warnings } from '../warnings.js'
 
 /** Options whose functions are given the framework's own objects, which only the adapter can read. */
-export type Options = HttpOptions<unknown, unknown>
+export type Options = HttpOptions<[req: unknown, res: unknown]>
 
 /** A service that answers every request it handles with the decision left on it, as JSON. */
 export interface Service {
