@@ -1,6 +1,6 @@
 import { type Decision, strictest } from '../limiter/core/decision.js'
 import type { Limit } from '../limiter/core/limit.js'
-import { getOrMake } from '../limiter/core/maps.js'
+import { ExistingObject } from '../limiter/core/maps.js'
 import type { LimiterKey } from '../limiter/key.js'
 import type { RateLimiter } from '../limiter/rate-limiter.js'
 import type { Places } from './concurrency/process-places.js'
@@ -30,7 +30,28 @@ interface Told {
   readonly names: ReadonlyMap<string, string> | undefined
 }
 
-const LEDGERS = new WeakMap<object, Ledger>()
+/** The ledger of a request, in a private field of an object that each request has and that services do not replace. */
+class StoredLedger extends ExistingObject {
+  #ledger: Ledger | undefined
+
+  static of(holder: object): Ledger {
+    const kept = #ledger in holder ? holder : (new StoredLedger(holder) as StoredLedger)
+    kept.#ledger ??= new Ledger()
+    return kept.#ledger
+  }
+
+  static forget(holder: object): void {
+    if (#ledger in holder) holder.#ledger = undefined
+  }
+}
+
+/**
+ * Of a request of Node, that is the list of its raw fields: Express changes the prototype of each request, and adding a
+ * field to such an object costs more than the whole decision, as an entry in a WeakMap does.
+ */
+function holderOf(request: object): object {
+  return (request as { rawHeaders?: object }).rawHeaders ?? request
+}
 
 /**
  * What the limits have decided on one request so far, and what they tell its client: all middlewares that the request
@@ -39,12 +60,12 @@ const LEDGERS = new WeakMap<object, Ledger>()
 export class Ledger {
   /** The ledger of a request, created by the first limit that it passes. */
   static of(request: object): Ledger {
-    return getOrMake(LEDGERS, request, () => new Ledger())
+    return StoredLedger.of(holderOf(request))
   }
 
   /** For a request that is answered a second time. */
   static forget(request: object): void {
-    LEDGERS.delete(request)
+    StoredLedger.forget(holderOf(request))
   }
 
   /** Most requests pass one limit: the first charge needs no list. */
