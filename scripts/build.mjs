@@ -217,14 +217,14 @@ function nameOfDefault(folder, name) {
   return found
 }
 
-/** A module whose `require` gives the default export of another one, with all its names. @param {string} names */
+/**
+ * A module whose `require` gives the default export of another one, with all its names: the same function as `import`
+ * gives. @param {string} names
+ */
 function callable(names) {
   return `'use strict'
 const names = require('${names}')
-const entry = (...args) => names.default(...args)
-module.exports = Object.assign(entry, names)
-for (const name in names) if (names[name] === names.default) entry[name] = entry
-for (const mark of Object.getOwnPropertySymbols(names.default)) entry[mark] = names.default[mark]
+module.exports = Object.assign(names.default, names)
 `
 }
 

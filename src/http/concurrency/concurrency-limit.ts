@@ -1,4 +1,4 @@
-import { asyncDispose } from '../../limiter/core/async-dispose.js'
+import '../../limiter/core/async-dispose.js'
 import { BoundedMap } from '../../limiter/core/maps.js'
 import { HoldWatch, type WaitEnd } from '../../limiter/core/meters.js'
 import { ownCopy, shortKey } from '../../limiter/core/short-key.js'
@@ -89,13 +89,13 @@ export class ConcurrencyGate<Request, Response, Args extends readonly unknown[]>
     return this.#settings.places.close()
   }
 
-  [asyncDispose](): Promise<void> {
+  [Symbol.asyncDispose](): Promise<void> {
     return this.close()
   }
 
   /** Adds `close` to a middleware function. */
   equip<Middleware extends object>(middleware: Middleware): Middleware & ConcurrencyControls {
-    return Object.assign(middleware, { close: () => this.close(), [asyncDispose]: () => this.close() })
+    return Object.assign(middleware, { close: () => this.close(), [Symbol.asyncDispose]: () => this.close() })
   }
 
   #limit(req: Request, res: Response, met: string): SyncOrAsync<Answer> {

@@ -3,6 +3,3 @@
 if (Symbol.asyncDispose === undefined) {
   Object.defineProperty(Symbol, 'asyncDispose', { value: Symbol.for('Symbol.asyncDispose') })
 }
-
-/** `Symbol.asyncDispose`, also where Node has none. */
-export const asyncDispose: typeof Symbol.asyncDispose = Symbol.asyncDispose

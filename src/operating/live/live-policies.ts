@@ -1,4 +1,4 @@
-import { asyncDispose } from '../../limiter/core/async-dispose.js'
+import '../../limiter/core/async-dispose.js'
 import { type Duration, parseOption } from '../../limiter/core/duration.js'
 import { PolicyError, StoreError, shown } from '../../limiter/core/errors.js'
 import type { Policy, PolicyInput } from '../../limiter/core/limit.js'
@@ -210,7 +210,8 @@ export class LivePolicies {
     this.#listeners.clear()
   }
 
-  [asyncDispose](): Promise<void> {
+  /** Closes it, for `await using`. */
+  [Symbol.asyncDispose](): Promise<void> {
     return this.close()
   }
 
