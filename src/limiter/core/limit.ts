@@ -1,7 +1,6 @@
 import { CALENDAR_WINDOWS, Calendar, type CalendarRule, type CalendarWindow, isCalendarWindow } from './calendar.js'
 import { type Duration, formatDuration, NAMED_DURATIONS, parseOption } from './duration.js'
 import { PolicyError, shown } from './errors.js'
-import { emitWarning } from './warnings.js'
 
 /**
  * How a limit counts.
@@ -184,7 +183,6 @@ export function parseLimit(
     )
   }
   const windowMs = calendar?.longestMs ?? parseWindow(others.window as Duration)
-  if (typeof others.window === 'number' && windowMs < SUSPICIOUS_MS) warnOfWindow(windowMs)
   if (!ALGORITHM_NAMES.includes(algorithm)) {
     throw new PolicyError(`limit: unknown algorithm ${shown(algorithm)}, expected one of ${ALGORITHM_NAMES.join(', ')}`)
   }
@@ -234,20 +232,6 @@ function parseWindow(window: Duration): number {
   return windowMs
 }
 
-/** A number below it is often meant in seconds. */
-const SUSPICIOUS_MS = 1000
-let warnedOfWindow = false
-
-function warnOfWindow(ms: number): void {
-  if (warnedOfWindow) return
-  warnedOfWindow = true
-  emitWarning(
-    'SPILLWAY_WINDOW',
-    `limit: window ${ms}: numbers are milliseconds, so this limit begins anew after ${ms} ms: write '${ms}s' if you ` +
-      `mean seconds, or '${ms}ms'`,
-  )
-}
-
 const DAYS_OF: Readonly<Record<string, string>> = { month: '30d', year: '365d' }
 
 /** 'hour' of 'hours'; anything else as it is. */
@@ -270,7 +254,7 @@ export function optionsOf({
   calendar,
 }: Limit): LimitOptions | CalendarLimitOptions {
   if (calendar !== undefined) return { name, quota, calendar: calendar.window, timezone: calendar.timezone }
-  return { name, quota, window: formatDuration(windowMs), algorithm, ...(hasBurst(algorithm) && { burst }) }
+  return { name, quota, window: windowMs, algorithm, ...(hasBurst(algorithm) && { burst }) }
 }
 
 /** The most units that can ever be spent at one instant. */
@@ -297,9 +281,6 @@ function parseText(text: string, byDefault: AlgorithmName | undefined): Limit[] 
     const limit = part.trim()
     const [rate = '', ...words] = limit.split(/\s+/)
     const [, quota, window = ''] = TEXT.exec(rate) ?? []
-    if (limit === '' && text.includes(';')) {
-      throw new PolicyError(`policy ${shown(text)}: a limit is missing beside ";": expected "10/1s; 1000/1h"`)
-    }
     if (quota === undefined) throw new PolicyError(`limit ${shown(limit)}: ${TEXT_FORM}${correctionOf(limit)}`)
     const options: AnyLimitOptions = { quota: Number(quota) }
     for (const word of words) readWord(options, word, limit)
@@ -321,7 +302,7 @@ function parseText(text: string, byDefault: AlgorithmName | undefined): Limit[] 
  * guess.
  */
 function correctionOf(limit: string): string {
-  const parts = limit.split(/ *, */)
+  const parts = limit.split(',').map(part => part.trim())
   if (parts.length > 1 && parts.every(part => TEXT.test(part))) return `; did you mean "${parts.join('; ')}"?`
   const [, quota = '', count, unit = '', rest] =
     /^([\d_,]+) *(?:r|reqs?|requests?)? *(?:\/|\bper\b|\ban?\b|\bevery\b|\bin\b) *(\d*) *([a-z]+)((?: +\S+)*)$/i.exec(
