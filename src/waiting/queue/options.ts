@@ -25,8 +25,8 @@ export interface DelayQueueOptions<T> {
   /** Most messages that are delayed, ready or unacked together. Integer from 0 (refuses all); default: no limit. */
   maxSize?: number
   /**
-   * How long dead letters are kept, like '30d'; more than 0, at most 400 years. Default: for good. Consumers and `stats` count those
-   * that are older no more, and remove them.
+   * How long dead letters are kept, like '30d'; more than 0, at most 400 years. Default: for good. Older ones count no
+   * more, and consumers remove them.
    */
   deadTtl?: Duration
   /** The beginning of the keys in Redis. Default 'spillway'. */

@@ -42,7 +42,8 @@ describe('several processes that share a rate', () => {
   test('are served in the order of their requests', async () => {
     const redisClient = redis.client()
     const limiter = new SharedRateLimiter(redisClient, 'order')
-    await limiter.setRate({ rate: 1, interval: 250 })
+    // However slowly they come, nobody is granted before all wait.
+    await limiter.setRate({ rate: 1, interval: '1m' })
     const three = await RateWorkers.start(3, redis.url, 'order')
     workers = three
     await limiter.acquire()
@@ -51,6 +52,7 @@ describe('several processes that share a rate', () => {
       resolved.push(three.acquire(worker, 1))
       await eventually('waits', async () => (await redisClient.zcard('spillway:{order}:rate:line')) === i + 1)
     }
+    await limiter.updateRate({ rate: 1, interval: 250 }, { keepState: true })
     const times = (await Promise.all(resolved)).map(({ at }) => at[0])
     expect(times).toEqual([...times].sort((a, b) => a - b))
   }, 20_000)
