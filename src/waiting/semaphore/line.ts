@@ -53,6 +53,11 @@ export class SemaphoreLine extends SharedObjectLine implements LineUser<Grant> {
   readonly width = 2
   readonly #line: WaitingLine<Grant>
   readonly #takes: Takes
+  /**
+   * Somebody waited when this object last asked: takes and ZREMs would find nothing, and cost those who wait a round
+   * trip. It is over when the line grants at once.
+   */
+  #isContended = false
   #closed: Error | undefined
   /** The last ask, and the offset of the clocks when it was sent: see `wallOffset`. */
   #asked: LineAsk | undefined
@@ -75,12 +80,20 @@ export class SemaphoreLine extends SharedObjectLine implements LineUser<Grant> {
    */
   take<Lease>(permits: number, leaseMs: number, patience: Patience, leaseOf: (grant: Grant) => Lease): Promise<Lease> {
     patience.signal?.throwIfAborted()
-    if (this.#line.isIdle && this.#takes.canTake(leaseMs)) return this.#takeAtOnce(permits, leaseMs, patience, leaseOf)
+    if (!this.#isContended && this.#line.isIdle && this.#takes.canTake(leaseMs)) {
+      return this.#takeAtOnce(permits, leaseMs, patience, leaseOf)
+    }
     return this.#wait(permits, leaseMs, patience).then(leaseOf)
   }
 
   #wait(permits: number, leaseMs: number, patience: Patience): Promise<Grant> {
+    // `begins` sets it again, if the line does not grant at once.
+    this.#isContended = false
     return this.#line.wait(permits, `${leaseMs} ${newLeaseName(permits, this.mailbox.address)}`, patience)
+  }
+
+  begins(): void {
+    this.#isContended = true
   }
 
   #takeAtOnce<Lease>(
@@ -132,7 +145,8 @@ export class SemaphoreLine extends SharedObjectLine implements LineUser<Grant> {
   end(lease: { readonly id: string; readonly mayCome: boolean }): Promise<boolean> {
     const { id, mayCome } = lease
     // While this process waits, its next ask tells it. The permits of several are counted by scripts only.
-    if (mayCome || this.#line.size > 0 || !id.startsWith('1.') || !this.#takes.canRelease) return this.#ask(lease)
+    const byAsk = mayCome || this.#isContended || this.#line.size > 0 || !id.startsWith('1.')
+    if (byAsk || !this.#takes.canRelease) return this.#ask(lease)
     return new Promise((resolve, reject) => {
       this.#takes.release(id, {
         ended: () => resolve(true),

@@ -125,6 +125,23 @@ test('a permit whose lease has ended before its grant is read is not used: the r
   expect(await semaphore.availablePermits()).toBe(1)
 })
 
+test('who has waited asks the line at once, until it grants at once', async () => {
+  const { semaphore, name, calls } = await open({ permits: 1 })
+  const other = new Semaphore(admin, name, { permits: 1 })
+  const held = await other.acquire()
+  const waiting = semaphore.acquire()
+  await eventually('waits', async () => (await other.waiting()) === 1)
+  expect(calls.takes).toBe(1)
+  await held.release()
+  expect(await (await waiting).release()).toBe(true)
+  await (await semaphore.acquire()).release()
+  expect(calls.takes).toBe(1)
+  const { asks } = calls
+  await (await semaphore.acquire()).release()
+  expect(calls).toEqual({ takes: 2, asks })
+  expect(await other.availablePermits()).toBe(1)
+})
+
 describe('a take that is refused because all permits are held', () => {
   test('waits in the line for the rest of its timeout, and says its whole timeout in the error', async () => {
     const { semaphore, name } = await open({ permits: 1 })
