@@ -21,7 +21,7 @@ const RAISE_BY = 0.1
  * rises by 0.1 a second, up to 1; between the two it stays. So it falls fast and rises slowly, and does not swing about
  * the edge.
  */
-export class LoadFactor {
+class LoadFactor {
   value = 1
   #changedAt = Number.NEGATIVE_INFINITY
 
