@@ -154,8 +154,11 @@ class Service {
     this.plain = make.rateLimit({ ...common, name: 'plain' } as never)
     // A handler that does not end its response is charged after 30 s, for which the short storm does not wait.
     const skip = (req: { url?: string }) => !orders.settlesAll && ENDS_LATE.includes(wish(urlOf(req)).kind)
-    const settle = (_: unknown, res: { statusCode?: number; status?: unknown; res?: { status: number } }) =>
-      (framework === 'hono' ? res.res?.status : framework === 'koa' ? res.status : res.statusCode) === 401 ? 1 : 0
+    const settle = (
+      context: { status?: unknown; res?: { status?: number } },
+      { statusCode }: { statusCode?: number },
+    ): number =>
+      (framework === 'hono' ? context.res?.status : framework === 'koa' ? context.status : statusCode) === 401 ? 1 : 0
     this.settled = make.rateLimit({ ...common, name: 'settled', cost: 0, skip, settle } as never)
     const server = this.#server()
     // Node stops reading from a connection whose answers pile up behind a slow one, and then does not notice that its
