@@ -195,7 +195,7 @@ describe('on Redis, by the time of the server', () => {
   test('four processes that send 201 requests each at quota 100 admit exactly 100', async () => {
     const source = `
       import { Redis } from 'ioredis'
-      import { RedisStore } from './src/redis/store/redis-store.ts'
+      import { RedisStore } from './src/index.ts'
       import { parseLimit } from './src/limiter/core/limit.ts'
       const client = new Redis(process.env.REDIS_URL)
       const store = new RedisStore(client)
