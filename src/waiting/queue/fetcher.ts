@@ -33,10 +33,12 @@ const LINGER_MS = 20
 type Call = 'none' | 'planned' | 'in flight'
 
 /**
- * What the next call looks for. `due`: there may be messages that are due, and no wake-up or timer would tell. `ended`:
- * deliveries whose visibility has ended, too. `nothing`: the timer or a wake-up will tell.
+ * What the next call looks for, each more than the one before. `nothing`: the timer or a wake-up will tell. `unknown`:
+ * they may have missed messages. `due`: there are some that are due. `ended`: also for deliveries whose visibility has
+ * ended.
  */
-type Search = 'nothing' | 'due' | 'ended'
+type Search = 'nothing' | 'unknown' | 'due' | 'ended'
+const SEARCHES: readonly Search[] = ['nothing', 'unknown', 'due', 'ended']
 
 /** `watcher`: other processes may rely on this one to take the next message. */
 type Role = 'guest' | 'watcher'
@@ -92,13 +94,13 @@ export class Fetcher {
         for (const receiver of this.#receivers) receiver.wakeupWorks?.()
       },
     })
-    const isSaturated = () => this.#search !== 'nothing' && !this.#receivers.hasRoom()
+    const isSaturated = () => this.#knowsDue && !this.#receivers.hasRoom()
     this.#peers = new PeerWaker(() => this.#passOn().catch(() => {}), isSaturated)
   }
 
   join(receiver: MessageReceiver): void {
     clearTimeout(this.#linger)
-    if (this.#receivers.size === 0) this.#searchFor('due')
+    if (this.#receivers.size === 0) this.#searchFor('unknown')
     this.#receivers.add(receiver)
     this.offer()
   }
@@ -118,7 +120,7 @@ export class Fetcher {
 
   /** There is room again: asks, unless nothing is known to be due. */
   offer(): void {
-    if (!this.#listener.listening && this.#receivers.size > 0) this.#searchFor('due')
+    if (!this.#listener.listening && this.#receivers.size > 0) this.#searchFor('unknown')
     this.#plan()
   }
 
@@ -171,7 +173,7 @@ export class Fetcher {
    */
   async handOver(): Promise<void> {
     if (this.#receivers.size > 0 || this.#number.unread) return
-    const handsOver = this.#role === 'watcher' && (this.#schedule.knowsNext || this.#search !== 'nothing')
+    const handsOver = this.#role === 'watcher' && (this.#schedule.knowsNext || this.#knowsDue)
     const forgets = this.#number.used && this.#call !== 'in flight'
     this.#role = 'guest'
     await Promise.allSettled([
@@ -188,8 +190,13 @@ export class Fetcher {
   }
 
   /** The next call searches for this at least. */
-  #searchFor(what: 'due' | 'ended'): void {
-    if (this.#search !== 'ended') this.#search = what
+  #searchFor(what: Search): void {
+    if (SEARCHES.indexOf(what) > SEARCHES.indexOf(this.#search)) this.#search = what
+  }
+
+  /** Messages are due, as far as this process knows. */
+  get #knowsDue(): boolean {
+    return this.#search === 'due' || this.#search === 'ended'
   }
 
   /** A call at the end of this turn of the event loop, so that everything in the turn shares it. */
