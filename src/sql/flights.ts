@@ -3,152 +3,11 @@ import { StoreError } from '../limiter/core/errors.js'
 import { getOrMake } from '../limiter/core/maps.js'
 import type { ClockSteps } from '../limiter/store.js'
 import { type Change, type ChangeRunner, takeChanges } from './changes.js'
-import { type KeyRow, NO_VERSION, RowDraft, Versions } from './key-row.js'
+import { Draft, Flight, type Group, join, shortestOf, waitOf } from './flight.js'
+import { type KeyRow, NO_VERSION, Versions } from './key-row.js'
 import { KnownRows } from './known-rows.js'
-
-/** A row as the database has it. */
-export interface StoredRow {
-  readonly version: string
-  readonly state: string
-}
-
-/** A row to write. */
-export interface RowWrite {
-  readonly key: string
-  /** The version that the row must still have. A row that is missing has `NO_VERSION`. */
-  readonly prev: string
-  readonly expiresAt: number
-  readonly state: string
-  /** Rows of one group are written together or not at all. */
-  readonly group: number
-}
-
-/** Rows to write under one new version, if the database's clock then shows a moment between these two, ms. */
-export interface WriteBatch {
-  readonly rows: readonly RowWrite[]
-  readonly version: string
-  readonly from: number
-  readonly until: number
-}
-
-export interface WriteAnswer {
-  /** The database's clock, ms; undefined if it was not told. */
-  readonly clock: number | undefined
-  /** The keys of rows that were not written, with the row as it was when nobody could change it, if that is known. */
-  readonly lost: ReadonlyMap<string, StoredRow | undefined>
-}
-
-/**
- * What the store needs of a database whose answers take time. Every method rejects with `StoreError`. No answer counts
- * after `timeoutMs`.
- */
-export interface VersionedTable {
-  /** The rows that are there. */
-  read(
-    keys: readonly string[],
-    timeoutMs: number,
-  ): Promise<{ readonly clock: number; readonly rows: ReadonlyMap<string, StoredRow> }>
-  /** Writes each row for itself: its group is of no account. */
-  write(batch: WriteBatch, timeoutMs: number): Promise<WriteAnswer>
-  /**
-   * Writes rows that exist, holding all of them while it compares: slower, but a row that is lost comes back as it is.
-   */
-  writeGroups(batch: WriteBatch, timeoutMs: number): Promise<WriteAnswer>
-  /** Adds the rows that are missing, with `NO_VERSION`. */
-  add(keys: readonly string[], expiresAt: number, timeoutMs: number): Promise<object>
-}
-
-/** For so long an answer says what the server's clock shows: in this time clocks drift apart by less than one ms. */
-const TRUSTED_MS = 5000
-
-/**
- * The server's clock: the local monotonic clock plus the smallest difference of the last seconds between an answer's
- * time and the moment of asking. It is never behind the server at the moment of asking; and ahead of it on arrival only
- * if this trip is the quickest of all, which the server then refuses.
- */
-class ServerClockAbove {
-  /** With rising differences: the first is the smallest. */
-  readonly #samples: Array<{ readonly sentAt: number; readonly ahead: number }> = []
-  #last = Number.NEGATIVE_INFINITY
-
-  learn(sentAt: number, serverMs: number): void {
-    const ahead = serverMs - sentAt
-    while (this.#samples.length > 0 && this.#samples[this.#samples.length - 1].ahead >= ahead) this.#samples.pop()
-    this.#samples.push({ sentAt, ahead })
-    // The latest answer's, not the greatest: after the clock was set back, everything would stop until it is there
-    // again.
-    this.#last = Math.floor(serverMs)
-  }
-
-  /** Whole ms; undefined if there is no answer of the last seconds. */
-  now(): number | undefined {
-    const now = performance.now()
-    while (this.#samples.length > 0 && now - this.#samples[0].sentAt > TRUSTED_MS) this.#samples.shift()
-    if (this.#samples.length === 0) return undefined
-    return Math.max(Math.floor(now + this.#samples[0].ahead), this.#last)
-  }
-
-  /** The server's clock was set, or it is another server. */
-  forget(): void {
-    this.#samples.length = 0
-  }
-}
-
-/** Changes of the same rows, which are written together or not at all. */
-interface Group {
-  readonly drafts: Draft[]
-  readonly changes: Change[]
-}
-
-class Draft extends RowDraft {
-  group: Group | undefined
-}
-
-/** The changes that are carried out together. */
-class Flight {
-  readonly open: Set<Change>
-  /** Rows that were read since the flight began. */
-  #fresh: Set<string> | undefined
-
-  /** `landed` is called when no change is open, before the last ones are done. */
-  constructor(
-    changes: readonly Change[],
-    readonly landed: () => void,
-  ) {
-    this.open = new Set(changes)
-  }
-
-  get keys(): Set<string> {
-    const keys = new Set<string>()
-    for (const change of this.open) for (const key of change.keys) keys.add(key)
-    return keys
-  }
-
-  isFresh(key: string): boolean {
-    return this.#fresh?.has(key) === true
-  }
-
-  wasRead(key: string): void {
-    this.#fresh ??= new Set()
-    this.#fresh.add(key)
-  }
-
-  done(changes: readonly Change[], nowMs: number): void {
-    this.#close(changes)
-    for (const change of changes) change.done(nowMs)
-  }
-
-  reject(changes: readonly Change[], error: unknown): void {
-    this.#close(changes)
-    for (const change of changes) change.reject(error)
-  }
-
-  #close(changes: readonly Change[]): void {
-    const wasOpen = this.open.size > 0
-    for (const change of changes) this.open.delete(change)
-    if (wasOpen && this.open.size === 0) this.landed()
-  }
-}
+import { ServerClock } from './server-clock.js'
+import type { RowWrite, StoredRow, VersionedTable } from './versioned-table.js'
 
 const NEVER_LATE = Number.MAX_SAFE_INTEGER
 
@@ -171,35 +30,75 @@ interface FlightsOptions {
  * Carries out changes over a database that only compares versions. The changes of one turn of the event loop make one
  * flight: it decides them from the rows as this process remembers them, at the moment that the server's clock is
  * estimated to show, and writes all rows with one statement. Rows that another process has written since are not
- * written: their changes are decided again. A change that writes nothing is done only when its rows were read. One
- * flight at a time: the next one may have the same keys.
+ * written: their changes are decided again. A change that writes nothing is done only when its rows were read.
+ *
+ * One flight at a time, because the next one may have the same keys. Beside it flies what needs rows that somebody else
+ * holds: one change's rows at a time, so that a statement that waits for a row holds no others.
  */
 export class Flights implements ChangeRunner {
   readonly #options: FlightsOptions
   readonly #known: KnownRows
-  readonly #clock = new ServerClockAbove()
-  readonly #waiting: Change[] = []
-  #isFlying = false
+  readonly #clock = new ServerClock()
+  #waiting: Change[] = []
+  /** Those that need a row which somebody else holds. */
+  #patient: Change[] = []
+  /** The keys of such rows. */
+  readonly #held = new Set<string>()
+  #flying: Flight | undefined
+  #flyingPatiently: Flight | undefined
   #isScheduled = false
+  #expiry: ReturnType<typeof setTimeout> | undefined
   readonly #versions = new Versions()
   isFirst = true
 
   constructor(options: FlightsOptions) {
     this.#options = options
     this.#known = new KnownRows(options.remember)
+    options.table.onFree = () => this.#schedule(nextTick)
   }
 
   run(change: Change): void {
-    this.#waiting.push(change)
-    if (this.#isFlying || this.#isScheduled) return
+    if (this.#needsHeld(change)) this.#patient.push(change)
+    else this.#waiting.push(change)
+    this.#schedule(nextTick)
+  }
+
+  #needsHeld({ keys }: Change): boolean {
+    return this.#held.size > 0 && keys.some(key => this.#held.has(key))
+  }
+
+  get #hasWork(): boolean {
+    return (
+      (this.#flying === undefined && this.#waiting.length > 0) ||
+      (this.#flyingPatiently === undefined && this.#patient.length > 0)
+    )
+  }
+
+  #schedule(soon: (act: () => void) => unknown): void {
+    if (this.#isScheduled || !this.#hasWork) return
     this.#isScheduled = true
-    nextTick(this.#start)
+    soon(this.#start)
   }
 
   readonly #start = () => {
     this.#isScheduled = false
-    const flight = new Flight(takeChanges(this.#waiting, this.#options.maxBatch), () => this.#landed())
-    this.#isFlying = true
+    if (this.#flying === undefined && this.#waiting.length > 0) this.#fly(false)
+    if (this.#flyingPatiently === undefined && this.#patient.length > 0) {
+      this.#patient = stillInTime(this.#patient, HELD)
+      if (this.#patient.length > 0) this.#fly(true)
+    }
+  }
+
+  #fly(isPatient: boolean): void {
+    const rows = this.#options.table.take()
+    if (rows === undefined) {
+      this.#expireWaiting()
+      return
+    }
+    const changes = isPatient ? this.#takePatient() : takeChanges(this.#waiting, this.#options.maxBatch)
+    const flight = new Flight(changes, rows, isPatient, this.#landed)
+    if (isPatient) this.#flyingPatiently = flight
+    else this.#flying = flight
     this.#carryOut(flight).catch(error => {
       // Nobody knows what was written, and the next answer may come from another server.
       for (const key of flight.keys) this.#known.forget(key)
@@ -209,12 +108,48 @@ export class Flights implements ChangeRunner {
     })
   }
 
-  #landed(): void {
-    this.#isFlying = false
-    if (this.#waiting.length === 0) return
-    this.#isScheduled = true
+  /** The first one, with all that need the same rows. */
+  #takePatient(): Change[] {
+    const [{ keys }] = this.#patient
+    const same = (change: Change) => change.keys.length === keys.length && change.keys.every(key => keys.includes(key))
+    const taken = this.#patient.filter(same)
+    this.#patient = this.#patient.filter(change => !same(change))
+    return taken
+  }
+
+  readonly #landed = (flight: Flight) => {
+    flight.rows.leave()
+    if (flight.isPatient) {
+      this.#flyingPatiently = undefined
+      this.#regroup()
+    } else this.#flying = undefined
     // By then, callers that ask again directly after their answer have done so.
-    afterIo(this.#start)
+    this.#schedule(afterIo)
+  }
+
+  /** What need not wait for held rows any longer flies with the others. */
+  #regroup(): void {
+    const patient = this.#patient
+    this.#patient = []
+    for (const change of patient) (this.#needsHeld(change) ? this.#patient : this.#waiting).push(change)
+    if (this.#patient.length === 0 && this.#flyingPatiently === undefined) this.#held.clear()
+  }
+
+  /** While no statement may be sent, changes are rejected when their time is over. */
+  #expireWaiting(): void {
+    if (this.#expiry !== undefined) return
+    const now = performance.now()
+    let first = Number.POSITIVE_INFINITY
+    for (const { endsAt } of this.#waiting) first = Math.min(first, endsAt)
+    for (const { endsAt } of this.#patient) first = Math.min(first, endsAt)
+    // Not for each of many that end one after another.
+    const inMs = Math.min(LONGEST_TIMER_MS, Math.max(EXPIRES_EVERY_MS, first - now))
+    this.#expiry = setTimeout(() => {
+      this.#expiry = undefined
+      this.#waiting = stillInTime(this.#waiting, SILENT)
+      this.#patient = stillInTime(this.#patient, SILENT)
+      this.#start()
+    }, inMs)
   }
 
   async #carryOut(flight: Flight): Promise<void> {
@@ -248,43 +183,47 @@ export class Flights implements ChangeRunner {
       nowMs = undefined
       if (single.length > 0) nowMs = await this.#write(flight, single, at, unread, 'write')
       if (joint.length > 0) {
-        await this.#add(flight, joint, at)
-        nowMs = await this.#write(flight, joint, at, unread, 'writeGroups')
+        const areThere = await this.#add(flight, joint, at)
+        nowMs = areThere
+          ? await this.#write(flight, joint, at, unread, 'writeGroups')
+          : await this.#setAside(flight, joint)
       }
-      if (unread.size > 0) nowMs = await this.#read(flight, unread)
+      if (unread.size > 0 && flight.open.size > 0) nowMs = await this.#read(flight, unread)
     }
   }
 
-  /**
-   * Decides the open changes in their order: the groups of those that share rows. Changes that are too late are
-   * rejected.
-   */
+  /** The groups of the open changes that share rows. Changes that are too late, or fail, are rejected. */
   #decide(flight: Flight, nowMs: number): Group[] {
-    const drafts = new Map<string, Draft>()
-    const draftOf = (key: string) => getOrMake(drafts, key, () => new Draft(key, this.#known.get(key)))
-    const groups: Group[] = []
     const moment = performance.now()
-    for (const change of flight.open) {
+    for (const change of [...flight.open]) {
       if (change.endsAt < moment) {
         flight.reject([change], new StoreError('the database was asked too late to decide in time'))
-        continue
       }
-      const own = change.keys.map(draftOf)
-      try {
-        change.apply(own, nowMs)
-      } catch (error) {
-        flight.reject([change], error)
-        continue
-      }
-      let [{ group }] = own
-      if (group === undefined) {
-        group = { drafts: [], changes: [] }
-        groups.push(group)
-      }
-      for (const draft of own) join(group, draft)
-      group.changes.push(change)
     }
-    return groups
+    for (;;) {
+      const drafts = new Map<string, Draft>()
+      const draftOf = (key: string) => getOrMake(drafts, key, () => new Draft(key, flight.rowOf(key, this.#known)))
+      const groups: Group[] = []
+      const failed = [...flight.open].find(change => {
+        const own = change.keys.map(draftOf)
+        try {
+          change.apply(own, nowMs)
+        } catch (error) {
+          flight.reject([change], error)
+          return true
+        }
+        let [{ group }] = own
+        if (group === undefined) {
+          group = { drafts: [], changes: [] }
+          groups.push(group)
+        }
+        for (const draft of own) join(group, draft)
+        group.changes.push(change)
+        return false
+      })
+      // What it has changed in the drafts is not written: the others are decided again.
+      if (failed === undefined) return groups
+    }
   }
 
   /**
@@ -301,9 +240,7 @@ export class Flights implements ChangeRunner {
     const version = this.#versions.next()
     const rows: RowWrite[] = []
     const written: KeyRow[] = []
-    let endsAt = Number.POSITIVE_INFINITY
-    groups.forEach(({ drafts, changes }, group) => {
-      for (const change of changes) endsAt = Math.min(endsAt, change.endsAt)
+    groups.forEach(({ drafts }, group) => {
       for (const draft of drafts) {
         if (!draft.isDirty) continue
         const { row, text, until } = draft.written(version, nowMs)
@@ -312,15 +249,20 @@ export class Flights implements ChangeRunner {
       }
     })
     const isGiven = this.#options.clock !== undefined
+    const leftMs = shortestOf(groups)
     const from = isGiven ? 0 : nowMs
-    const until = isGiven ? NEVER_LATE : Math.floor(nowMs + endsAt - performance.now() + GRACE_MS)
-    const { clock, lost } = await this.#ask(flight, timeoutMs =>
-      this.#options.table[how]({ rows, version, from, until }, timeoutMs),
+    const until = isGiven ? NEVER_LATE : Math.floor(nowMs + leftMs + GRACE_MS)
+    const waitMs = waitOf(flight, leftMs, rows.length)
+    const answer = await this.#ask(flight, timeoutMs =>
+      flight.rows[how]({ rows, version, from, until, waitMs }, timeoutMs),
     )
+    if (answer === undefined) return this.#setAside(flight, groups)
+    const { clock, lost } = answer
     let added = 0
     rows.forEach(({ key, prev }, i) => {
       if (!lost.has(key)) {
         this.#known.wrote(key, written[i])
+        this.#held.delete(key)
         if (prev === NO_VERSION) added++
         return
       }
@@ -336,26 +278,52 @@ export class Flights implements ChangeRunner {
     return clock === undefined ? undefined : this.#moment(clock)
   }
 
-  /** Adds the rows of groups that are missing, so that all can be held. */
-  async #add(flight: Flight, groups: readonly Group[], nowMs: number): Promise<void> {
+  /**
+   * Somebody else holds rows of these groups, or adds them at this moment. What needs such rows waits apart, and delays
+   * nothing else.
+   */
+  async #setAside(flight: Flight, groups: readonly Group[]): Promise<undefined> {
+    const drafts = groups.flatMap(({ drafts }) => drafts)
+    const keys = new Set(drafts.map(({ key }) => key))
+    for (const key of this.#held) if (keys.size < this.#options.maxBatch) keys.add(key)
+    const held = await this.#ask(flight, timeoutMs => flight.rows.held([...keys], timeoutMs))
+    for (const key of keys) {
+      if (held.has(key)) this.#held.add(key)
+      else this.#held.delete(key)
+    }
+    if (held.size === 0 && flight.hasMetHeld) {
+      // A row that is being added is not seen: each of them is tried alone.
+      const missing = drafts.filter(({ base }) => base.version === NO_VERSION)
+      for (const { key } of missing.length > 0 ? missing : drafts) this.#held.add(key)
+    }
+    flight.hasMetHeld = true
+    const apart = [...flight.open].filter(change => this.#needsHeld(change))
+    for (const change of apart) this.#patient.push(change)
+    flight.leave(apart)
+    this.#schedule(nextTick)
+    return undefined
+  }
+
+  /** Adds the rows of groups that are missing, so that all can be held. False: somebody else holds one of them. */
+  async #add(flight: Flight, groups: readonly Group[], nowMs: number): Promise<boolean> {
     const missing: string[] = []
     for (const { drafts } of groups) {
       for (const { key, base } of drafts) if (base.version === NO_VERSION) missing.push(key)
     }
-    if (missing.length === 0) return
-    await this.#ask(flight, timeoutMs => this.#options.table.add(missing, nowMs, timeoutMs))
+    if (missing.length === 0) return true
+    const waitMs = waitOf(flight, shortestOf(groups), missing.length)
+    return this.#ask(flight, timeoutMs => flight.rows.add(missing, nowMs, waitMs, timeoutMs))
   }
 
   async #read(flight: Flight, keys: ReadonlySet<string>): Promise<number> {
-    const { clock, rows } = await this.#ask(flight, timeoutMs => this.#options.table.read([...keys], timeoutMs))
+    const { clock, rows } = await this.#ask(flight, timeoutMs => flight.rows.read([...keys], timeoutMs))
     for (const key of keys) this.#readRow(flight, key, rows.get(key) ?? NO_ROW)
     return this.#moment(clock)
   }
 
   #readRow(flight: Flight, key: string, { version, state }: StoredRow): void {
-    flight.wasRead(key)
     try {
-      this.#known.read(key, version, state)
+      flight.wasRead(key, this.#known.read(key, version, state))
     } catch (error) {
       flight.reject(
         [...flight.open].filter(({ keys }) => keys.includes(key)),
@@ -364,40 +332,19 @@ export class Flights implements ChangeRunner {
     }
   }
 
-  /**
-   * Rejects if there is no answer in time: a client may wait for longer for a connection, or for a server that hangs.
-   */
-  #ask<T extends { readonly clock?: number | undefined }>(
-    flight: Flight,
-    ask: (timeoutMs: number) => Promise<T>,
-  ): Promise<T> {
+  /** Asks the database, until the last change of the flight is late. An answer that comes later changes nothing. */
+  async #ask<T>(flight: Flight, ask: (timeoutMs: number) => Promise<T>): Promise<T> {
     const sentAt = performance.now()
     let endsAt = sentAt
     for (const change of flight.open) endsAt = Math.max(endsAt, change.endsAt)
-    const timeoutMs = endsAt - sentAt + GRACE_MS
-    return new Promise((resolve, reject) => {
-      let isLate = false
-      const late = () => {
-        isLate = true
-        reject(new StoreError('the database did not answer in time'))
-      }
-      const timer = setTimeout(late, Math.min(timeoutMs, LONGEST_TIMER_MS))
-      const answered = (answer: T) => {
-        // Later answers have told of later moments.
-        if (isLate) return
-        clearTimeout(timer)
-        this.isFirst = false
-        if (answer.clock !== undefined && this.#options.clock === undefined) {
-          this.#clock.learn(sentAt, answer.clock)
-          this.#options.steps.note(Math.floor(answer.clock), sentAt, performance.now())
-        }
-        resolve(answer)
-      }
-      ask(timeoutMs).then(answered, error => {
-        clearTimeout(timer)
-        reject(error)
-      })
-    })
+    const answer = await ask(Math.min(LONGEST_TIMER_MS, endsAt - sentAt + GRACE_MS))
+    this.isFirst = false
+    const { clock } = (answer ?? {}) as { readonly clock?: number }
+    if (clock !== undefined && this.#options.clock === undefined) {
+      this.#clock.learn(sentAt, clock)
+      this.#options.steps.note(Math.floor(clock), sentAt, performance.now())
+    }
+    return answer
   }
 
   /** The moment of an answer. */
@@ -414,15 +361,19 @@ export class Flights implements ChangeRunner {
   }
 }
 
-/** Puts a row into a group, with all that is joined to it already: the group it was in is empty then. */
-function join(group: Group, draft: Draft): void {
-  const other = draft.group
-  if (other === group) return
-  draft.group = group
-  group.drafts.push(draft)
-  if (other === undefined) return
-  group.changes.push(...other.changes.splice(0))
-  for (const one of other.drafts.splice(0)) join(group, one)
+const SILENT = 'two statements of this store wait for the database, and no more are sent'
+const HELD = 'somebody else holds the row'
+
+/** Rejects the changes whose time is over. */
+function stillInTime(changes: readonly Change[], why: string): Change[] {
+  const now = performance.now()
+  return changes.filter(change => {
+    if (change.endsAt > now) return true
+    change.reject(new StoreError(why))
+    return false
+  })
 }
+
+const EXPIRES_EVERY_MS = 10
 
 const NO_ROW: StoredRow = { version: NO_VERSION, state: '' }

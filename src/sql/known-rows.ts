@@ -30,17 +30,21 @@ export class KnownRows {
     return this.#rows.has(key) ? this.#foreign.has(key) : this.#foundShare > 0.5
   }
 
-  /** A row was read. Throws `StoreError` if its text is of another format. */
-  read(key: string, version: string, text: string): void {
+  /**
+   * A row was read: gives it, whether it will be remembered or not. Throws `StoreError` if its text is of another
+   * format.
+   */
+  read(key: string, version: string, text: string): KeyRow {
     const known = this.#rows.get(key)
     if (known?.version === version) {
       this.#foreign.delete(key)
-      return
+      return known
     }
     const row = KeyRow.decode(version, text)
     if (known === undefined) this.#note(version !== NO_VERSION)
     else this.#foreign.add(key)
     this.#put(key, row)
+    return row
   }
 
   wrote(key: string, row: KeyRow): void {

@@ -1,7 +1,8 @@
 import { PolicyError, StoreError, shown } from '../limiter/core/errors.js'
 import { quoted } from './key-row.js'
+import { type PgPool, PooledStatement } from './pg-statement.js'
 
-type Row = Readonly<Record<string, unknown>>
+export type Row = Readonly<Record<string, unknown>>
 export type SqlValue = string | null
 
 /** What a store needs of a client of PostgreSQL, for clients that it does not know: Neon, PGlite and others. */
@@ -17,25 +18,35 @@ export interface SqlClient {
 export interface PostgresPort {
   /** The server, for messages. */
   readonly server: string
-  /**
-   * An unnamed statement is planned each time. The client may end the connection of a query that takes longer than
-   * `timeoutMs`.
-   */
-  query(text: string, values: readonly SqlValue[], name: string | undefined, timeoutMs: number): Promise<readonly Row[]>
+  /** Sends one statement. One without a name is planned each time. */
+  send(text: string, values: readonly SqlValue[], name: string | undefined): SentStatement
 }
 
-/** The parts of a pool of pg 8 that are used. */
-interface PgPool {
+/** A statement on its way. */
+export interface SentStatement {
+  readonly rows: Promise<readonly Row[]>
+  /** Asks the server to end it, as far as the client can. */
+  cancel(): void
+  /** Drops its connection, as far as the client can. Unless it has been answered, `rows` rejects with this error. */
+  drop(error: Error): void
+}
+
+/** The parts of a client of pg 8 that a pool may lack. */
+interface PgClient {
   readonly options?: Address & { readonly connectionString?: unknown }
   connect(): unknown
   query(config: object): Promise<{ readonly rows: readonly Row[] }>
-  on?(event: 'error', listener: () => void): unknown
 }
 
 /** The parts of the function of postgres 3 that are used. */
 interface PostgresFunction {
   readonly options?: Address
-  unsafe(text: string, values: readonly SqlValue[], options: object): Promise<readonly Row[]>
+  unsafe(text: string, values: readonly SqlValue[], options: object): PostgresQuery
+}
+
+/** Sends nothing before somebody waits for it. */
+interface PostgresQuery extends Promise<readonly Row[]> {
+  cancel(): unknown
 }
 
 interface Address {
@@ -46,25 +57,31 @@ interface Address {
 /** A client is recognised by its shape. Throws `PolicyError`. */
 export function postgresPort(client: object, owner: string): PostgresPort {
   if (isPostgresFunction(client)) {
-    const server = serverAt(client.options)
-    // A query that hangs is left alone: its answer no longer counts.
-    // Its own thenable sends nothing before somebody waits for it.
     return {
-      server,
-      query: async (text, values, name) => client.unsafe(text, values, { prepare: name !== undefined }),
+      server: serverAt(client.options),
+      send: (text, values, name) => {
+        const query = client.unsafe(text, values, { prepare: name !== undefined })
+        return new PlainStatement(query, () => void query.cancel())
+      },
     }
   }
-  if (isPgPool(client)) {
+  if (isPgClient(client)) {
     const { connectionString } = client.options ?? {}
     const server = typeof connectionString === 'string' ? serverOfUrl(connectionString) : serverAt(client.options)
     return {
       server,
-      query: (text, values, name, timeoutMs) =>
-        client.query({ text, values, name, query_timeout: Math.ceil(timeoutMs) }).then(({ rows }) => rows),
+      send: (text, values, name) =>
+        isPgPool(client)
+          ? new PooledStatement(client, { text, values, name })
+          : new PlainStatement(client.query({ text, values, name }).then(({ rows }) => rows)),
     }
   }
-  if (isSqlClient(client))
-    return { server: 'PostgreSQL', query: async (text, values, name) => client.query(text, values, name) }
+  if (isSqlClient(client)) {
+    return {
+      server: 'PostgreSQL',
+      send: (text, values, name) => new PlainStatement((async () => client.query(text, values, name))()),
+    }
+  }
   throw new PolicyError(
     `${owner}: given ${shown(client)}, expected a Pool of pg, the function of postgres, or an object with ` +
       `query(text, values): new ${owner}(new Pool({ connectionString }))`,
@@ -75,12 +92,31 @@ function isPostgresFunction(client: unknown): client is PostgresFunction {
   return typeof client === 'function' && typeof (client as { unsafe?: unknown }).unsafe === 'function'
 }
 
-function isPgPool(client: unknown): client is PgPool {
+function isPgClient(client: unknown): client is PgClient {
   return isSqlClient(client) && typeof (client as { connect?: unknown }).connect === 'function'
+}
+
+function isPgPool(client: object): client is PgPool {
+  return typeof (client as { totalCount?: unknown }).totalCount === 'number'
 }
 
 function isSqlClient(client: unknown): client is SqlClient {
   return typeof client === 'object' && client !== null && typeof (client as { query?: unknown }).query === 'function'
+}
+
+/** A statement of a client whose connections cannot be reached: one that is given up is forgotten. */
+class PlainStatement implements SentStatement {
+  readonly rows: Promise<readonly Row[]>
+  readonly cancel: () => void
+  drop: (error: Error) => void = () => {}
+
+  constructor(rows: Promise<readonly Row[]>, cancel: () => void = () => {}) {
+    this.cancel = cancel
+    this.rows = new Promise((resolve, reject) => {
+      this.drop = reject
+      rows.then(resolve, reject)
+    })
+  }
 }
 
 function serverOfUrl(url: string): string {
@@ -98,6 +134,11 @@ function serverAt({ host, port }: Address = {}): string {
  */
 export function isUnknownStatement(error: unknown): boolean {
   return ['42P05', '26000'].includes(codeOf(error))
+}
+
+/** A row was held by somebody else for longer than the statement may wait. Nothing was written. */
+export function isHeld(error: unknown): boolean {
+  return codeOf(error) === '55P03'
 }
 
 /** Nothing was written, because another transaction came first: as if all rows were lost. */
@@ -135,6 +176,7 @@ const ADVICE: Readonly<Record<string, (table: string, message: string) => string
   '25006': () => ONLY_READS,
   // Of an unlogged table.
   '0A000': (_, message) => (message.includes('during recovery') ? ONLY_READS : undefined),
+  '22012': () => 'a row waited for another transaction until it was too late, and nothing was written',
   '53100': () => 'make room on its disk',
   '53300': () =>
     'raise max_connections, or give the store a small pool of its own: it needs one connection in each process',

@@ -5,7 +5,7 @@ import { ClockSteps } from '../limiter/store.js'
 import { Flights } from './flights.js'
 import { KEPT_LONGER_MS, quoted, RowKeys } from './key-row.js'
 import { type PostgresPort, postgresPort } from './postgres-client.js'
-import { formatComment, PostgresTable, postgresSchema } from './postgres-table.js'
+import { formatComment, type PostgresRows, PostgresTable, postgresSchema } from './postgres-table.js'
 import { checkTable, parseSqlOptions, SQL_OPTIONS, SqlStore, type SqlStoreOptions } from './sql-store.js'
 import { RowSweeper } from './sweeper.js'
 
@@ -67,9 +67,15 @@ export class PostgresStore extends SqlStore {
     const steps = new ClockSteps()
     const { clock } = settings
     const [first, end] = keys.range
-    const sweeper = new RowSweeper(first, (after, most) => {
+    const sweeper = new RowSweeper(first, async (after, most) => {
       const at = clock && clock.now() - KEPT_LONGER_MS
-      return table.sweep([after, end], most, { at, forMs: KEPT_LONGER_MS }, SWEEP_MS)
+      const rows = table.take()
+      if (rows === undefined) throw new StoreError('two statements wait for the database already')
+      try {
+        return await rows.sweep([after, end], most, { at, forMs: KEPT_LONGER_MS }, SWEEP_MS)
+      } finally {
+        rows.leave()
+      }
     })
     const runner = new Flights({ ...settings, table, steps, wrote: added => sweeper.wrote(added) })
     super({ ...settings, source: 'postgres', client, keys, runner, steps, connectDeadlineMs, server: port.server })
@@ -84,23 +90,39 @@ export class PostgresStore extends SqlStore {
    */
   async createTable(options: PostgresTableOptions = {}): Promise<void> {
     const logged = parseLogged('PostgresStore.createTable', options)
-    const find = `SELECT to_regclass($1) IS NOT NULL AS found, obj_description(to_regclass($1), 'pg_class') AS comment`
-    const look = async () => (await this.#table.run(find, [quoted(this.table)], SCHEMA_MS))[0]
-    const { found, comment } = await look()
-    if (found === true && comment === formatComment) return
-    if (found === true && typeof comment === 'string' && comment.startsWith('spillway format')) {
-      throw new StoreError(
-        `PostgresStore: the table ${this.table} is of ${shown(comment)}, this version of spillway writes ` +
-          `${shown(formatComment)}: expected another table, or the same version in all processes`,
-      )
+    const rows = this.#table.take()
+    if (rows === undefined) throw new StoreError('PostgresStore: two statements wait for the database already')
+    try {
+      await this.#create(rows, logged)
+    } finally {
+      rows.leave()
+    }
+  }
+
+  async #create(rows: PostgresRows, logged: boolean): Promise<void> {
+    const endsAt = performance.now() + SCHEMA_MS
+    const run = (text: string, values: string[] = []) => rows.run(text, values, Math.max(1, endsAt - performance.now()))
+    const find =
+      "SELECT relpersistence, obj_description(oid, 'pg_class') AS comment FROM pg_class WHERE oid = to_regclass($1)"
+    const look = async () => (await run(find, [quoted(this.table)]))[0]
+    const found = await look()
+    if (found !== undefined) {
+      checkFormat(this.table, found.comment)
+      if (logged && found.relpersistence === 'u') {
+        throw new StoreError(
+          `PostgresStore: the table ${this.table} is unlogged, and empty after a crash of the server: expected ` +
+            `ALTER TABLE ${quoted(this.table)} SET LOGGED, or createTable() without { logged: true }`,
+        )
+      }
+      if (found.comment === formatComment) return
     }
     // One statement, so that nobody sees a table that is half made.
     const statements = postgresSchema(this.table, logged).join(';\n')
     try {
-      await this.#table.run(`DO $do$ BEGIN\n${statements};\nEND $do$`, [], SCHEMA_MS)
+      await run(`DO $do$ BEGIN\n${statements};\nEND $do$`)
     } catch (error) {
       // Other processes that create it at the same time make this one fail in several ways.
-      if ((await look()).comment !== formatComment) throw error
+      if ((await look())?.comment !== formatComment) throw error
     }
   }
 
@@ -124,6 +146,14 @@ export class PostgresStore extends SqlStore {
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
   }
+}
+
+function checkFormat(table: string, comment: unknown): void {
+  if (comment === formatComment || typeof comment !== 'string' || !comment.startsWith('spillway format')) return
+  throw new StoreError(
+    `PostgresStore: the table ${table} is of ${shown(comment)}, this version of spillway writes ` +
+      `${shown(formatComment)}: expected another table, or the same version in all processes`,
+  )
 }
 
 function parseLogged(owner: string, options: PostgresTableOptions): boolean {

@@ -1,11 +1,27 @@
 import { StoreError, shown } from '../limiter/core/errors.js'
 import { hashOf } from '../limiter/core/short-key.js'
-import type { RowWrite, StoredRow, VersionedTable, WriteAnswer, WriteBatch } from './flights.js'
 import { FORMAT, NO_VERSION, quoted } from './key-row.js'
-import { isConflict, isUnknownStatement, type PostgresPort, postgresError, type SqlValue } from './postgres-client.js'
+import {
+  isConflict,
+  isHeld,
+  isUnknownStatement,
+  type PostgresPort,
+  postgresError,
+  type SqlValue,
+} from './postgres-client.js'
+import { type PostgresPlace, PostgresPlaces } from './postgres-places.js'
+import type { RowWrite, StoredRow, VersionedRows, VersionedTable, WriteAnswer, WriteBatch } from './versioned-table.js'
 
 /** The server's clock in ms, at the moment when it is read: now() would be the start of the transaction. */
 const CLOCK = "date_part('epoch', clock_timestamp()) * 1000"
+
+/**
+ * Ends a statement that waits for a row for longer, and nothing else: the setting is gone with the statement. It counts
+ * for rows that are locked after it was executed.
+ */
+const patience = (value: string) => `set_config('lock_timeout', ${value}::text, true)`
+/** Fails if it is later, and with it the whole statement: a row may be added only when another transaction has ended. */
+const inTime = (until: string) => `1 / (${CLOCK} <= ${until}::float8)::int`
 
 /** The texts of all statements. `table`: quoted. */
 function statementsOf(table: string) {
@@ -14,26 +30,28 @@ function statementsOf(table: string) {
   return {
     // Always by the index of the key, however the table looked when it was planned: so it may be prepared. Rows in the
     // order of their keys, as in all statements: no deadlocks.
-    write: `WITH w AS (
+    write: `WITH patience AS MATERIALIZED (SELECT ${patience('$9')}),
+w AS (
 INSERT INTO ${table} AS r (key, version, prev, expires_at, state)
 SELECT i.key, $5::bigint, i.prev, i.expires_at, i.state
-FROM unnest($1::text::text[], $2::text::bigint[], $3::text::bigint[], $4::text::text[]) AS i (key, prev, expires_at, state)
+FROM patience, unnest($1::text::text[], $2::text::bigint[], $3::text::bigint[], $4::text::text[]) AS i (key, prev, expires_at, state)
 WHERE ${CLOCK} BETWEEN $6::float8 AND $7::float8
 ORDER BY i.key COLLATE "C"
 ON CONFLICT (key) DO UPDATE ${set} WHERE r.version = excluded.prev AND ${CLOCK} <= $7::float8
-RETURNING r.key)
+RETURNING r.key, ${inTime('$7')})
 SELECT ${CLOCK} AS clock, CASE WHEN count(*) < $8::int THEN coalesce(json_agg(key)::text, '[]') END AS written FROM w`,
 
     writeOne: `INSERT INTO ${table} AS r (key, version, prev, expires_at, state)
-SELECT $1::text, $5::bigint, $2::bigint, $3::bigint, $4::text WHERE ${CLOCK} BETWEEN $6::float8 AND $7::float8
+SELECT $1::text, $5::bigint, $2::bigint, $3::bigint, $4::text WHERE ${patience('$8')} IS NOT NULL AND ${CLOCK} BETWEEN $6::float8 AND $7::float8
 ON CONFLICT (key) DO UPDATE ${set} WHERE r.version = excluded.prev AND ${CLOCK} <= $7::float8
-RETURNING ${CLOCK} AS clock`,
+RETURNING ${CLOCK} AS clock, ${inTime('$7')}`,
 
     // Locks what is there, then looks at the clock; a read beside the write would see the rows as they were before it
     // waited for the locks.
-    writeGroups: `WITH i AS MATERIALIZED (
+    writeGroups: `WITH patience AS MATERIALIZED (SELECT ${patience('$9')}),
+i AS MATERIALIZED (
 SELECT * FROM unnest($1::text::text[], $2::text::bigint[], $3::text::bigint[], $4::text::text[], $8::text::int[]) AS i (key, prev, expires_at, state, part)),
-held AS MATERIALIZED (SELECT r.key, r.version, r.state FROM ${table} AS r WHERE r.key = ANY ($1::text::text[]) ORDER BY r.key FOR NO KEY UPDATE),
+held AS MATERIALIZED (SELECT r.key, r.version, r.state FROM patience, ${table} AS r WHERE r.key = ANY ($1::text::text[]) ORDER BY r.key FOR NO KEY UPDATE OF r),
 moment AS MATERIALIZED (SELECT ${CLOCK} AS clock, count(*) AS held FROM held),
 lost AS MATERIALIZED (
 SELECT DISTINCT i.part FROM moment CROSS JOIN i LEFT JOIN held ON held.key = i.key
@@ -44,12 +62,16 @@ FROM i WHERE r.key = i.key AND i.part NOT IN (SELECT part FROM lost))
 SELECT clock, i.key, held.version::text AS version, held.state
 FROM moment LEFT JOIN (i JOIN lost ON lost.part = i.part LEFT JOIN held ON held.key = i.key) ON true`,
 
-    add: `INSERT INTO ${table} (key, version, prev, expires_at, state)
-SELECT k.key, ${NO_VERSION}, ${NO_VERSION}, $2::bigint, '' FROM unnest($1::text::text[]) AS k (key) ORDER BY k.key COLLATE "C"
+    add: `WITH patience AS MATERIALIZED (SELECT ${patience('$3')})
+INSERT INTO ${table} (key, version, prev, expires_at, state)
+SELECT k.key, ${NO_VERSION}, ${NO_VERSION}, $2::bigint, '' FROM patience, unnest($1::text::text[]) AS k (key) ORDER BY k.key COLLATE "C"
 ON CONFLICT (key) DO NOTHING`,
 
     read: `SELECT ${CLOCK} AS clock, k.key, r.version::text AS version, r.state
 FROM unnest($1::text::text[]) AS k (key) LEFT JOIN ${table} AS r ON r.key = k.key`,
+
+    held: `WITH free AS MATERIALIZED (SELECT key FROM ${table} WHERE key = ANY ($1::text::text[]) FOR NO KEY UPDATE SKIP LOCKED)
+SELECT ${CLOCK} AS clock, key FROM ${table} WHERE key = ANY ($1::text::text[]) AND key NOT IN (SELECT key FROM free)`,
 
     sweep: `WITH page AS MATERIALIZED (SELECT key, expires_at FROM ${table} WHERE key > $1::text AND key < $2::text ORDER BY key LIMIT $3::int),
 gone AS (DELETE FROM ${table} WHERE key IN (
@@ -82,23 +104,65 @@ export function postgresSchema(table: string, logged: boolean): string[] {
 /** The comment of a table of this version. */
 export const formatComment = `spillway format ${FORMAT}`
 
-/** The table in PostgreSQL: one statement for each call. */
+type Statement = keyof ReturnType<typeof statementsOf>
+
+/** The table in PostgreSQL. */
 export class PostgresTable implements VersionedTable {
-  readonly #sql: ReturnType<typeof statementsOf>
-  readonly #names: { readonly write: string; readonly writeOne: string }
+  readonly sql: ReturnType<typeof statementsOf>
+  readonly #places: PostgresPlaces
+  readonly #names: Partial<Record<Statement, string>>
   /** Whether the two statements that most decisions need are prepared. */
   #prepares: boolean
 
   constructor(
-    readonly port: PostgresPort,
+    port: PostgresPort,
     readonly table: string,
     readonly prepare: boolean | 'auto',
   ) {
-    this.#sql = statementsOf(quoted(table))
+    this.#places = new PostgresPlaces(port)
+    this.sql = statementsOf(quoted(table))
     // By the text, because another version of this package may share the connection.
     const nameOf = (text: string) => `spillway_${hashOf(text).slice(1, 17)}`
-    this.#names = { write: nameOf(this.#sql.write), writeOne: nameOf(this.#sql.writeOne) }
+    // The others would be planned for the table as it is now: one that is small is read whole.
+    this.#names = { write: nameOf(this.sql.write), writeOne: nameOf(this.sql.writeOne) }
     this.#prepares = prepare !== false
+  }
+
+  set onFree(act: () => void) {
+    this.#places.onFree = act
+  }
+
+  take(): PostgresRows | undefined {
+    const place = this.#places.take()
+    return place && new PostgresRows(this, place)
+  }
+
+  /** Of the server, for messages. */
+  get server(): string {
+    return this.#places.port.server
+  }
+
+  nameOf(statement: Statement): string | undefined {
+    return this.#prepares ? this.#names[statement] : undefined
+  }
+
+  /** Whether it is because the server does not know a prepared statement; then there will be no more of them. */
+  isUnprepared(error: unknown): boolean {
+    if (this.prepare === true || !isUnknownStatement(error)) return false
+    this.#prepares = false
+    return true
+  }
+}
+
+/** Its rows, for who has a place: one statement for each call. */
+export class PostgresRows implements VersionedRows {
+  constructor(
+    readonly table: PostgresTable,
+    readonly place: PostgresPlace,
+  ) {}
+
+  leave(): void {
+    this.place.leave()
   }
 
   async read(keys: readonly string[], timeoutMs: number) {
@@ -110,25 +174,26 @@ export class PostgresTable implements VersionedTable {
     return { clock: Number(rows[0].clock), rows: found }
   }
 
-  write(batch: WriteBatch, timeoutMs: number): Promise<WriteAnswer> {
+  write(batch: WriteBatch, timeoutMs: number): Promise<WriteAnswer | undefined> {
     const { rows } = batch
     const written = rows.length === 1 ? this.#writeOne(batch, rows[0], timeoutMs) : this.#writeEach(batch, timeoutMs)
-    return written.catch(error => {
-      if (!isConflict(error)) throw error
-      return { clock: undefined, lost: allOf(rows) }
-    })
+    return written.catch(error => notWritten(error, rows))
   }
 
-  #writeOne({ rows, version, from, until }: WriteBatch, row: RowWrite, timeoutMs: number): Promise<WriteAnswer> {
+  #writeOne(
+    { rows, version, from, until, waitMs }: WriteBatch,
+    row: RowWrite,
+    timeoutMs: number,
+  ): Promise<WriteAnswer> {
     const { key, prev, expiresAt, state } = row
-    const values = [key, prev, String(expiresAt), state, version, String(from), String(until)]
+    const values = [key, prev, expiresAt, state, version, from, until, waitMs].map(String)
     return this.#run('writeOne', values, timeoutMs).then(([answer]) =>
       answer === undefined ? { clock: undefined, lost: allOf(rows) } : { clock: Number(answer.clock), lost: NONE },
     )
   }
 
-  async #writeEach({ rows, version, from, until }: WriteBatch, timeoutMs: number): Promise<WriteAnswer> {
-    const values = [...columnsOf(rows), version, String(from), String(until), String(rows.length)]
+  async #writeEach({ rows, version, from, until, waitMs }: WriteBatch, timeoutMs: number): Promise<WriteAnswer> {
+    const values = [...columnsOf(rows), ...[version, from, until, rows.length, waitMs].map(String)]
     const [{ clock, written }] = await this.#run('write', values, timeoutMs)
     if (written === null) return { clock: Number(clock), lost: NONE }
     const lost = allOf(rows)
@@ -136,11 +201,12 @@ export class PostgresTable implements VersionedTable {
     return { clock: Number(clock), lost }
   }
 
-  async writeGroups({ rows, version, from, until }: WriteBatch, timeoutMs: number): Promise<WriteAnswer> {
+  async writeGroups(batch: WriteBatch, timeoutMs: number): Promise<WriteAnswer | undefined> {
+    const { rows, version, from, until, waitMs } = batch
     const lost = new Map<string, StoredRow | undefined>()
     try {
       const groups = `{${rows.map(({ group }) => group).join()}}`
-      const values = [...columnsOf(rows), version, String(from), String(until), groups]
+      const values = [...columnsOf(rows), version, String(from), String(until), groups, String(waitMs)]
       const answer = await this.#run('writeGroups', values, timeoutMs)
       for (const { key, version, state } of answer) {
         if (key === null) continue
@@ -149,13 +215,22 @@ export class PostgresTable implements VersionedTable {
       }
       return { clock: Number(answer[0].clock), lost }
     } catch (error) {
-      if (!isConflict(error)) throw error
-      return { clock: undefined, lost: allOf(rows) }
+      return notWritten(error, rows)
     }
   }
 
-  async add(keys: readonly string[], expiresAt: number, timeoutMs: number): Promise<object> {
-    return this.#run('add', [arrayOf(keys), String(expiresAt)], timeoutMs)
+  async add(keys: readonly string[], expiresAt: number, waitMs: number, timeoutMs: number): Promise<boolean> {
+    try {
+      await this.#run('add', [arrayOf(keys), String(expiresAt), String(waitMs)], timeoutMs)
+      return true
+    } catch (error) {
+      if (isHeld(error)) return false
+      throw error
+    }
+  }
+
+  async held(keys: readonly string[], timeoutMs: number): Promise<ReadonlySet<string>> {
+    return new Set((await this.#run('held', [arrayOf(keys)], timeoutMs)).map(({ key }) => key as string))
   }
 
   async sweep(
@@ -172,34 +247,37 @@ export class PostgresTable implements VersionedTable {
 
   /** Runs a statement that is not in the list. */
   async run(text: string, values: readonly SqlValue[], timeoutMs: number) {
+    const { server, table } = this.table
     try {
-      return await this.port.query(text, values, undefined, timeoutMs)
+      return await this.place.run(text, values, undefined, timeoutMs)
     } catch (error) {
-      throw postgresError(error, this.port.server, this.table)
+      throw postgresError(error, server, table)
     }
   }
 
-  async #run(statement: keyof ReturnType<typeof statementsOf>, values: readonly SqlValue[], timeoutMs: number) {
-    const text = this.#sql[statement]
-    // The others would be planned for the table as it is now: one that is small is read whole.
-    const name =
-      this.#prepares && (statement === 'write' || statement === 'writeOne') ? this.#names[statement] : undefined
-    const rows = await this.port.query(text, values, name, timeoutMs).catch(error => {
-      if (isConflict(error)) throw error
-      if (name === undefined || this.prepare === true || !isUnknownStatement(error)) {
-        throw postgresError(error, this.port.server, this.table)
-      }
+  async #run(statement: Statement, values: readonly SqlValue[], timeoutMs: number) {
+    const { server, table, sql } = this.table
+    const name = this.table.nameOf(statement)
+    const rows = await this.place.run(sql[statement], values, name, timeoutMs).catch(error => {
+      if (isConflict(error) || isHeld(error)) throw error
       // It was not executed.
-      this.#prepares = false
-      return this.run(text, values, timeoutMs)
+      if (name !== undefined && this.table.isUnprepared(error)) return this.run(sql[statement], values, timeoutMs)
+      throw postgresError(error, server, table)
     })
-    const mayBeEmpty = statement === 'writeOne' || statement === 'add'
+    const mayBeEmpty = statement === 'writeOne' || statement === 'add' || statement === 'held'
     if (Array.isArray(rows) && (rows.length === 0 ? mayBeEmpty : rows[0].clock !== undefined)) return rows
     throw new StoreError(
       `PostgresStore: its client answered ${shown(rows)}: expected a list of rows, objects with the names of ` +
         'the columns as they are: query: async (text, values) => (await pool.query(text, [...values])).rows',
     )
   }
+}
+
+/** What an error says of a write: undefined if a row was held for too long. Throws it if it says something else. */
+function notWritten(error: unknown, rows: WriteBatch['rows']): WriteAnswer | undefined {
+  if (isHeld(error)) return undefined
+  if (isConflict(error)) return { clock: undefined, lost: allOf(rows) }
+  throw error
 }
 
 const NONE: ReadonlyMap<string, undefined> = new Map()

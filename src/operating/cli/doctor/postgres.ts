@@ -78,7 +78,7 @@ export async function examinePostgres(
   ended.catch(() => {})
   const ask: Examined['ask'] = (text, values = []) =>
     Promise.race([
-      port.query(text, values, undefined, answerMs),
+      port.send(text, values, undefined).rows,
       ended,
       rejection(answerMs, `it did not answer within ${answerMs} ms`),
     ])
