@@ -1,9 +1,11 @@
 import { algorithmOf, type State } from '../limiter/algorithms/registry.js'
 import type { RefundNote } from '../limiter/changes/refund-note.js'
+import type { Clock } from '../limiter/core/clock.js'
 import { StoreError, shown } from '../limiter/core/errors.js'
 import { clientSegment, keySegment } from '../limiter/core/key-segment.js'
 import { type AlgorithmName, countedSpan, type Limit } from '../limiter/core/limit.js'
 import { getOrMake } from '../limiter/core/maps.js'
+import { hashOf, LONGEST_KEY } from '../limiter/core/short-key.js'
 import { DEFAULT_LIMITER } from '../limiter/store.js'
 import { pack, unpack } from './state-text.js'
 
@@ -51,22 +53,38 @@ export class RowKeys {
   readonly #limiters = new Map<string, string>()
 
   constructor(prefix: string) {
-    this.#prefix = `${keySegment(prefix)}:`
+    this.#prefix = `${ascii(prefix, keySegment(prefix))}:`
   }
 
   of(client: string, limiter = DEFAULT_LIMITER): string {
-    return this.beginning(limiter) + clientSegment(client)
+    return this.beginning(limiter) + ascii(client, clientSegment(client))
   }
 
   /** What the keys of a limiter begin with. */
   beginning(limiter = DEFAULT_LIMITER): string {
-    return getOrMake(this.#limiters, limiter, () => `${this.#prefix}${keySegment(limiter)}:`)
+    return getOrMake(this.#limiters, limiter, () => `${this.#prefix}${ascii(limiter, keySegment(limiter))}:`)
   }
 
-  /** All keys of the prefix stand between these two. */
-  get range(): readonly [from: string, to: string] {
-    return [this.#prefix, `${this.#prefix.slice(0, -1)};`]
+  /**
+   * Between which keys expired rows are removed: all, so that those of a prefix that nobody uses any more go, too; by a
+   * clock of the store's own those of its prefix.
+   */
+  sweptRange(clock: Clock | undefined): readonly [from: string, to: string] {
+    return clock === undefined ? ['', '\x7f'] : [this.#prefix, `${this.#prefix.slice(0, -1)};`]
   }
+}
+
+const PLAIN = /^[ -~]*$/
+const OTHERS = /[^ -~]/g
+
+/** A segment that every database can store, whatever its encoding: a `%` of the name itself is escaped already. */
+function ascii(name: string, segment: string): string {
+  if (PLAIN.test(segment)) return segment
+  const escaped = segment.replace(OTHERS, unit => {
+    const code = unit.charCodeAt(0)
+    return code < 256 ? `%${code.toString(16).padStart(2, '0')}` : `%u${code.toString(16).padStart(4, '0')}`
+  })
+  return escaped.length <= LONGEST_KEY ? escaped : hashOf(name)
 }
 
 const IDS = new WeakMap<Limit, string>()

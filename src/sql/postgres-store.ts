@@ -66,7 +66,7 @@ export class PostgresStore extends SqlStore {
     const keys = new RowKeys(settings.prefix)
     const steps = new ClockSteps()
     const { clock } = settings
-    const [first, end] = keys.range
+    const [first, end] = keys.sweptRange(clock)
     const sweeper = new RowSweeper(first, async (after, most) => {
       const at = clock && clock.now() - KEPT_LONGER_MS
       const rows = table.take()

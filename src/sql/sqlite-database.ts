@@ -101,10 +101,15 @@ function codeOf(error: unknown): number | undefined {
   return CODES[/^SQLITE_[A-Z]+/.exec(String(code))?.[0] ?? '']
 }
 
-/** Whether another process or another user of the connection is writing: the same call may succeed later. */
-export function isBusy(error: unknown): boolean {
+/** Whether another process is writing. */
+export function isLocked(error: unknown): boolean {
   const code = codeOf(error)
-  return code === BUSY || code === LOCKED || /within a transaction/.test(messageOf(error))
+  return code === BUSY || code === LOCKED
+}
+
+/** Whether another process or another user of the connection is at work: the same call may succeed later. */
+export function isBusy(error: unknown): boolean {
+  return isLocked(error) || /within a transaction|busy executing a query/.test(messageOf(error))
 }
 
 export function sqliteError(error: unknown, file: string): StoreError {

@@ -1,3 +1,5 @@
+import { afterIo } from '../limiter/core/clock.js'
+
 /** How often a process that writes removes expired rows. */
 const SWEEP_EVERY_MS = 5000
 /** Rows that one statement looks at. */
@@ -25,7 +27,13 @@ export class RowSweeper {
   wrote(added: number): void {
     this.#added += added
     if (this.#timer !== undefined) return
-    this.#timer = setTimeout(() => void this.#walk(), SWEEP_EVERY_MS)
+    this.#timer = setTimeout(() => {
+      const rows = Math.max(PAGE, 2 * this.#added)
+      this.#added = 0
+      void this.walk(rows).then(() => {
+        this.#timer = undefined
+      })
+    }, SWEEP_EVERY_MS)
     // What has expired is no reason for a process to stay.
     this.#timer.unref?.()
   }
@@ -35,18 +43,18 @@ export class RowSweeper {
     this.#timer = undefined
   }
 
-  async #walk(): Promise<void> {
-    let left = Math.max(PAGE, 2 * this.#added)
-    this.#added = 0
+  /** Looks at so many rows. */
+  async walk(rows: number): Promise<void> {
     try {
-      for (; left > 0; left -= PAGE) {
+      for (let left = rows; left > 0; left -= PAGE) {
         const last = await this.sweep(this.#after, Math.min(PAGE, left))
         this.#after = last ?? this.first
         if (last === undefined) break
+        // A sweep of SQLite is one synchronous call.
+        if (left > PAGE) await new Promise<void>(resolve => void afterIo(resolve))
       }
     } catch {
       // Decisions report what is wrong with the database.
     }
-    this.#timer = undefined
   }
 }

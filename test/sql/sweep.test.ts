@@ -1,3 +1,4 @@
+import { setImmediate as turn } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { parseLimit } from '../../src/limiter/core/limit.js'
 import { KeyRow, RowKeys } from '../../src/sql/key-row.js'
@@ -28,6 +29,8 @@ describe('the sweeper', () => {
     const later = async () => {
       looks.length = 0
       await jest.advanceTimersByTimeAsync(60_000)
+      // Between two pages the event loop does what else there is.
+      for (let i = 0; i < 5; i++) await turn()
       return [...looks]
     }
     expect(await later()).toEqual([])
@@ -85,12 +88,14 @@ describe('over PostgreSQL', () => {
     const count = async () => (await pool.query('SELECT count(*)::int AS rows FROM spillway')).rows[0].rows
     expect(await count()).toBe(1215)
     const table = new PostgresTable(postgresPort(pool, 'test'), 'spillway', false)
-    const [first, end] = new RowKeys('swept').range
+    const [first, end] = new RowKeys('swept').sweptRange(clock)
     const walk = async () => {
       let after: string | undefined = first
       for (let pages = 1; ; pages++) {
         const at = clock.now() - KEPT_LONGER_MS
-        after = await table.sweep([after, end], 500, { at, forMs: KEPT_LONGER_MS }, 5000)
+        const rows = table.take()!
+        after = await rows.sweep([after, end], 500, { at, forMs: KEPT_LONGER_MS }, 5000)
+        rows.leave()
         if (after === undefined) return pages
       }
     }

@@ -21,6 +21,9 @@
 #ifndef RESETS
 #define RESETS 0
 #endif
+#ifndef EVICTS
+#define EVICTS 0
+#endif
 #ifndef SWEEPS
 #define SWEEPS 1
 #endif
@@ -75,7 +78,9 @@ typedef Process {
 #if MUTANT_SAME_VERSION_AGAIN
   byte unsure;     /* the version of a write without an answer */
 #endif
+  bool evicted;    /* it has too many rows to remember this one: it forgets it after what it does now */
   bool wasFull;    /* really: at some moment since it asked, nothing was left */
+  bool wasUnused;  /* really: at some moment since it asked, nothing was spent */
   bool written;    /* really: its write was carried out */
 };
 Process p[PROCESSES];
@@ -95,8 +100,12 @@ inline forgetStatement(x) {
   x.alive = false; x.under = false; x.kind = 0; x.expected = 0; x.version = 0; x.moment = 0; x.until = 0; forgetState(x.s)
 }
 inline rest(q) {
-  p[q].doing = IDLE; p[q].kind = 0; p[q].sure = false; p[q].askedAt = 0; p[q].wasFull = false; p[q].written = false;
-  forgetStatement(sent[q])
+  p[q].doing = IDLE; p[q].kind = 0; p[q].sure = false; p[q].askedAt = 0; p[q].wasFull = false; p[q].wasUnused = false; p[q].written = false;
+  forgetStatement(sent[q]);
+  if
+  :: p[q].evicted -> forget(q); p[q].evicted = false
+  :: else
+  fi
 }
 
 /* A version that nobody remembers: in the code, a random start for each process and one more for each write. */
@@ -118,6 +127,7 @@ inline look() {
   :: i < PROCESSES ->
     if
     :: p[i].doing != IDLE && KEPT >= QUOTA -> p[i].wasFull = true
+    :: p[i].doing != IDLE && KEPT == 0 -> p[i].wasUnused = true
     :: else
     fi;
     i++
@@ -149,7 +159,8 @@ inline decide(q, t) {
   if
   :: p[q].kind == CONSUME && sent[q].s.spent < QUOTA -> sent[q].s.spent++
   :: p[q].kind == CONSUME && sent[q].s.spent >= QUOTA -> sent[q].alive = false
-  :: p[q].kind == RESET -> sent[q].s.spent = 0
+  :: p[q].kind == RESET && sent[q].s.spent > 0 -> sent[q].s.spent = 0
+  :: p[q].kind == RESET && sent[q].s.spent == 0 -> sent[q].alive = false
   fi;
   if
   :: sent[q].alive ->
@@ -181,7 +192,7 @@ inline decide(q, t) {
 inline settle(q) {
   if
   :: p[q].kind == CONSUME -> assert(p[q].wasFull) /* refused_truly */
-  :: else
+  :: p[q].kind == RESET -> assert(p[q].wasUnused) /* reset_truly */
   fi;
   rest(q)
 }
@@ -206,7 +217,7 @@ inline count(q, x) {
   assert(committed <= QUOTA && before <= QUOTA) /* never_over */
 }
 
-#if MUTANT_NO_COMPARE
+#if MUTANT_NO_COMPARE || MUTANT_TRANSACTION_FORGETS
 #define MATCHES(x) true
 #else
 #define MATCHES(x) (!row.present || row.version == x.expected)
@@ -248,7 +259,7 @@ inline remember(q) {
 
 /* `ahead`: by how much its estimate of the server's clock is ahead. */
 inline ask(q, what, ahead) {
-  p[q].kind = what; p[q].askedAt = clock; p[q].wasFull = (KEPT >= QUOTA); asks++;
+  p[q].kind = what; p[q].askedAt = clock; p[q].wasFull = (KEPT >= QUOTA); p[q].wasUnused = (KEPT == 0); asks++;
   if
   :: !p[q].knows -> p[q].doing = READ
   :: p[q].knows ->
@@ -324,6 +335,12 @@ end:
       printf("%d: gives up\n", q)
     }
   :: d_step { p[q].doing == IDLE && p[q].knows -> forget(q); printf("%d: forgets\n", q) }
+  /* Other rows of its flight take the place of this one. */
+#if MUTANT_FLIGHT_FORGETS || MUTANT_TRANSACTION_FORGETS
+  :: d_step { p[q].doing == TOLD && p[q].knows -> forget(q); printf("%d: forgets what it has read\n", q) }
+#else
+  :: d_step { EVICTS && p[q].doing != IDLE && !p[q].evicted -> p[q].evicted = true; printf("%d: remembers no more than this\n", q) }
+#endif
   :: d_step { late[q].alive ->
       if
       :: TIMELY(late[q]) && MATCHES(late[q]) -> store(late[q]); count(q, late[q]); check(); printf("%d: its late statement writes version %d\n", q, row.version)
