@@ -34,7 +34,7 @@ const OURS = 'spillway'
 const PEER = 'rate-limiter-flexible'
 const ONE = 'SELECT 1'
 const POSTGRES = 'PostgreSQL'
-const SQLITE = 'SQLite'
+const SQLITE = 'SQLite (journal_mode WAL, synchronous NORMAL)'
 const OWN = "spillway, SQLite of Node's own"
 
 const perSecond = ({ decisions, ms }: Run) => (decisions / ms) * 1000
@@ -56,8 +56,10 @@ const OVER_POSTGRES: ReadonlyArray<readonly [processes: number, inFlight: number
 const OVER_SQLITE: typeof OVER_POSTGRES = [
   [1, 1, MANY, 1.3],
   [1, 1, 1, 1.3],
-  [1, 64, MANY, 3],
+  [1, 64, MANY, 2.5],
   [1, 64, 1, 3],
+  [4, 1, MANY, 1],
+  [4, 16, MANY, 1],
   [4, 64, MANY, 1],
   [4, 64, 1, 1],
 ]
@@ -129,16 +131,16 @@ function titleOf(setting: Setting): string {
 function contenders(setting: Setting): Contender[] {
   const library = libraryOf(setting)
   const names = [`${OURS}, ${library}`, `${PEER}, ${library}`]
-  if (library === SQLITE) names.push(OWN)
+  if (library === 'SQLite') names.push(OWN)
   return names.map(name => contender(name, setting))
 }
 
 /** What the contenders' names end in. */
-const libraryOf = ({ database }: Setting) => (database.startsWith(POSTGRES) ? POSTGRES : SQLITE)
+const libraryOf = ({ database }: Setting) => (database.startsWith(POSTGRES) ? POSTGRES : 'SQLite')
 
 function contender(name: string, setting: Setting): Contender {
   const { inFlight, keys, url } = setting
-  const node = libraryOf(setting) === SQLITE ? nodeWithSqlite() : undefined
+  const node = libraryOf(setting) === 'SQLite' ? nodeWithSqlite() : undefined
   return { name, file: 'sql.mjs', setup: { contender: name, inFlight, keys, url }, node }
 }
 

@@ -1,6 +1,7 @@
 import { PolicyError, StoreError, shown } from '../limiter/core/errors.js'
 import { quoted } from './key-row.js'
 import { type PgPool, PooledStatement } from './pg-statement.js'
+import { PostgresSockets } from './postgres-sockets.js'
 
 export type Row = Readonly<Record<string, unknown>>
 export type SqlValue = string | null
@@ -57,11 +58,12 @@ interface Address {
 /** A client is recognised by its shape. Throws `PolicyError`. */
 export function postgresPort(client: object, owner: string): PostgresPort {
   if (isPostgresFunction(client)) {
+    const sockets = PostgresSockets.of(client)
     return {
       server: serverAt(client.options),
       send: (text, values, name) => {
         const query = client.unsafe(text, values, { prepare: name !== undefined })
-        return new PlainStatement(query, () => void query.cancel())
+        return new PlainStatement(query, () => void query.cancel(), sockets?.watch())
       },
     }
   }
@@ -104,16 +106,23 @@ function isSqlClient(client: unknown): client is SqlClient {
   return typeof client === 'object' && client !== null && typeof (client as { query?: unknown }).query === 'function'
 }
 
-/** A statement of a client whose connections cannot be reached: one that is given up is forgotten. */
+/** A statement of which the client knows the connection; unless that can be dropped, one that is given up is forgotten. */
 class PlainStatement implements SentStatement {
   readonly rows: Promise<readonly Row[]>
   readonly cancel: () => void
   drop: (error: Error) => void = () => {}
 
-  constructor(rows: Promise<readonly Row[]>, cancel: () => void = () => {}) {
+  constructor(
+    rows: Promise<readonly Row[]>,
+    cancel: () => void = () => {},
+    dropConnection: (error: Error) => void = () => {},
+  ) {
     this.cancel = cancel
     this.rows = new Promise((resolve, reject) => {
-      this.drop = reject
+      this.drop = error => {
+        reject(error)
+        dropConnection(error)
+      }
       rows.then(resolve, reject)
     })
   }
