@@ -31,7 +31,7 @@ async function hold(statement: string, values: unknown[] = []): Promise<void> {
 
 const hot = (limiterName: string) => hold('SELECT FROM spillway WHERE key LIKE $1 FOR UPDATE', [`%:${limiterName}:hot`])
 let names = 0
-const newLimiter = (name: string, deadline: string | number = 200) =>
+const newLimiter = (name: string, deadline: string | number = '1s') =>
   new RateLimiter({
     policy: '100000/1h',
     name,
