@@ -1,4 +1,4 @@
-import type { Row, SentStatement } from './postgres-client.js'
+import type { Row, SentStatement } from './postgres-port.js'
 
 /** The parts of a pool of pg 8 that are used. */
 export interface PgPool {

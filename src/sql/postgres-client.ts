@@ -1,10 +1,8 @@
 import { PolicyError, StoreError, shown } from '../limiter/core/errors.js'
 import { quoted } from './key-row.js'
 import { type PgPool, PooledStatement } from './pg-statement.js'
+import type { PostgresPort, Row, SentStatement, SqlValue } from './postgres-port.js'
 import { PostgresSockets } from './postgres-sockets.js'
-
-export type Row = Readonly<Record<string, unknown>>
-export type SqlValue = string | null
 
 /** What a store needs of a client of PostgreSQL, for clients that it does not know: Neon, PGlite and others. */
 export interface SqlClient {
@@ -13,23 +11,6 @@ export interface SqlClient {
    * under it.
    */
   query(text: string, values: readonly unknown[], name?: string): Promise<ReadonlyArray<Record<string, unknown>>>
-}
-
-/** A client as the store uses it. */
-export interface PostgresPort {
-  /** The server, for messages. */
-  readonly server: string
-  /** Sends one statement. One without a name is planned each time. */
-  send(text: string, values: readonly SqlValue[], name: string | undefined): SentStatement
-}
-
-/** A statement on its way. */
-export interface SentStatement {
-  readonly rows: Promise<readonly Row[]>
-  /** Asks the server to end it, as far as the client can. */
-  cancel(): void
-  /** Drops its connection, as far as the client can. Unless it has been answered, `rows` rejects with this error. */
-  drop(error: Error): void
 }
 
 /** The parts of a client of pg 8 that a pool may lack. */

@@ -1,5 +1,5 @@
 import { StoreError } from '../limiter/core/errors.js'
-import type { PostgresPort, Row, SentStatement, SqlValue } from './postgres-client.js'
+import type { PostgresPort, Row, SentStatement, SqlValue } from './postgres-port.js'
 
 /** So many statements of a store wait for PostgreSQL at once. */
 const MOST = 2

@@ -1,15 +1,9 @@
 import { StoreError, shown } from '../limiter/core/errors.js'
 import { hashOf } from '../limiter/core/short-key.js'
 import { FORMAT, NO_VERSION, quoted } from './key-row.js'
-import {
-  isConflict,
-  isHeld,
-  isUnknownStatement,
-  type PostgresPort,
-  postgresError,
-  type SqlValue,
-} from './postgres-client.js'
+import { isConflict, isHeld, isUnknownStatement, postgresError } from './postgres-client.js'
 import { type PostgresPlace, PostgresPlaces } from './postgres-places.js'
+import type { PostgresPort, SqlValue } from './postgres-port.js'
 import type { RowWrite, StoredRow, VersionedRows, VersionedTable, WriteAnswer, WriteBatch } from './versioned-table.js'
 
 /** The server's clock in ms, at the moment when it is read: now() would be the start of the transaction. */
