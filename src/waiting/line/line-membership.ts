@@ -73,11 +73,13 @@ function waiterText({ number, cost, details }: LineWaiter<unknown>): string {
 const MOST_CHANGES = 64
 
 /** A grant that its waiter no longer wants, or was given too late. */
-interface Return {
+interface Return<Grant> {
   /** See `waiterText`. */
   readonly waiter: string
   /** See `LineWaiter`. */
   readonly grant: string
+  /** The waiter that joins again, if it was granted too late. */
+  readonly again: LineWaiter<Grant> | undefined
 }
 
 /** A change that only the user of the line defines, like the end of a lease. */
@@ -91,7 +93,7 @@ export interface CustomChange {
 /** The changes in one ask. */
 interface LineChangeSet<Grant> {
   readonly leaves: readonly LineWaiter<Grant>[]
-  readonly returns: readonly Return[]
+  readonly returns: readonly Return<Grant>[]
   readonly custom: readonly CustomChange[]
   readonly joins: readonly LineWaiter<Grant>[]
 }
@@ -101,7 +103,7 @@ class LineChanges<Grant> {
   readonly leaves = new Set<LineWaiter<Grant>>()
   /** Those with a ticket first: the server puts them into their places before it looks at newcomers. */
   joins = new Set<LineWaiter<Grant>>()
-  returns: Return[] = []
+  returns: Return<Grant>[] = []
   custom: CustomChange[] = []
 
   get isEmpty(): boolean {
@@ -130,9 +132,21 @@ class LineChanges<Grant> {
       return taken
     }
     const leaves = first(this.leaves)
-    const returns = first(this.returns)
+    // Who was granted too late joins again by the ask that gives its grant back, so that nobody is granted before it.
+    const returns: Return<Grant>[] = []
+    const back: LineWaiter<Grant>[] = []
+    for (const change of this.returns) {
+      const again = change.again !== undefined && this.joins.has(change.again) ? change.again : undefined
+      const size = again === undefined ? 1 : 2
+      if (size > room) break
+      room -= size
+      returns.push(change)
+      if (again !== undefined) back.push(again)
+    }
+    const later = new Set<LineWaiter<Grant>>()
+    for (const { again } of this.returns) if (again !== undefined) later.add(again)
     const custom = first(this.custom)
-    const joins = first(this.joins)
+    const joins = [...back, ...first([...this.joins].filter(waiter => !later.has(waiter)))]
     for (const waiter of leaves) this.leaves.delete(waiter)
     for (const waiter of joins) this.joins.delete(waiter)
     this.returns = this.returns.slice(returns.length)
@@ -356,15 +370,15 @@ export class LineMembership<Grant> {
         this.waiters.delete(waiter)
       } else if (this.#user.isLate(waiter, now - askedAt, lateMs, waiter.wasLate)) {
         waiter.wasLate = true
-        this.#returnGrant(waiter)
+        this.#returnGrant(waiter, waiter)
         late.push(waiter)
       } else this.#takeOut(waiter).resolve(this.#user.grant(waiter, { facts, at: grantedAt, askedAt }))
     }
     if (late.length > 0) this.changes.joinAgain(late)
   }
 
-  #returnGrant(waiter: LineWaiter<Grant>): void {
-    this.changes.returns.push({ waiter: waiterText(waiter), grant: waiter.grant })
+  #returnGrant(waiter: LineWaiter<Grant>, again?: LineWaiter<Grant>): void {
+    this.changes.returns.push({ waiter: waiterText(waiter), grant: waiter.grant, again })
   }
 
   #removeByNumber(number: number): LineWaiter<Grant> | undefined {
