@@ -1,4 +1,5 @@
 import { Alarm } from './core/alarms.js'
+import { timersLast } from './core/clock.js'
 import type { Decision } from './core/decision.js'
 import { StoreError } from './core/errors.js'
 import { getOrMake } from './core/maps.js'
@@ -31,6 +32,7 @@ interface AskingLine {
  */
 export class AskAgainLines {
   readonly #lines = new Map<string, AskingLine>()
+  #alone = 0
 
   constructor(
     readonly ask: (key: LimiterKey, cost: number) => Promise<Decision>,
@@ -39,7 +41,8 @@ export class AskAgainLines {
 
   /** `charges`: those of the key. */
   wait(charges: readonly Charge[], key: LimiterKey, cost: number, patience: Patience): Promise<Decision> {
-    const line = this.#lineOf(nameOf(charges), key)
+    // Where timers belong to requests, each waits by a timer of its own, and not in a line.
+    const line = this.#lineOf(timersLast ? nameOf(charges) : `alone ${this.#alone++}`, key)
     const leave = () => this.#leave(line, waiting)
     const wait = new Wait<Decision>(
       patienceOfAsking(patience),

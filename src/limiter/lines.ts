@@ -1,4 +1,5 @@
 import { AskAgainLines } from './ask-again-lines.js'
+import { timersLast } from './core/clock.js'
 import type { Decision } from './core/decision.js'
 import { StoreError } from './core/errors.js'
 import type { Patience } from './core/wait.js'
@@ -25,7 +26,8 @@ export class LimiterLines {
     ask: (key: LimiterKey, cost: number) => Promise<Decision>,
     giveBack: (decision: Decision) => Promise<void>,
   ) {
-    this.#inStore = guard.counts.lines?.(guard)
+    // The timer of a line would belong to the request of one of its waiters.
+    this.#inStore = timersLast ? guard.counts.lines?.(guard) : undefined
     this.#local = new AskAgainLines(ask, giveBack)
     this.#onStoreFailure = onStoreFailure
   }

@@ -1,3 +1,4 @@
+import { timersLast } from '../limiter/core/clock.js'
 import { keySegment } from '../limiter/core/key-segment.js'
 import { countedSpan, type Limit } from '../limiter/core/limit.js'
 import { getOrMake } from '../limiter/core/maps.js'
@@ -110,6 +111,8 @@ export class ObjectIndex {
 
   /** `owner`: while it lives, the record is renewed. If several owners have the same object, the first one counts. */
   note(id: string, facts: ObjectFacts, owner: object): void {
+    // Nothing happens later there.
+    if (!timersLast) return
     const known = this.#notes.get(id)
     if (known === undefined && this.#notes.size >= MOST_OWN) return
     const text = JSON.stringify(facts)

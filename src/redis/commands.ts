@@ -28,7 +28,8 @@ const QUIET_MS = 20
 export class Commands {
   readonly #port: ClientPort
   readonly #subject: string
-  readonly #sentKey: string
+  readonly #keyBase: string
+  #ownKey: string | undefined
   /** Numbers of unanswered requests, in their order. */
   readonly #inFlight = new Set<number>()
   readonly #forgets: boolean
@@ -42,8 +43,14 @@ export class Commands {
   constructor(client: RedisClient, subject: string, keyBase: string, { forgets = false } = {}) {
     this.#port = portOf(client, subject)
     this.#subject = subject
-    this.#sentKey = `${keyBase}:sent:${randomText(12)}`
+    this.#keyBase = keyBase
     this.#forgets = forgets
+  }
+
+  /** Drawn at random, which some runtimes forbid while a program loads. */
+  get #sentKey(): string {
+    this.#ownKey ??= `${this.#keyBase}:sent:${randomText(12)}`
+    return this.#ownKey
   }
 
   /**

@@ -10,15 +10,12 @@ const BY_OBJECT = 'by object'
 const CONSTANT = 'constant'
 /** The result of a function of its key alone, which is the same in every process. */
 const COMPUTED = 'computed'
-/** Written and read within one call, which no other process interrupts. */
-const SCRATCH = 'scratch'
 
 /** @type {Readonly<Record<string, Readonly<Record<string, string>>>>} */
 const STATES = {
   'leases/leased-key.ts': { leases: OWN },
   'leases/leases.ts': { books: OWN },
   'limiter/algorithms/buckets.ts': { tokenBucket: CONSTANT, leakyBucket: CONSTANT },
-  'limiter/algorithms/registry.ts': { CELLS: SCRATCH },
   'limiter/breaker.ts': { BREAKERS: BY_OBJECT },
   'limiter/core/calendar.ts': { 'Calendar.#known': COMPUTED, 'Calendar.#ofRules': BY_OBJECT, 'Zone.#known': COMPUTED },
   // Modules of Node, of which the simulation replaces what depends on time.
@@ -39,10 +36,12 @@ const STATES = {
   'limiter/core/warnings.ts': { OUTAGES: BY_OBJECT },
   'limiter/deny-cache.ts': { CACHES: BY_OBJECT },
   'limiter/fallback.ts': { LOCAL: BY_OBJECT },
+  'limiter/foreign-store.ts': { ADAPTED: BY_OBJECT },
   'limiter/guarded.ts': { REFUSED: CONSTANT },
-  'limiter/memory/memory-lines.ts': { LINES: BY_OBJECT },
   'limiter/options.ts': { warnedOfShortWindow: OWN },
-  'limiter/rate-limiter.ts': { STRIKES: BY_OBJECT },
+  'limiter/port.ts': { KNOWN: BY_OBJECT },
+  // Ways into the class, set once when it is defined.
+  'limiter/rate-limiter.ts': { optionsOf: CONSTANT, standing: CONSTANT, strike: CONSTANT },
   'limiter/settlement.ts': { KEEPING: BY_OBJECT },
   'operating/live/live-limit.ts': { KNOWN: COMPUTED },
   'operating/object-index.ts': { INDICES: BY_OBJECT },
@@ -51,6 +50,7 @@ const STATES = {
   'redis/commands.ts': { PATIENCE: OWN, CLOSING: OWN },
   'redis/ioredis.ts': { STARTING: CONSTANT },
   'redis/keys.ts': { TABLE: CONSTANT, TAGS: COMPUTED },
+  'redis/redis-place.ts': { PLACES: BY_OBJECT },
   'redis/subscriber.ts': { SUBSCRIBERS: BY_OBJECT },
   'redis/timely-scripts.ts': { SCRIPTS: BY_OBJECT },
   'redis/upstash.ts': { REQUESTS: BY_OBJECT },

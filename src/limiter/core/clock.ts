@@ -34,8 +34,19 @@ export const monotonicClock: Clock = { now: () => performance.now() }
 const { setImmediate = (act: () => void) => setTimeout(act, 0) } =
   globalThis.process?.getBuiltinModule?.('node:timers') ?? globalThis
 
-/** Calls back at the end of this turn of the event loop, when all sockets are read. */
-export const afterIo: (act: () => void) => unknown = setImmediate
+/**
+ * False in Workers of Cloudflare: there a timer or a promise belongs to the request in which it was made, and is dropped
+ * with it, and no timer may be set while a program loads. So no request may wait for a timer or a turn of another one,
+ * and no flag may say for longer than a moment that such a thing is under way.
+ */
+export const timersLast =
+  (globalThis as { navigator?: { userAgent?: string } }).navigator?.userAgent !== 'Cloudflare-Workers'
+
+/**
+ * Calls back at the end of this turn of the event loop, when all sockets are read; where timers belong to requests, at
+ * the end of the request's own turn.
+ */
+export const afterIo: (act: () => void) => unknown = timersLast ? setImmediate : act => queueMicrotask(act)
 
 /** How much later than its deadline a change may still be carried out, ms. */
 export const GRACE_MS = 50

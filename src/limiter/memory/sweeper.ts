@@ -111,7 +111,6 @@ export class Sweeper {
    * and go leave no more tables behind than are in use. Who holds a table must see whether it was abandoned.
    */
   makingTable(): void {
-    this.#sweep.start()
     if (this.tables.size === 0) return
     const nowMs = this.now()
     for (let i = 0; i < STEPS_PER_INSERTION && this.tables.size > 0; i++) this.#visit(this.#nextTable(), nowMs)

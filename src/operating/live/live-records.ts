@@ -114,8 +114,7 @@ const MOST_AT_ONCE = 500
 export class LiveRecords {
   readonly keys: LiveKeys
   readonly port: ClientPort
-  /** Identifies this process in its changes. */
-  readonly id = randomText(12)
+  #id: string | undefined
   readonly #commands: Commands
 
   /** Throws `PolicyError`, naming `user`, for an invalid client or prefix. */
@@ -123,6 +122,12 @@ export class LiveRecords {
     this.keys = new LiveKeys(user, prefix)
     this.port = portOf(client, user)
     this.#commands = new Commands(client, user, this.keys.base)
+  }
+
+  /** Identifies this process in its changes. Drawn when it is first needed: not every runtime draws while it loads. */
+  get id(): string {
+    this.#id ??= randomText(12)
+    return this.#id
   }
 
   /**

@@ -13,7 +13,7 @@ const STALE_MS = 30_000
  * another member.
  */
 class LineMember {
-  readonly id: string
+  #id: string | undefined
   /** The number of its last answered ask; 0: not opened yet. */
   asked = 0
   /** The stamp of the last answer that was read. */
@@ -23,10 +23,14 @@ class LineMember {
   waiting = 0
 
   constructor(
-    readonly address: string,
+    readonly mailbox: { readonly address: string },
     readonly replaces = '',
-  ) {
-    this.id = `${address}.${openings++}`
+  ) {}
+
+  /** Made when it is first needed: an address is drawn at random, which some runtimes forbid while a program loads. */
+  get id(): string {
+    this.#id ??= `${this.mailbox.address}.${openings++}`
+    return this.#id
   }
 
   /** True if the server may have dropped it. Without waiters nothing is lost by opening another. */
@@ -209,7 +213,7 @@ export class LineMembership<Grant> {
 
   constructor(user: LineUser<Grant>) {
     this.#user = user
-    this.#member = new LineMember(user.mailbox.address)
+    this.#member = new LineMember(user.mailbox)
   }
 
   get id(): string {
@@ -330,7 +334,7 @@ export class LineMembership<Grant> {
 
   /** Becomes another member. All waiters join again, with their tickets if they have any. */
   rejoin(): void {
-    this.#member = new LineMember(this.#user.mailbox.address, this.#member.id)
+    this.#member = new LineMember(this.#user.mailbox, this.#member.id)
     this.#byNumber.clear()
     this.changes.leaves.clear()
     this.changes.joins.clear()
@@ -355,7 +359,7 @@ export class LineMembership<Grant> {
 
   /** The server has dropped this member, or may have; it has no waiters. The next ask opens another. */
   forget(): void {
-    this.#member = new LineMember(this.#user.mailbox.address)
+    this.#member = new LineMember(this.#user.mailbox)
   }
 
   #readGrants({ granted, grantedAt, lateMs }: LineAnswer, now: number, askedAt: number): void {

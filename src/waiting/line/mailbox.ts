@@ -22,20 +22,29 @@ interface MailboxListener {
 
 /** Receives the server's wake-ups for one object of this process. It listens while it is held, and counts how often. */
 export class Mailbox {
-  /** Names the object to the scripts: "process/number". */
-  readonly address: string
   /** The beginning of the channel names of all processes. */
   readonly channel: string
   readonly #number = String(boxes++)
-  readonly #process: ProcessChannel
+  readonly #client: RedisClient
   readonly #listener: MailboxListener
+  #channelOfProcess: ProcessChannel | undefined
   #holds = 0
 
   constructor(client: RedisClient, prefix: string, listener: MailboxListener) {
     this.channel = `${keySegment(prefix)}!turns:`
-    this.#process = ProcessChannel.of(client, this.channel)
-    this.address = `${this.#process.name}/${this.#number}`
+    this.#client = client
     this.#listener = listener
+  }
+
+  /** Names the object to the scripts: "process/number". */
+  get address(): string {
+    return `${this.#process.name}/${this.#number}`
+  }
+
+  /** Made when it is first needed: its name is drawn at random, which some runtimes forbid while a program loads. */
+  get #process(): ProcessChannel {
+    this.#channelOfProcess ??= ProcessChannel.of(this.#client, this.channel)
+    return this.#channelOfProcess
   }
 
   /** False if the client provides no connection to listen on, or if the server does not let it listen. */

@@ -58,7 +58,8 @@ type Role = 'guest' | 'watcher'
 export class Fetcher {
   readonly #commands: Commands
   readonly #keys: readonly string[]
-  readonly #fetchKey: string
+  readonly #keyBase: string
+  #ownKey: string | undefined
   readonly #clock: Clock | undefined
   readonly #deadTtlMs: number
   readonly #listener: WakeupListener
@@ -83,7 +84,7 @@ export class Fetcher {
     this.#commands = commands
     this.#settlements = new PendingCalls(commands)
     this.#keys = queueKeys(keyBase)
-    this.#fetchKey = `${keyBase}:fetch:${randomText(12)}`
+    this.#keyBase = keyBase
     this.#clock = clock
     this.#deadTtlMs = deadTtlMs
     this.#listener = new WakeupListener(client, this.#keys[WAKE], {
@@ -96,6 +97,12 @@ export class Fetcher {
     })
     const isSaturated = () => this.#knowsDue && !this.#receivers.hasRoom()
     this.#peers = new PeerWaker(() => this.#passOn().catch(() => {}), isSaturated)
+  }
+
+  /** Drawn at random, which some runtimes forbid while a program loads. */
+  get #fetchKey(): string {
+    this.#ownKey ??= `${this.#keyBase}:fetch:${randomText(12)}`
+    return this.#ownKey
   }
 
   join(receiver: MessageReceiver): void {

@@ -2,16 +2,28 @@ import { type Duration, parseStoredOption } from '../../limiter/core/duration.js
 import { PolicyError, shown } from '../../limiter/core/errors.js'
 import { keySegment } from '../../limiter/core/key-segment.js'
 import { checkInteger, checkOptions, type OptionNames } from '../../limiter/core/options.js'
+import { processId } from '../../limiter/core/short-key.js'
 
 /** The keys of a shared rate, for one of its clients: see `open` in lua/waiting/rate/rates.lua. */
 export class RateKeys {
-  readonly own: readonly string[]
+  readonly #given: string | undefined
+  #own: readonly string[] | undefined
 
+  /** `clientId`: undefined for the name of this process, which is drawn when it is first needed. */
   constructor(
     readonly base: string,
-    readonly clientId: string,
+    clientId: string | undefined,
   ) {
-    this.own = [base, `${base}:clients`, ...this.#group(''), ...this.of(clientId)]
+    this.#given = clientId
+  }
+
+  get clientId(): string {
+    return this.#given ?? processId()
+  }
+
+  get own(): readonly string[] {
+    this.#own ??= [this.base, `${this.base}:clients`, ...this.#group(''), ...this.of(this.clientId)]
+    return this.#own
   }
 
   /** The log and the line of one client. */

@@ -4,7 +4,6 @@ import { CostError, StoreError, shown, TimeoutError } from '../../limiter/core/e
 import { WaitWatch, watched } from '../../limiter/core/meters.js'
 import { type Observer, parseObserver } from '../../limiter/core/observer.js'
 import { checkClock, checkOptions, checkText, type OptionNames } from '../../limiter/core/options.js'
-import { processId } from '../../limiter/core/short-key.js'
 import { type Patience, patienceOf, type WaitOptions } from '../../limiter/core/wait.js'
 import { noteObject } from '../../operating/object-index.js'
 import type { RedisClient } from '../../redis/client.js'
@@ -64,12 +63,12 @@ export class SharedRateLimiter {
     options: SharedRateLimiterOptions = {},
   ) {
     checkOptions('SharedRateLimiter', options, OPTIONS, '{ prefix: "app" }')
-    const { prefix = 'spillway', clock, clientId = processId() } = options
+    const { prefix = 'spillway', clock, clientId } = options
     const base = keyRoot('SharedRateLimiter', 'rate', name, prefix)
     this.prefix = prefix
     this.#subject = `SharedRateLimiter ${shown(name)}`
     if (clock !== undefined) checkClock(clock, `${this.#subject}: clock`)
-    checkText(clientId, `${this.#subject}: clientId`, 'worker-1')
+    if (clientId !== undefined) checkText(clientId, `${this.#subject}: clientId`, 'worker-1')
     const observer = parseObserver(options.observer, this.#subject)
     this.#waits = observer && new WaitWatch(observer, 'rate', name)
     this.#clock = clock
