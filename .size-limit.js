@@ -9,7 +9,7 @@ const read = file => JSON.parse(readFileSync(new URL(file, import.meta.url), 'ut
 const WHOLE = {
   index: 307,
   adaptive: 21,
-  alerts: 19,
+  alerts: 20,
   bottleneck: 56,
   'bottleneck/light': 25,
   dashboard: 438,
@@ -24,7 +24,7 @@ const WHOLE = {
   nest: 139,
   node: 210,
   opentelemetry: 12,
-  outgoing: 79,
+  outgoing: 80,
   postgres: 69,
   prometheus: 13,
   'rate-limiter-flexible': 223,
