@@ -69,6 +69,15 @@ export class AskAgainLines {
     if (line?.asleep) void this.#serve(line)
   }
 
+  /** Rejects all waiters. */
+  close(error: Error): void {
+    for (const line of this.#lines.values()) {
+      line.alarm.clear()
+      for (const { wait } of line.waiting.splice(0)) wait.reject(error)
+    }
+    this.#lines.clear()
+  }
+
   #lineOf(name: string, key: LimiterKey): AskingLine {
     return getOrMake(this.#lines, name, () => {
       const alarm = new Alarm(() => void this.#serve(line))

@@ -54,7 +54,7 @@ export class DenyCache {
     if (this.#denials.size === 0) return undefined
     const denial = this.#denials.get(cacheKeyOf(keys))
     if (denial === undefined || denial.limits !== limits) return undefined
-    const elapsedMs = this.clock.now() - denial.deniedAt
+    const elapsedMs = this.#now() - denial.deniedAt
     // An ended denial stays, as a sign that the key is in demand.
     if (isOver(denial, elapsedMs)) return undefined
     return verdictsOf(denial, elapsedMs, cost)
@@ -69,7 +69,7 @@ export class DenyCache {
     determines: boolean,
   ): void {
     const text = cacheKeyOf(keys)
-    const deniedAt = this.clock.now()
+    const deniedAt = this.#now()
     const known = this.#denials.get(text)
     // The denial of a smaller cost refuses more.
     if (known?.limits === limits && known.cost < cost && !isOver(known, deniedAt - known.deniedAt)) return
@@ -84,13 +84,22 @@ export class DenyCache {
     const text = cacheKeyOf(keys)
     const denial = this.#denials.get(text)
     if (denial === undefined || denial.limits !== limits) return
-    const deniedAt = this.clock.now()
+    const deniedAt = this.#now()
     if (!isOver(denial, deniedAt - denial.deniedAt)) return
     const retryAfterMs = verdicts.length === 1 ? refusedAfter(verdicts[0], cost) : undefined
     if (retryAfterMs) {
       const refusals = [{ ...verdicts[0], allowed: false, retryAfterMs, delayMs: 0 }]
       this.#put(text, { limits, cost, verdicts: refusals, retryAfterMs, deniedAt, determines: true })
     } else this.#denials.delete(text)
+  }
+
+  /** NaN while a user's clock fails: then no denial holds. */
+  #now(): number {
+    try {
+      return this.clock.now()
+    } catch {
+      return Number.NaN
+    }
   }
 
   /** Inserts as the newest entry: the oldest are removed when there are too many. */
@@ -187,7 +196,7 @@ const CACHES = new WeakMap<Counts, Map<string, DenyCache>>()
 
 /** After the clock was set back, a denial would last longer than promised. */
 function isOver({ retryAfterMs }: Denial, elapsedMs: number): boolean {
-  return elapsedMs < 0 || elapsedMs >= retryAfterMs || elapsedMs >= LONGEST_MS
+  return !(elapsedMs >= 0) || elapsedMs >= retryAfterMs || elapsedMs >= LONGEST_MS
 }
 
 /**

@@ -42,7 +42,7 @@ class ForeignCounts implements Counts {
   constructor(readonly store: Store) {
     this.clock = store.clock
     this.countsCalendars = store.countsCalendars
-    if (store.serverOf !== undefined) this.serverOf = (counted, key) => store.serverOf?.({ ...counted, key }) ?? ''
+    if (store.serverOf !== undefined) this.serverOf = (counted, key) => serverOf(store, { ...counted, key })
   }
 
   bind(counted: readonly CountedLimit[]): BoundPolicy {
@@ -77,6 +77,15 @@ class ForeignCounts implements Counts {
       units,
       endsAt,
     )
+  }
+}
+
+/** A store that fails to name the server is asked as if there were one. */
+function serverOf(store: Store, charge: Charge): string {
+  try {
+    return store.serverOf?.(charge) ?? ''
+  } catch {
+    return ''
   }
 }
 
@@ -127,9 +136,15 @@ class ForeignPolicy implements BoundPolicy {
 /** Users may write their own stores: an invalid answer counts as a failure of the store. */
 function checked(verdicts: readonly Verdict[], count: number): readonly Verdict[] {
   let valid = Array.isArray(verdicts) && verdicts.length === count
-  for (let i = 0; valid && i < count; i++) valid = typeof verdicts[i]?.allowed === 'boolean'
+  for (let i = 0; valid && i < count; i++) valid = isVerdict(verdicts[i])
   if (valid) return verdicts
   throw new StoreError(`the store answered ${shown(verdicts)}, expected a verdict for each of ${count} charges`)
+}
+
+function isVerdict(verdict: Partial<Verdict> | undefined): boolean {
+  const { allowed, limit, remaining, retryAfterMs, resetAfterMs } = verdict ?? {}
+  if (typeof allowed !== 'boolean' || typeof limit?.quota !== 'number') return false
+  return [remaining, retryAfterMs, resetAfterMs].every(value => typeof value === 'number' && !Number.isNaN(value))
 }
 
 function isPromise<T>(value: Answer<T>): value is Promise<T> {

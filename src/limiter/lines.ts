@@ -71,12 +71,14 @@ export class LimiterLines {
   }
 
   /**
-   * Rejects all waiters in the store's lines; resolves when they have left them. `ownsStore`: no other limiter uses the
+   * Rejects all waiters; resolves when they have left the lines of the store. `ownsStore`: no other limiter uses the
    * store.
    */
   async close(ownsStore: boolean): Promise<void> {
     this.#closed = true
-    await this.#inStore?.close(new StoreError('the limiter was closed while this waited'), ownsStore)
+    const error = new StoreError('the limiter was closed while this waited')
+    this.#local.close(error)
+    await this.#inStore?.close(error, ownsStore)
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Verdict } from './core/decision.js'
-import { CostError, shown } from './core/errors.js'
+import { CostError, StoreError, shown } from './core/errors.js'
 import type { BoundPolicy, Keys, Reply, Verb } from './port.js'
 
 /**
@@ -7,8 +7,12 @@ import type { BoundPolicy, Keys, Reply, Verb } from './port.js'
  * as many as the refusal leaves, and finally for one.
  */
 export class UpTo {
-  /** Units of the last attempt: the units spent, or 1 if not even one fits. */
-  cost: number
+  /**
+   * Units of the last attempt: the units spent, or 1 if not even one fits. Before the first attempt 1, because only a
+   * remembered denial of one unit is an answer without an attempt.
+   */
+  cost = 1
+  #next: number
   #attempts = 0
 
   /** Throws `CostError` for anything but an integer ≥ 1. */
@@ -16,7 +20,7 @@ export class UpTo {
     if (!Number.isSafeInteger(most) || most < 1) {
       throw new CostError(`most ${shown(most)}: expected an integer ≥ 1, like 10`)
     }
-    this.cost = most
+    this.#next = most
   }
 
   /** The same policy, which decides as often as needed, whatever the cost. All attempts share one deadline. */
@@ -30,23 +34,33 @@ export class UpTo {
   }
 
   #decide(policy: BoundPolicy, verb: Verb, keys: Keys, reply: Reply): void {
+    const { endsAt = Number.POSITIVE_INFINITY } = reply
+    this.cost = this.#next
     policy.decide(verb, keys, this.cost, {
       endsAt: reply.endsAt,
       movesTo: server => reply.movesTo?.(server),
       resolve: (verdicts, ...rest) => {
-        if (this.#goesOn(verdicts)) this.#decide(policy, verb, keys, reply)
-        else reply.resolve(verdicts, ...rest)
+        if (!this.#isMore(verdicts)) reply.resolve(verdicts, ...rest)
+        // A smaller cost would be spent for nobody. The failure policy may have decided meanwhile.
+        else if (performance.now() >= endsAt) reply.reject(new StoreError('the store did not answer in time'))
+        else {
+          this.#become(verdicts)
+          this.#decide(policy, verb, keys, reply)
+        }
       },
       reject: error => reply.reject(error),
     })
   }
 
-  /** True if a smaller cost is to be tried: what is left; if others took that meanwhile, half as much. */
-  #goesOn(verdicts: readonly Verdict[]): boolean {
-    if (this.cost === 1 || verdicts.every(({ allowed }) => allowed)) return false
+  /** True if a smaller cost is to be tried. */
+  #isMore(verdicts: readonly Verdict[]): boolean {
+    return this.cost > 1 && !verdicts.every(({ allowed }) => allowed)
+  }
+
+  /** The next attempt: what is left; if others took that meanwhile, half as much. */
+  #become(verdicts: readonly Verdict[]): void {
     const left = Math.min(...verdicts.map(({ remaining }) => remaining))
     const most = this.#attempts++ === 0 ? this.cost - 1 : Math.floor(this.cost / 2)
-    this.cost = Math.max(1, Math.min(left, most))
-    return true
+    this.#next = Math.max(1, Math.min(left, most))
   }
 }

@@ -358,6 +358,20 @@ describe('a store of the user, which keeps no lines: waiters', () => {
     const limiter = new RateLimiter({ policy: '1/1h', store, deadline: '1s', observer: {} })
     await expect(limiter.acquire('k', { timeout: 30 })).rejects.toThrow('the turn did not come within 30 ms')
   })
+
+  test('are rejected when their limiter is closed, and the store is not asked any more', async () => {
+    const store = new StubStore()
+    store.deny(50)
+    const limiter = new RateLimiter({ policy: '1/1h', store, denyCache: false })
+    const outcomes = Promise.allSettled([limiter.acquire('k'), limiter.acquire('k'), limiter.acquire('other')])
+    await eventually('both lines have asked', () => store.calls.length === 2)
+    await limiter.close()
+    for (const outcome of await outcomes) {
+      expect(outcome).toMatchObject({ status: 'rejected', reason: { name: 'StoreError' } })
+    }
+    await new Promise(resolve => setTimeout(resolve, 100))
+    expect(store.calls.length).toBe(2)
+  })
 })
 
 test('only the first in line asks a store of the user, and only when it may come back', async () => {

@@ -210,3 +210,28 @@ describe('successes count, also of a store that answers at once', () => {
     expect(guarded.mayAsk(charge)).toBe(true)
   })
 })
+
+test('a store that fails to name its servers is asked as if it had one', async () => {
+  const store = Object.assign(new StubStore(), {
+    serverOf() {
+      throw new Error('which?')
+    },
+  })
+  const limiter = over(store)
+  expect((await limiter.consume('a')).source).toBe('redis')
+  await limiter.reset('a')
+  expect(store.calls).toEqual(['consume a@1000-per-10s 1', 'reset a@1000-per-10s'])
+})
+
+test.each([
+  ['without a limit', { limit: undefined }],
+  ['without the rest', { remaining: undefined }],
+  ['whose wait is no number', { retryAfterMs: Number.NaN }],
+])('a verdict %s is a failure of the store', async (_, wrong) => {
+  const store = new StubStore()
+  store.answer = async charges => charges.map(({ limit }) => ({ ...freshVerdict(limit), ...wrong }) as never)
+  const failures: string[] = []
+  const observer = { storeFailed: (error: Error) => void failures.push(error.message) }
+  expect((await over(store, { observer }).consume('a')).source).toBe('open')
+  expect(failures).toEqual([expect.stringContaining('expected a verdict for each of 1 charges')])
+})

@@ -10,6 +10,7 @@ import type { Store } from '../../src/limiter/store.js'
 import { ManualClock } from '../../src/testing.js'
 import { randomFrom } from '../support/random.js'
 import { START } from '../support/stories.js'
+import { StubStore } from '../support/stub-store.js'
 import { testRedis } from '../support/test-redis.js'
 
 const redis = testRedis()
@@ -158,4 +159,37 @@ test('while the store fails, the failure policy grants the units that its own co
   await limiter.consume('a', 7)
   const { cost, source, degraded } = await limiter.consumeUpTo('a', 10)
   expect({ cost, source, degraded }).toEqual({ cost: 3, source: 'fallback', degraded: true })
+})
+
+test.each(['open', 'local'] as const)(
+  'what the store refuses after the deadline is not asked for again, under %s',
+  async onStoreFailure => {
+    const store = new MemoryStore()
+    const costs: number[] = []
+    const late: Store = {
+      consume: async (charges, cost) => {
+        costs.push(cost)
+        await pause(100)
+        return store.consume(charges, cost)
+      },
+      peek: (charges, cost) => store.peek(charges, cost),
+      refund: (charges, cost) => store.refund(charges, cost),
+      reset: charges => store.reset(charges),
+    }
+    const limiter = new RateLimiter({ policy: '4/1h', store: late, deadline: 20, onStoreFailure, observer: {} })
+    const { allowed, degraded } = await limiter.consumeUpTo('a', 10)
+    expect({ allowed, degraded }).toEqual({ allowed: true, degraded: true })
+    await pause(250)
+    expect(costs).toEqual([10])
+    expect(store.peek([{ key: 'a', limit: limiter.policy[0] }], 0)[0].remaining).toBe(4)
+  },
+)
+
+test('a remembered denial of one unit has a cost of 1', async () => {
+  const store = new StubStore()
+  store.deny(1000)
+  const limiter = new RateLimiter({ policy: '10/1m', store })
+  await limiter.consume('a')
+  const { allowed, cost, source } = await limiter.consumeUpTo('a', 5)
+  expect({ allowed, cost, source }).toEqual({ allowed: false, cost: 1, source: 'deny-cache' })
 })

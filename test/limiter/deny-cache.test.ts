@@ -5,6 +5,7 @@ import type { Store } from '../../src/limiter/store.js'
 import { ManualClock } from '../../src/testing.js'
 import { runChild } from '../support/child.js'
 import { START } from '../support/stories.js'
+import { StubStore } from '../support/stub-store.js'
 
 /** A memory store behind a promise, as a store elsewhere would be, that counts how often it is asked. */
 class RemoteStore implements Store {
@@ -356,5 +357,35 @@ describe('a denial of a long key', () => {
     )
     expect([stderr, code]).toEqual(['', 0])
     expect(Number(stdout)).toBeLessThan(2000)
+  })
+})
+
+describe('a clock of the store that fails', () => {
+  test.each([
+    ['after a denial', 0],
+    ['before a request that was denied', 1],
+  ])('%s: the store decides, and nothing is remembered', async (_, denials) => {
+    let fails = false
+    const store = Object.assign(new StubStore(), {
+      clock: {
+        now() {
+          if (fails) throw new Error('no time')
+          return START
+        },
+      },
+    })
+    store.deny(500)
+    const { answer } = store
+    // When it is asked the clock works; else the store could not be asked.
+    store.answer = async (charges, cost) => {
+      const verdicts = await answer(charges, cost)
+      fails = denials === 0
+      return verdicts
+    }
+    const limiter = new RateLimiter({ policy: '5/10s', store, observer: {}, onStoreFailure: 'closed' })
+    for (let i = 0; i < denials; i++) await limiter.consume('k')
+    fails = denials > 0
+    const { allowed, source } = await limiter.consume('k')
+    expect({ allowed, source }).toEqual({ allowed: false, source: denials === 0 ? 'redis' : 'closed' })
   })
 })
