@@ -7,6 +7,11 @@ const BUCKETS = 10
 const ENOUGH = 20
 const PROBE_EVERY_MS = 200
 /**
+ * A probe of several servers fails if one of them does, and tells nothing of the others: it leaves the first moments to
+ * decisions that ask one server alone.
+ */
+const SHARED_PROBE_LATER_MS = 100
+/**
  * Longest interval between probes without an answer: each of them occupies memory in the client until its connection
  * ends.
  */
@@ -35,6 +40,11 @@ export class CircuitBreaker {
   /** Whether the last call failed. */
   get hasFailed(): boolean {
     return this.#inARow > 0
+  }
+
+  /** Whether it would admit a decision now. `isShared`: one that other open breakers must admit, too. */
+  isDue(now: number, isShared: boolean): boolean {
+    return !this.isOpen || now >= this.#nextProbeAt + (isShared ? SHARED_PROBE_LATER_MS : 0)
   }
 
   /**

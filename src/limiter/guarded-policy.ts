@@ -38,11 +38,15 @@ export class StoreGuard implements LineGuard {
     const { calls } = this
     const isAlone = calls.breakers.only !== undefined
     if (!isAlone) call.breaker = this.#breakerOf(counted[0], keyAt(keys, 0))
-    if (call.breaker.isOpen && !calls.mayAsk(call.breaker)) return false
-    if (isAlone || typeof keys === 'string') return true
-    const others = new Set(counted.map((one, i) => this.#breakerOf(one, keys[i])))
-    others.delete(call.breaker)
-    return [...others].every(other => calls.mayAsk(other))
+    if (isAlone || typeof keys === 'string') return !call.breaker.isOpen || calls.mayAsk(call.breaker)
+    const all = [...new Set(counted.map((one, i) => this.#breakerOf(one, keys[i])))]
+    // Those that may not be asked come first: a call that is not made must not take the probe of another server.
+    const now = performance.now()
+    const isShared = all.filter(({ isOpen }) => isOpen).length > 1
+    const refusing = all.find(breaker => !breaker.isDue(now, isShared))
+    if (refusing === undefined) return all.every(breaker => calls.mayAsk(breaker))
+    calls.refuse()
+    return false
   }
 
   /** The limits whose keys one server keeps, by its breaker: their indexes. */

@@ -119,8 +119,13 @@ export class Guarded {
     const lost = this.#lost?.()
     if (lost === undefined && breaker.admits(performance.now())) return true
     if (lost !== undefined) notify(this.#observer, 'storeFailed', lost)
-    this.#warnings?.failed(lost ?? REFUSED)
+    this.refuse(lost)
     return false
+  }
+
+  /** A call is not made. */
+  refuse(error = REFUSED): void {
+    this.#warnings?.failed(error)
   }
 
   /**

@@ -77,6 +77,30 @@ describe('each server of a store has a breaker of its own', () => {
     expect((await limiter.consume({ x: 'a' })).source).toBe('redis')
   })
 
+  test.each<[string, () => Promise<never>]>([
+    ['hangs', () => new Promise<never>(() => {})],
+    ['refuses', async () => Promise.reject(new Error('down'))],
+  ])('decisions of keys on two servers take no probes of the one that is back while the other %s', async (_, fail) => {
+    const down = new Set(['a', 'b'])
+    const store = new TwoServers()
+    const { answer } = store
+    store.answer = (charges, cost) => (charges.some(({ key }) => down.has(key[0])) ? fail() : answer(charges, cost))
+    const limiter = over(store, { policy: '1000/10s name=x; 1000/10s name=y' })
+    for (let i = 0; i < 20; i++) await ask(limiter, 'a', 'b')
+    down.delete('a')
+    const found: string[] = []
+    for (let ms = 0; ms < 400; ms += 10) {
+      for (let i = 0; i < 5; i++) void limiter.consume({ x: 'a', y: 'b' })
+      limiter.consume({ x: 'a' }).then(({ source }) => found.push(source))
+      await jest.advanceTimersByTimeAsync(10)
+    }
+    expect(found.at(-1)).toBe('redis')
+    // Both are back: without a decision of one server alone, those of two find it out.
+    down.delete('b')
+    await jest.advanceTimersByTimeAsync(6000)
+    expect((await limiter.consume({ x: 'a', y: 'b' })).source).toBe('redis')
+  })
+
   test('a change of keys on two servers fails for the one that hangs, and is made on the other', async () => {
     const store = new TwoServers()
     const limiter = over(store, { policy: '1000/10s name=x; 1000/10s name=y' })
