@@ -72,7 +72,8 @@ export class StoreGuard implements LineGuard {
       answer = Promise.reject(error)
     }
     if (typeof (answer as Promise<T> | undefined)?.then === 'function') {
-      return calls.hold(answer as Promise<T>, breaker)
+      // Wrapped in a promise: a thenable may throw.
+      return calls.hold(Promise.resolve(answer), breaker)
     }
     calls.succeeded(breaker, performance.now())
     return answer

@@ -18,6 +18,10 @@ afterEach(() => {
 // A store that takes so long to answer.
 const later = <T>(ms: number, value: T) => new Promise<T>(resolve => setTimeout(() => resolve(value), ms))
 
+function shout(message: string): never {
+  throw new Error(message)
+}
+
 /** A store of two servers, "a" and "b", that keep the keys of this first letter; those in `hung` never answer. */
 class TwoServers extends StubStore {
   readonly hung = new Set<string>()
@@ -134,6 +138,12 @@ describe('each deadline has a breaker of its own', () => {
 })
 
 describe('changes are bounded like decisions', () => {
+  test('a thenable that throws is a failure of the store', async () => {
+    const store = new StubStore()
+    store.act = () => Object.fromEntries([['then', () => shout('no')]]) as never
+    await expect(over(store).reset('k')).rejects.toThrow(StoreError)
+  })
+
   test.each(['refund', 'reset', 'block', 'charge'] as const)(
     '%s is not asked of a store that has failed 20 times, but for a probe',
     async verb => {
