@@ -59,6 +59,12 @@ export class ConsumerTrouble {
     this.close()
   }
 
+  /** Nobody asks for it any more: it neither fails nor works. */
+  forget(need: Need): void {
+    this.#failures.delete(need)
+    if (this.#errors.delete(need) && this.#errors.size === 0) this.close()
+  }
+
   /** Nothing fails any more: also called when the last consumer has closed. */
   close(): void {
     clearTimeout(this.#timer)

@@ -115,7 +115,7 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     this.#fetcher.leave(this)
     this.#closing.abort()
     clearTimeout(this.#limiterRest)
-    if (this.#settings.limiter !== undefined) this.#settings.trouble.works(this.#settings.limiter)
+    if (this.#settings.limiter !== undefined) this.#settings.trouble.forget(this.#settings.limiter)
     // Settlements of this tick are sent even if the grace is 0.
     await undefined
     const alarm = new Alarm(() => this.#hasClosed())

@@ -223,17 +223,21 @@ export class FetchSchedule {
     this.#nextAt = NEVER
   }
 
-  /** The timer rings: true if it is also time to search for ended visibilities. Each event rings once. */
-  ring(): boolean {
+  /**
+   * The timer rings. `due`: for the next message; `ended`: it is time to search for ended visibilities, too; `unknown`:
+   * only because no wake-up can come. Each event rings once.
+   */
+  ring(): 'unknown' | 'due' | 'ended' {
     const now = performance.now()
-    const [ended, second] = [now >= this.#nextEndAt, now >= this.#secondAt]
-    if (now >= this.#nextAt) {
+    const [due, ended, second] = [now >= this.#nextAt, now >= this.#nextEndAt, now >= this.#secondAt]
+    if (due) {
       this.#rang = true
       this.#nextAt = NEVER
     }
     if (ended) this.#nextEndAt = NEVER
     if (second) this.#secondAt = NEVER
-    return ended || second
+    if (ended || second) return 'ended'
+    return due ? 'due' : 'unknown'
   }
 
   /** True if ended visibilities must be searched again. */

@@ -220,7 +220,7 @@ export class Fetcher {
   }
 
   #ring(): void {
-    this.#searchFor(this.#schedule.ring() ? 'ended' : 'due')
+    this.#searchFor(this.#schedule.ring())
     if (!this.#receivers.hasRoom()) this.#peers.wakeIfSaturated()
     this.#settleAndFetch()
   }
@@ -288,7 +288,8 @@ export class Fetcher {
         this.#call = 'none'
         for (const settlement of settlements) settlement.reject(error)
         if (fetches) this.#unfetched(wants, error, performance.now() - askedAt)
-        if (this.#settlements.size > 0) this.#plan()
+        // The timer may have rung while a call without a fetch was in flight.
+        if (this.#settlements.size > 0 || (!fetches && this.#search !== 'nothing')) this.#plan()
         return false
       },
     )

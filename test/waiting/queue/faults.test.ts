@@ -111,6 +111,17 @@ test('a consumer that cannot acknowledge tells the observer', async () => {
   await server.stop()
 })
 
+test('a consumer that closes while its limiter fails does not say that consumers work again', async () => {
+  const queue = new DelayQueue(redis.client(), nextName())
+  const limiter = { acquire: () => Promise.reject(new StoreError('it is gone')) }
+  const consumers = [1, 2].map(() => queue.consume(async () => {}, { limiter }))
+  await queue.push('x')
+  await eventually('it warns', async () => warned.texts.length > 0)
+  for (const consumer of consumers) await consumer.close()
+  expect(warned.texts).toEqual([expect.stringContaining('cannot work (it is gone)')])
+  await queue.close()
+})
+
 describe('consumers whose Redis is gone', () => {
   test('warn once for each queue, and once when it is back', async () => {
     const server = await RedisServer.start()
