@@ -114,7 +114,9 @@ function signatureOf(symbol) {
   const node = /** @type {ts.FunctionDeclaration} */ (/** @type {ts.Node} */ (nodeOf(symbol)))
   const text =
     node.body === undefined ? node.getText() : node.getText().slice(0, node.body.getStart() - node.getStart())
-  return flat(text).replace(/^(?:(?:export|default|async|static|function) )+|;$/g, '')
+  return flat(text)
+    .replace(/^(?:(?:export|default|async|static|function) )+|;$/g, '')
+    .replace('[asyncDispose]', '[Symbol.asyncDispose]')
 }
 
 /** @param {ts.Symbol} symbol */

@@ -1,6 +1,6 @@
 import { adaptHitStore, countsHits } from '../replacing/express-rate-limit/hit-store.js'
 import type { BlockRule, Denials, Strikes } from './block-rule.js'
-import './core/async-dispose.js'
+import { asyncDispose } from './core/async-dispose.js'
 import type { Decision, Verdict } from './core/decision.js'
 import { type Duration, parseOption } from './core/duration.js'
 import { checkCost, isCost, StoreError, shown } from './core/errors.js'
@@ -260,7 +260,7 @@ export class RateLimiter implements AsyncDisposable {
   }
 
   /** As `close`, for `await using`. */
-  [Symbol.asyncDispose](): Promise<void> {
+  [asyncDispose](): Promise<void> {
     return this.close()
   }
 

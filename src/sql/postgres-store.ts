@@ -1,3 +1,4 @@
+import { asyncDispose } from '../limiter/core/async-dispose.js'
 import { type Duration, parseDurationOrZero } from '../limiter/core/duration.js'
 import { PolicyError, StoreError, shown } from '../limiter/core/errors.js'
 import { checkFlag, checkOptions, type OptionNames } from '../limiter/core/options.js'
@@ -144,7 +145,7 @@ export class PostgresStore extends SqlStore {
   }
 
   /** As `close`, for `await using`. */
-  [Symbol.asyncDispose](): Promise<void> {
+  [asyncDispose](): Promise<void> {
     return this.close()
   }
 }

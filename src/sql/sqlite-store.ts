@@ -1,3 +1,4 @@
+import { asyncDispose } from '../limiter/core/async-dispose.js'
 import { type Duration, parseDurationOrZero } from '../limiter/core/duration.js'
 import { PolicyError, shown } from '../limiter/core/errors.js'
 import type { OptionNames } from '../limiter/core/options.js'
@@ -74,7 +75,7 @@ export class SqliteStore extends SqlStore {
   }
 
   /** As `close`, for `await using`. */
-  [Symbol.asyncDispose](): Promise<void> {
+  [asyncDispose](): Promise<void> {
     return this.close()
   }
 }

@@ -22,7 +22,7 @@ import type { IRateLimiterMemoryExport, IRateLimiterRes, IRateLimiterRestoreDeta
 const memory = new RateLimiterMemory({ points: 5, duration: 1, execEvenly: true, execEvenlyMinDelayMs: 5, keyPrefix: 'm' })
 const stored: RateLimiterStoreAbstract = new RateLimiterRedis({
   storeClient: redis, points: 5, duration: 1, blockDuration: 3, inMemoryBlockOnConsumed: 9, inMemoryBlockDuration: 2, insuranceLimiter: memory,
-  rejectIfRedisNotReady: true, useRedisPackage: false, customIncrTtlLuaScript: '', blockOnConsumed: 6, storeType: 'x', dbName: 'd', tableName: 't',
+  rejectIfRedisNotReady: true, useRedisPackage: false, blockOnConsumed: 6, storeType: 'x', dbName: 'd', tableName: 't',
 })
 stored.deleteInMemoryBlockedAll()
 stored.blockOnConsumed = 7

@@ -17,6 +17,7 @@ const STATES = {
   'leases/leases.ts': { books: OWN },
   'limiter/algorithms/buckets.ts': { tokenBucket: CONSTANT, leakyBucket: CONSTANT },
   'limiter/breaker.ts': { BREAKERS: BY_OBJECT },
+  'limiter/core/async-dispose.ts': { asyncDispose: CONSTANT },
   'limiter/core/calendar.ts': { 'Calendar.#known': COMPUTED, 'Calendar.#ofRules': BY_OBJECT, 'Zone.#known': COMPUTED },
   // Modules of Node, of which the simulation replaces what depends on time.
   'limiter/core/clock.ts': { setImmediate: CONSTANT },

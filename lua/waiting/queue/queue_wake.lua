@@ -3,6 +3,7 @@
   idle.
 
   KEYS[1..10]  the queue: see queues.keys
+  ARGV         none
 
   Returns nothing of use
 ]]

@@ -1,4 +1,4 @@
-import '../../limiter/core/async-dispose.js'
+import { asyncDispose } from '../../limiter/core/async-dispose.js'
 import { BoundedMap } from '../../limiter/core/maps.js'
 import { HoldWatch, type WaitEnd } from '../../limiter/core/meters.js'
 import { ownCopy, shortKey } from '../../limiter/core/short-key.js'
@@ -89,13 +89,13 @@ export class ConcurrencyGate<Request, Response, Args extends readonly unknown[]>
     return this.#settings.places.close()
   }
 
-  [Symbol.asyncDispose](): Promise<void> {
+  [asyncDispose](): Promise<void> {
     return this.close()
   }
 
   /** Adds `close` to a middleware function. */
   equip<Middleware extends object>(middleware: Middleware): Middleware & ConcurrencyControls {
-    return Object.assign(middleware, { close: () => this.close(), [Symbol.asyncDispose]: () => this.close() })
+    return Object.assign(middleware, { close: () => this.close(), [asyncDispose]: () => this.close() })
   }
 
   #limit(req: Request, res: Response, met: string): SyncOrAsync<Answer> {

@@ -1,4 +1,4 @@
-import '../core/async-dispose.js'
+import { asyncDispose } from '../core/async-dispose.js'
 import { type Clock, systemClock } from '../core/clock.js'
 import type { Verdict } from '../core/decision.js'
 import { checkClock, checkInteger, checkOptions, type OptionNames } from '../core/options.js'
@@ -86,7 +86,7 @@ export class MemoryStore implements Store {
   }
 
   /** As `close`, for `await using`. */
-  [Symbol.asyncDispose](): Promise<void> {
+  [asyncDispose](): Promise<void> {
     return this.close()
   }
 }

@@ -1,5 +1,5 @@
 import { CALM_LEVEL, type Load } from '../../http/load.js'
-import '../../limiter/core/async-dispose.js'
+import { asyncDispose } from '../../limiter/core/async-dispose.js'
 import { type Duration, formatDuration, parseOption } from '../../limiter/core/duration.js'
 import { PolicyError, shown } from '../../limiter/core/errors.js'
 import { checkOptions } from '../../limiter/core/options.js'
@@ -84,7 +84,7 @@ export function customLoad(read: () => number | Promise<number>, options: Custom
       return smooth.level < CALM_LEVEL ? 'none' : 'custom'
     },
     close,
-    [Symbol.asyncDispose]: close,
+    [asyncDispose]: close,
   }
 }
 

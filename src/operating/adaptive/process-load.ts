@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { performance } from 'node:perf_hooks'
 import { getHeapStatistics } from 'node:v8'
 import { CALM_LEVEL, type Load } from '../../http/load.js'
-import '../../limiter/core/async-dispose.js'
+import { asyncDispose } from '../../limiter/core/async-dispose.js'
 import { type Duration, parseOption } from '../../limiter/core/duration.js'
 import { PolicyError, shown } from '../../limiter/core/errors.js'
 import { checkOptions, type OptionNames } from '../../limiter/core/options.js'
@@ -170,7 +170,7 @@ class ProcessLoad implements Load {
     this.#delay.close()
   }
 
-  [Symbol.asyncDispose](): Promise<void> {
+  [asyncDispose](): Promise<void> {
     return this.close()
   }
 

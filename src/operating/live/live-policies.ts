@@ -1,4 +1,4 @@
-import '../../limiter/core/async-dispose.js'
+import { asyncDispose } from '../../limiter/core/async-dispose.js'
 import { type Duration, parseOption } from '../../limiter/core/duration.js'
 import { PolicyError, StoreError, shown } from '../../limiter/core/errors.js'
 import type { Policy, PolicyInput } from '../../limiter/core/limit.js'
@@ -211,7 +211,7 @@ export class LivePolicies {
   }
 
   /** Closes it, for `await using`. */
-  [Symbol.asyncDispose](): Promise<void> {
+  [asyncDispose](): Promise<void> {
     return this.close()
   }
 

@@ -1,3 +1,4 @@
+import { asyncDispose } from '../../limiter/core/async-dispose.js'
 import type { Clock } from '../../limiter/core/clock.js'
 import { type Duration, parseDurationOrZero } from '../../limiter/core/duration.js'
 import { PolicyError } from '../../limiter/core/errors.js'
@@ -105,7 +106,7 @@ export class RedisStore extends SharedStore {
   }
 
   /** As `close`, for `await using`. */
-  [Symbol.asyncDispose](): Promise<void> {
+  [asyncDispose](): Promise<void> {
     return this.close()
   }
 }

@@ -60,7 +60,7 @@ export class RateLimiterInsuredAbstract extends RateLimiterAbstract {
 /** A limiter over a store, and the keys that it refuses without asking the store. */
 export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
   /** `blockDuration` begins with so many consumed points; 0: when more than `points` are consumed. */
-  readonly blockOnConsumed: number
+  blockOnConsumed: number
   /** A key that has consumed so many points is refused without asking the store; 0: never. */
   readonly inMemoryBlockOnConsumed: number
   /** In whole seconds: for how long. 0: until its duration ends. */

@@ -1,4 +1,5 @@
 import { Alarm, RetryDelay } from '../../limiter/core/alarms.js'
+import { asyncDispose } from '../../limiter/core/async-dispose.js'
 import { LONGEST_TIMER_MS, quietTimer } from '../../limiter/core/clock.js'
 import type { Duration } from '../../limiter/core/duration.js'
 import { SpillwayError, StaleDeliveryError, StoreError } from '../../limiter/core/errors.js'
@@ -107,7 +108,7 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     return this.#closed
   }
 
-  [Symbol.asyncDispose](): Promise<void> {
+  [asyncDispose](): Promise<void> {
     return this.close()
   }
 

@@ -1,4 +1,4 @@
-import '../../limiter/core/async-dispose.js'
+import { asyncDispose } from '../../limiter/core/async-dispose.js'
 import type { Duration } from '../../limiter/core/duration.js'
 import { LeaseLostError, StoreError } from '../../limiter/core/errors.js'
 import { type Asked, type Grant, leaseMsOf } from './commands.js'
@@ -152,7 +152,7 @@ export class HeldLease implements Lease {
   }
 
   /** A failed release does not fail the finished work: the lease then ends at its deadline. */
-  async [Symbol.asyncDispose](): Promise<void> {
+  async [asyncDispose](): Promise<void> {
     try {
       await this.release()
     } catch (error) {

@@ -1,4 +1,4 @@
-import '../../../limiter/core/async-dispose.js'
+import { asyncDispose } from '../../../limiter/core/async-dispose.js'
 import { type Clock, monotonicClock } from '../../../limiter/core/clock.js'
 import type { Decision } from '../../../limiter/core/decision.js'
 import { PolicyError, shown } from '../../../limiter/core/errors.js'
@@ -123,7 +123,7 @@ class AlertEvaluator {
       }),
       ...(has('consumer-failed') && { consumerFailed: ({ queue }) => this.#consumerFailed(queue) }),
     }
-    const alerts: Alerts = { ...observer, close, [Symbol.asyncDispose]: close, firing: [] }
+    const alerts: Alerts = { ...observer, close, [asyncDispose]: close, firing: [] }
     return Object.defineProperty(alerts, 'firing', { get: firing, enumerable: true })
   }
 
