@@ -44,7 +44,7 @@ export interface StoreLines {
 export interface LineGuard {
   /** How long a call may take, ms. */
   readonly deadlineMs: number
-  /** No call ends before this moment, by `performance.now()`: see `StoreOffers.connectsUntil`. */
+  /** No call ends before this moment, by `performance.now()`: see `Counts.connectsUntil`. */
   connectsUntil(): number
   /** Whether the charge's server may be asked now: while its breaker is open, only an occasional probe. */
   mayAsk(charge: Charge): boolean
