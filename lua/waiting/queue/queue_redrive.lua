@@ -38,8 +38,10 @@ return timely.run_once(function()
   local back = 0
   for i = 1, looked do
     local id, grave = ids[i], graves[i]
-    local text = grave and cmsgpack.unpack(grave)[3]
-    if grave and queues.readable(text) and redis.call('HEXISTS', keys.messages, id) == 0 then
+    local died = tonumber(redis.call('ZSCORE', keys.dead, id) or nil)
+    local kept = grave and died and (dead_ttl < 0 or died > clock.now - dead_ttl)
+    local text = kept and cmsgpack.unpack(grave)[3]
+    if kept and queues.readable(text) and redis.call('HEXISTS', keys.messages, id) == 0 then
       local seq = string.format('%s%04d', stamp, i)
       local rest = string.sub(text, 38)
       local record = queues.record(text)

@@ -180,6 +180,7 @@ export class DelayQueue<T = unknown> {
 
   /** The number of messages in the queue now, by their state. Changes nothing. */
   async stats(): Promise<QueueStats> {
+    this.#checkOpen()
     const { ready, delayed, unacked, dead, nextDueAt } = await this.#look()
     return { ready, delayed, unacked, dead, nextDueAt }
   }
@@ -189,6 +190,7 @@ export class DelayQueue<T = unknown> {
    * rejects with `StoreError` as `stats` does.
    */
   async inspect(options: QueueInspectOptions = {}): Promise<QueueView> {
+    this.#checkOpen()
     const { ready, delayed, unacked, dead, overdueMs, paused, messages } = await this.#look(
       parseQueueInspectOptions(options, `${this.#subject}: inspect`),
     )

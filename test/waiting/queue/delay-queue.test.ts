@@ -396,6 +396,8 @@ describe('the queue', () => {
     expect(await waiting).toEqual([])
     await expect(queue.push(1)).rejects.toThrow(SpillwayError)
     expect(() => queue.consume(async () => {})).toThrow('closed')
+    await expect(queue.stats()).rejects.toThrow('closed')
+    await expect(queue.inspect()).rejects.toThrow('closed')
   })
 
   test('rejects with StoreError, whose cause is the client’s error, while Redis does not answer', async () => {

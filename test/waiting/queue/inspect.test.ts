@@ -146,6 +146,7 @@ describe('dead letters', () => {
     expect((await queue.dead()).map(({ id }) => id)).toEqual(['young'])
     expect((await queue.inspect()).messages.items.map(({ id }) => id)).toEqual(['young'])
     expect((await queue.inspect({ id: 'old' })).messages.items).toEqual([])
+    expect(await queue.redrive({ ids: ['old'] })).toBe(0)
     await queue.receive()
     expect(await client.hkeys(`spillway:{${name}}:queue:graves`)).toEqual(['young'])
     expect(await queue.redrive()).toBe(1)
