@@ -168,8 +168,8 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'an answer that comes too late counts',
     file: 'src/limiter/core/clock.ts',
-    text: 'pending.endsAt = performance.now() + this.ms',
-    instead: 'pending.endsAt = performance.now() + this.ms + 30',
+    text: 'const endsAt = Math.max(until, now + this.ms)',
+    instead: 'const endsAt = Math.max(until, now + this.ms) + 30',
   },
   {
     name: 'the clock of a server is learnt once',
@@ -186,7 +186,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'each process grants all of the limit alone',
     file: 'src/limiter/fallback.ts',
-    text: 'if (this.localShare === 1) return limit',
+    text: 'if (share === 1) return limit',
     instead: 'return limit',
   },
   {

@@ -69,6 +69,8 @@ export interface Pending {
   startedAt?: number
   /** True when the call was answered or has expired. */
   settled: boolean
+  /** Of a call that may take longer than the others; set by `Deadline`. */
+  timer?: ReturnType<typeof setTimeout>
   /** Called when the deadline passes: a later answer does not count. */
   expire(error: StoreError): void
   /** Called when the answer comes after the deadline. */
@@ -106,8 +108,14 @@ export class Deadline {
   /** Starts the deadline of a call that is made now. `until`: a moment before which it does not pass. */
   start(pending: Pending, until = 0): void {
     const now = performance.now()
+    const endsAt = Math.max(until, now + this.ms)
     pending.startedAt = now
-    pending.endsAt = Math.max(until, now + this.ms)
+    pending.endsAt = endsAt
+    if (endsAt > now + this.ms) {
+      // Those in the queue must not wait for its end.
+      pending.timer = setTimeout(() => afterIo(() => this.#over(pending)), Math.min(endsAt - now, LONGEST_TIMER_MS))
+      return
+    }
     this.#queue.push(pending)
     if (this.#timer === undefined) this.#timer = this.#startTimer(pending.endsAt - now)
     else if (this.#queue.length === 1) this.#timer.ref?.()
@@ -124,6 +132,7 @@ export class Deadline {
   failed(pending: Pending): boolean {
     if (pending.settled) return false
     pending.settled = true
+    clearTimeout(pending.timer)
     this.#advance()
     return true
   }
@@ -138,9 +147,7 @@ export class Deadline {
     this.#timer = undefined
     const now = performance.now()
     for (let pending = this.#queue[this.#head]; pending !== undefined && pending.endsAt <= now; ) {
-      pending.settled = true
-      const ms = Math.round(pending.endsAt - (pending.startedAt ?? now))
-      pending.expire(new StoreError(`the store did not answer within ${ms} ms`))
+      this.#over(pending)
       this.#advance()
       pending = this.#queue[this.#head]
     }
@@ -149,6 +156,13 @@ export class Deadline {
     // A rejected caller may have made a new call at once, which started a timer.
     clearTimeout(this.#timer)
     this.#timer = this.#startTimer(Math.max(1, Math.ceil(next.endsAt - now)))
+  }
+
+  #over(pending: Pending): void {
+    if (pending.settled) return
+    pending.settled = true
+    const ms = Math.round(pending.endsAt - (pending.startedAt ?? pending.endsAt - this.ms))
+    pending.expire(new StoreError(`the store did not answer within ${ms} ms`))
   }
 
   /** Drops settled calls: under load the calls of a whole deadline would fill the heap. */

@@ -103,6 +103,21 @@ describe('a deadline', () => {
     expect(jest.getTimerCount()).toBe(0)
   })
 
+  test('a call that may take longer delays no later one', async () => {
+    const deadline = new Deadline(50)
+    const told: string[] = []
+    const call = (name: string) => ({ endsAt: 0, settled: false, expire: () => void told.push(name) })
+    const answered = call('answered')
+    deadline.start(call('patient'), performance.now() + 1000)
+    deadline.start(answered, performance.now() + 1000)
+    deadline.start(call('usual'))
+    await jest.advanceTimersByTimeAsync(60)
+    expect(told).toEqual(['usual'])
+    expect(deadline.answered(answered)).toBe(true)
+    await jest.advanceTimersByTimeAsync(1000)
+    expect([told, jest.getTimerCount()]).toEqual([['usual', 'patient'], 0])
+  })
+
   test('of more days than a timer can hold neither ends early nor keeps the process busy', async () => {
     const set = jest.spyOn(globalThis, 'setTimeout')
     const deadline = new Deadline(100 * 86_400_000)
