@@ -116,7 +116,7 @@ async function play(random: Random, id: string, terms: LeaseTerms, runsBack: boo
     if (sold.length === 0 || random.integer(0, 2) > 0) return undefined
     const [facts] = sold.splice(random.integer(0, sold.length - 1), 1)
     // Of an older lease the script of a bucket gives back a little less: it knows the level then only to the unit.
-    if (terms.limits.some(({ burst, quota }) => burst !== quota) && facts !== newest) return undefined
+    if (terms.limits.some(({ algorithm }) => algorithm.endsWith('bucket')) && facts !== newest) return undefined
     return { facts, units: random.integer(1, facts.sold) }
   }
   const buy = async (lease: string) => {
