@@ -120,7 +120,7 @@ export interface HolderView {
   /** Of a lease. */
   readonly id?: string
   readonly permits: number
-  readonly since?: number
+  readonly since: number
   /** Of a lease. */
   readonly expiresAt?: number
   /**

@@ -164,7 +164,7 @@ function Holders({
     {
       title: 'Held since',
       kind: 'number',
-      cell: ({ since }) => (since === undefined ? <span class="muted">not known</span> : <Ago at={since} now={now} />),
+      cell: ({ since }) => <Ago at={since} now={now} />,
     },
   ]
   return (
