@@ -16,6 +16,6 @@ const stale = [...drawings()].filter(([name, svg]) => {
 if (!process.argv.includes('--check')) for (const [name, svg] of stale) writeFileSync(join(docs, name), svg)
 else if (stale.length > 0) {
   const names = stale.map(([name]) => `docs/${name}`).join(', ')
-  console.error(`draw: stale: ${names}: run \`npm run draw\``)
+  console.error(`draw: stale: ${names}: run \`node --import tsx scripts/draw.ts\``)
   process.exitCode = 1
 }
