@@ -21,6 +21,11 @@ export function copied(answer: Response): readonly [first: Response, second: Res
   return [withBody(first.stream), withBody(second.stream)]
 }
 
+/** A second answer of its own, where the first one is to be thrown away. */
+export function cloned(answer: Response): Response {
+  return answer instanceof Response ? answer.clone() : answer
+}
+
 /** A stream that can be ended from outside. `cancelled`: its reader has given up. */
 function endable(source: ReadableStream<Uint8Array>, cancelled: () => void) {
   const reader = source.getReader()

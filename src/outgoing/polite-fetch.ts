@@ -1,6 +1,6 @@
 import { TimeoutError } from '../limiter/core/errors.js'
 import { guardRedis } from '../redis/guarded-redis.js'
-import { copied } from './copied-answer.js'
+import { cloned, copied } from './copied-answer.js'
 import { CallLine } from './line.js'
 import { type PoliteOptions, parseOptions, partnerNames, webUrlOf } from './options.js'
 import { Partner, Partners } from './partner.js'
@@ -79,14 +79,16 @@ export function politeFetch(options: PoliteOptions = {}): PoliteFetch {
         }
         departure.answered(true)
         const { pauseMs, refuses } = askedBy(answer, route.isLimited)
+        const mayRepeat = refuses === 'not carried out' || (refuses === 'perhaps carried out' && isSafe)
+        const isRepeated = mayRepeat && attempt < most
         if (route.settles) {
-          const [first, second] = copied(answer)
+          // What is thrown away here, and not by the caller, is read to its end all the same.
+          const [first, second] = isRepeated ? [answer, cloned(answer)] : copied(answer)
           answer = first
           route.settle(second, departure)
         }
         if (pauseMs !== undefined) route.asksFor(pauseMs)
-        const mayRepeat = refuses === 'not carried out' || (refuses === 'perhaps carried out' && isSafe)
-        if (!mayRepeat || attempt >= most) return answer
+        if (!isRepeated) return answer
         delayMs = pauseMs === undefined ? BACKOFF_MS * 2 ** attempt : 0
         leftMs = maxWaitMs
       }

@@ -202,6 +202,32 @@ describe('a body that the caller cancels', () => {
     expect(sent).toBeLessThan(200)
   })
 
+  test('of a refused call that is sent again, settle reads the whole body', async () => {
+    const slow = () => {
+      const parts = ['{"used":', '7}']
+      const body = new ReadableStream({
+        async pull(controller) {
+          await new Promise(setImmediate)
+          const part = parts.shift()
+          if (part === undefined) controller.close()
+          else controller.enqueue(new TextEncoder().encode(part))
+        },
+      })
+      return new Response(body, { status: 429, headers: { 'retry-after': '0' } })
+    }
+    const settled: string[] = []
+    const settle = async (response: Response) => {
+      settled.push(response.ok ? 'ok' : await response.text().catch((error: Error) => error.name))
+      return 1
+    }
+    const budgets = [{ rate: 10, interval: '10s', name: 'tokens', settle }]
+    const { fetch } = partner(slow, answer(200))
+    const call = polite(fetch, { limits: { [ORIGIN]: { budgets } } })
+    expect((await call(ORIGIN)).status).toBe(200)
+    for (let turns = 0; turns < 20; turns++) await new Promise(setImmediate)
+    expect(settled.sort()).toEqual(['ok', '{"used":7}'].sort())
+  })
+
   test('a body that is read to its end is the same for both, and the answer keeps its URL', async () => {
     let settled: unknown
     const settle = async (response: Response) => {

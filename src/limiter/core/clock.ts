@@ -78,8 +78,9 @@ export interface Pending {
 }
 
 /**
- * Rejects calls at a deadline, measured from the start of each call by a monotonic clock. One timer serves all calls,
- * because they expire in the order in which they started.
+ * Rejects calls at a deadline, measured from the start of each call by a monotonic clock. One timer serves all calls
+ * that have the same time, because they expire in the order in which they started; each that may take longer has its
+ * own.
  */
 export class Deadline {
   #queue: Pending[] = []
