@@ -29,7 +29,9 @@ export function plainReply({ status, body }: Refusal): Reply {
   return { status, body: () => body }
 }
 
-/** The service's own reply, if it has one. `args`: what its functions receive. `user` names the middleware in errors. */
+/**
+ * The service's own reply, if it has one. `args`: what its functions receive. `user` names the middleware in errors.
+ */
 export function wordedReply<Args extends readonly unknown[]>(
   refusal: Refusal,
   { handler, message }: Wording<Args>,

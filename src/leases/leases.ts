@@ -233,8 +233,8 @@ export class Leases {
   }
 
   /**
-   * The book of a policy over what it is without leases; undefined if Redis decides. Throws `PolicyError` if leases were
-   * requested for limits that cannot be leased.
+   * The book of a policy over what it is without leases; undefined if Redis decides. Throws `PolicyError` if leases
+   * were requested for limits that cannot be leased.
    */
   bookOf(counted: readonly CountedLimit[], store: BoundPolicy): LeaseBook | undefined {
     const known = this.#find(counted)

@@ -150,8 +150,8 @@ export class Guarded {
   }
 
   /**
-   * True if this answer came in time and counts. `decisions`: how many it has decided. `isAtOnce`: nobody waited for it,
-   * so that its time is not reported.
+   * True if this answer came in time and counts. `decisions`: how many it has decided. `isAtOnce`: nobody waited for
+   * it, so that its time is not reported.
    */
   answered(call: GuardedCall, answeredAt: number, decisions: 0 | 1, isAtOnce = false): boolean {
     if (!call.deadline.answered(call)) return false

@@ -145,8 +145,8 @@ export function shareCounts(one: unknown, two: unknown): boolean {
 const METHODS = ['consume', 'peek', 'refund', 'giveBack', 'charge', 'reset', 'block'] as const
 
 /**
- * The counts of one of our own stores. Undefined for any other value, and for a store whose methods a user has replaced,
- * to spy on them or to make them fail: then those are called.
+ * The counts of one of our own stores. Undefined for any other value, and for a store whose methods a user has
+ * replaced, to spy on them or to make them fail: then those are called.
  */
 export function knownCounts(store: unknown): Counts | undefined {
   const known = typeof store === 'object' && store !== null ? KNOWN.get(store) : undefined

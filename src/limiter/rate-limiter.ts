@@ -32,8 +32,8 @@ export type { RateLimiterOptions } from './options.js'
 /** The options of a limiter, for another that counts beside it. */
 export let optionsOf: (limiter: RateLimiter) => RateLimiterOptions
 /**
- * The store's verdicts on a cost; spends nothing. Neither a remembered denial nor the failure policy replaces the store:
- * rejects with `StoreError`.
+ * The store's verdicts on a cost; spends nothing. Neither a remembered denial nor the failure policy replaces the
+ * store: rejects with `StoreError`.
  */
 export let standing: (limiter: RateLimiter, key: LimiterKey, cost: number) => Promise<readonly Verdict[]>
 /** Counts denials of a key, and blocks it if they are too many. Rejects with `StoreError`. */

@@ -97,9 +97,9 @@ export interface PoliteOptions {
    */
   retryMethods?: readonly string[]
   /**
-   * How long one attempt of a call may wait, for its `cost` too. Default '30s'; 0: not at all; Infinity: no limit. A longer wait rejects at
-   * once with `TimeoutError`, whose `retryAfterMs` tells when the call could have left; after an answer, that answer is
-   * returned.
+   * How long one attempt of a call may wait, for its `cost` too. Default '30s'; 0: not at all; Infinity: no limit. A
+   * longer wait rejects at once with `TimeoutError`, whose `retryAfterMs` tells when the call could have left; after
+   * an answer, that answer is returned.
    */
   maxWait?: Duration | 0
   /**

@@ -87,7 +87,9 @@ function isSqlClient(client: unknown): client is SqlClient {
   return typeof client === 'object' && client !== null && typeof (client as { query?: unknown }).query === 'function'
 }
 
-/** A statement of which the client knows the connection; unless that can be dropped, one that is given up is forgotten. */
+/**
+ * A statement of which the client knows the connection; unless that can be dropped, one that is given up is forgotten.
+ */
 class PlainStatement implements SentStatement {
   readonly rows: Promise<readonly Row[]>
   readonly cancel: () => void

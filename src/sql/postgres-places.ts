@@ -3,7 +3,9 @@ import type { PostgresPort, Row, SentStatement, SqlValue } from './postgres-port
 
 /** So many statements of a store wait for PostgreSQL at once. */
 const MOST = 2
-/** A statement that is late is left alone, because it keeps its connection; after this the server is asked to end it. */
+/**
+ * A statement that is late is left alone, because it keeps its connection; after this the server is asked to end it.
+ */
 const CANCELLED_AFTER_MS = 4000
 /** And so much later, if the server is still silent, its connection is dropped: one in each such time at most. */
 const DROPPED_AFTER_MS = 1000

@@ -15,8 +15,8 @@ import { RowSweeper } from './sweeper.js'
 export interface PostgresStoreOptions extends SqlStoreOptions {
   /**
    * Default '1s'. Until the database has answered this process for the first time, decisions wait for it until this
-   * long after the first of them was asked, or their own deadline if that ends later: so a process that has just started
-   * counts where the others do. 0: the deadline from the start.
+   * long after the first of them was asked, or their own deadline if that ends later: so a process that has just
+   * started counts where the others do. 0: the deadline from the start.
    */
   connectDeadline?: Duration
   /**

@@ -14,7 +14,9 @@ const CLOCK = "date_part('epoch', clock_timestamp()) * 1000"
  * for rows that are locked after it was executed.
  */
 const patience = (value: string) => `set_config('lock_timeout', ${value}::text, true)`
-/** Fails if it is later, and with it the whole statement: a row may be added only when another transaction has ended. */
+/**
+ * Fails if it is later, and with it the whole statement: a row may be added only when another transaction has ended.
+ */
 const inTime = (until: string) => `1 / (${CLOCK} <= ${until}::float8)::int`
 
 /** The texts of all statements. `table`: quoted. */

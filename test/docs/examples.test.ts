@@ -250,7 +250,8 @@ describe('every example runs', () => {
     expect(output).toContain('20 webhooks accepted')
     expect(output).toContain('worker 1 is killed')
     expect(output).toMatch(/20 processed in [\d.]+ s; lost: 0/)
-    // Of 20 at 5 per second, the 16th comes three seconds after the first; of ten of hers at 2 per second, the last four.
+    // Of 20 at 5 per second, the 16th comes three seconds after the first; of ten of hers at 2 per second, the last
+    // four.
     expect(Number(/the 16th began after ([\d.]+) s/.exec(output)?.[1])).toBeGreaterThanOrEqual(3)
     expect(Number(/her 10th began after ([\d.]+) s/.exec(output)?.[1])).toBeGreaterThanOrEqual(4)
     expect(code).toBe(0)

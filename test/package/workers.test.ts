@@ -5,9 +5,9 @@ import { RestFront } from '../support/rest-front.js'
 import { bundled } from './bundling.js'
 
 /**
- * Real Workers: workerd itself. There, requests share the objects of a program and nothing else: a timer or a promise of
- * one request is dropped when that request has ended, and must not be needed by another. While a program loads, nothing
- * may be drawn at random and no timer may be set.
+ * Real Workers: workerd itself. There, requests share the objects of a program and nothing else: a timer or a promise
+ * of one request is dropped when that request has ended, and must not be needed by another. While a program loads,
+ * nothing may be drawn at random and no timer may be set.
  */
 describe('in Workers of Cloudflare', () => {
   let redis: RedisServer

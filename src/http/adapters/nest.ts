@@ -60,7 +60,9 @@ let warnedOfGuard = false
 
 /** The module that holds the limits of an application. It limits nothing by itself: `RateLimitGuard` does. */
 export class RateLimitModule {
-  /** @internal Called by Nest once the application has started: warns if no guard was made, so that nothing is limited. */
+  /**
+   * @internal Called by Nest once the application has started: warns if no guard was made, so that nothing is limited.
+   */
   onApplicationBootstrap(): void {
     if (guards > 0 || warnedOfGuard) return
     warnedOfGuard = true

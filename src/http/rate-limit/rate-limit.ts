@@ -340,7 +340,9 @@ async function look(limiter: RateLimiter, key: LimiterKey): Promise<Decision> {
   return decision
 }
 
-/** Throws `PolicyError` for a constant cost that a limit can never admit. A quota of 0 refuses everything on purpose. */
+/**
+ * Throws `PolicyError` for a constant cost that a limit can never admit. A quota of 0 refuses everything on purpose.
+ */
 function checkFits<Args extends readonly unknown[]>(cost: unknown, { policy, keys }: KeyedRule<Args>): void {
   if (typeof cost !== 'number') return
   const never = policy.find(limit => limit.quota > 0 && cost > maxCostOf(limit) && !keys?.has(limit.name))

@@ -33,8 +33,8 @@ export class RouteLimits<Request, Response, Args extends readonly unknown[]> {
 
   /**
    * The limit of a route. Options that it does not set come from those for all routes, except the name: the route
-   * counts separately, as `route` (like 'POST /login'), unless its own options set `name`, or it has the limiter of all.
-   * A policy of its own under a `limiter` counts in that limiter's store, under its name and the route's.
+   * counts separately, as `route` (like 'POST /login'), unless its own options set `name`, or it has the limiter of
+   * all. A policy of its own under a `limiter` counts in that limiter's store, under its name and the route's.
    */
   ofRoute(own: readonly HttpOptions<Args>[], route: string): RateLimitGate<Request, Response, Args> {
     for (const options of own) {
@@ -88,7 +88,8 @@ const WORDING: ReadonlyArray<keyof PlainOptions<never>> = ['statusCode', 'messag
 
 /**
  * The options of a route for which several were given, like two decorators: their limits are one policy, so that a
- * request is charged to all of them or to none. Throws `PolicyError` if the other options cannot be those of one policy.
+ * request is charged to all of them or to none. Throws `PolicyError` if the other options cannot be those of one
+ * policy.
  */
 function combined<Args extends readonly unknown[]>(
   given: readonly HttpOptions<Args>[],

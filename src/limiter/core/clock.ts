@@ -35,9 +35,9 @@ const { setImmediate = (act: () => void) => setTimeout(act, 0) } =
   globalThis.process?.getBuiltinModule?.('node:timers') ?? globalThis
 
 /**
- * False in Workers of Cloudflare: there a timer or a promise belongs to the request in which it was made, and is dropped
- * with it, and no timer may be set while a program loads. So no request may wait for a timer or a turn of another one,
- * and no flag may say for longer than a moment that such a thing is under way.
+ * False in Workers of Cloudflare: there a timer or a promise belongs to the request in which it was made, and is
+ * dropped with it, and no timer may be set while a program loads. So no request may wait for a timer or a turn of
+ * another one, and no flag may say for longer than a moment that such a thing is under way.
  */
 export const timersLast =
   (globalThis as { navigator?: { userAgent?: string } }).navigator?.userAgent !== 'Cloudflare-Workers'

@@ -28,8 +28,9 @@ const TEXT = /^(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+)s)?(?:(\d+)ms)?$/
 /**
  * A duration in whole milliseconds.
  *
- * Units in text go from large to small, each at most once: d, h, m, s, ms; or the text is a word, like 'minute'. Throws `PolicyError` for 0, for fractions,
- * for text without a unit, and for more than `Number.MAX_SAFE_INTEGER` ms (285 000 years).
+ * Units in text go from large to small, each at most once: d, h, m, s, ms; or the text is a word, like 'minute'.
+ * Throws `PolicyError` for 0, for fractions, for text without a unit, and for more than `Number.MAX_SAFE_INTEGER` ms
+ * (285 000 years).
  */
 export function parseDuration(input: Duration): number {
   return parse(input, '', '')

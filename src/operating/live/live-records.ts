@@ -24,7 +24,8 @@ import {
  *
  * | key | kind | holds |
  * | --- | --- | --- |
- * | `P:{live}:live:state` | hash | `epoch`: a random text, new when Redis has lost its data; `seq`: the number of the newest change |
+ * | `P:{live}:live:state` | hash | `epoch`: a random text, new when Redis has lost its data; `seq`: the number of the
+ * newest change |
  * | `P:{live}:live:log` | list | the newest 1000 changes, newest first |
  * | `P:{live}:live:log:NAME` | list | the newest 100 changes of a name and of its keys, newest first |
  * | `P:{live}:live:names` | sorted set | names, by the moment (ms) at which a process registered them last |
@@ -32,7 +33,8 @@ import {
  * | `P:{live}:live:limits` | hash | name → record of the limit that was set without an end |
  * | `P:{live}:live:temporary` | hash | name → record of the limit that was set with an end, and holds until then |
  * | `P:{live}:live:ends` | sorted set | names in `temporary`, by their end (ms) |
- * | `P:{live}:live:limits:NAME`, `temporary:NAME`, `ends:NAME` | | the same for keys of the name that have limits of their own |
+ * | `P:{live}:live:limits:NAME`, `temporary:NAME`, `ends:NAME` | | the same for keys of the name that have limits of
+ * their own |
  * | `P:{live}:live:sent:ID` | sorted set | what a sender has sent within a minute, so that nothing is done twice |
  *
  * Channel `P!live`: each change, as it stands in the log.

@@ -113,8 +113,8 @@ function numberOf(value: unknown): number {
 }
 
 /**
- * Middleware for Koa 2 and 3 with the interface and behaviour of koa-ratelimit 6. While Redis fails, each process limits
- * alone. Throws `PolicyError` for invalid options.
+ * Middleware for Koa 2 and 3 with the interface and behaviour of koa-ratelimit 6. While Redis fails, each process
+ * limits alone. Throws `PolicyError` for invalid options.
  */
 export function ratelimit(options: LimiterOptions = {}): Middleware {
   const config = configurationOf(options)

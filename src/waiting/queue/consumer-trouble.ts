@@ -13,7 +13,8 @@ type Need = 'fetch' | 'settlement' | 'wake-up' | object
 
 /**
  * Tells that the consumers of one queue object cannot work: once when it begins, then once a minute while it lasts. The
- * observer receives `consumerFailed`; without one it is a process warning (SPILLWAY_QUEUE), and one more when it is over.
+ * observer receives `consumerFailed`; without one it is a process warning (SPILLWAY_QUEUE), and one more when it is
+ * over.
  */
 export class ConsumerTrouble {
   readonly #subject: string

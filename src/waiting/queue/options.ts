@@ -72,8 +72,8 @@ export interface PushOptions {
   headers?: Record<string, string>
   /**
    * Never delivered later than this after the push; more than 0. Default: no bound. A message past its ttl goes at the
-   * next delivery, or when the queue is full; until then `stats`, `inspect` and levels may count it, and a push with its
-   * id replaces it.
+   * next delivery, or when the queue is full; until then `stats`, `inspect` and levels may count it, and a push with
+   * its id replaces it.
    */
   ttl?: Duration
   /** How often it is delivered before it becomes a dead letter: integer from 1 to 1 000 000. Default: the queue's. */

@@ -59,7 +59,9 @@ export interface QueueView {
   readonly overdueMs: number
   /** Nothing is delivered until `resume`. */
   readonly paused: boolean
-  /** Those that are due next first, in the order ready, delayed, unacked, dead. Fewer than asked for if they are large. */
+  /**
+   * Those that are due next first, in the order ready, delayed, unacked, dead. Fewer than asked for if they are large.
+   */
   readonly messages: Listed<MessageView>
 }
 

@@ -223,7 +223,8 @@ export class Semaphore {
 
   /**
    * Takes over a lease by its id, in this process or another: the same permits with a new id and fencing token. The
-   * previous holder loses it. `lease` (default '30s', at most ten years) is its length from now on. null if it has ended.
+   * previous holder loses it. `lease` (default '30s', at most ten years) is its length from now on. null if it has
+   * ended.
    */
   async resume(id: string, options: { lease?: Duration; renew?: boolean } = {}): Promise<Lease | null> {
     checkOptions('resume', options, RESUME_OPTIONS, "{ lease: '30s' }")

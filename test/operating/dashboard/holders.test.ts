@@ -29,7 +29,10 @@ afterAll(async () => {
   await redis.stop()
 })
 
-/** A process of a service; it does what it is told by JavaScript, in which these names mean something, and answers with the result. */
+/**
+ * A process of a service; it does what it is told by JavaScript, in which these names mean something, and answers with
+ * the result.
+ */
 const PROCESS = `
   import { createServer } from 'node:http'
   import { once } from 'node:events'

@@ -204,7 +204,8 @@ describe('on Redis, by the time of the server', () => {
         const racer = { admitted: 0, one: async () => { if ((await store.consume(charges, 1))[0].allowed) racer.admitted++ } }
         return racer
       })
-      // Each process asks once before the race, so that all four have a share of the quota however the machine runs them.
+      // Each process asks once before the race, so that all four have a share of the quota however the machine runs
+      // them.
       for (const { one } of racers) await one()
       await client.incr('ready')
       while (Number(await client.get('ready')) < 4);

@@ -21,8 +21,8 @@ const POLICIES = ['10/1h', '10/1h fixed-window', '30/1h; 10/10m token-bucket nam
 const VERBS = ['consume', 'consume', 'peek', 'refund', 'charge', 'reset', 'block'] as const
 
 /**
- * Random changes of a few keys in one turn, by processes that remember one to four rows and never all of a turn, against
- * a store that forgets nothing.
+ * Random changes of a few keys in one turn, by processes that remember one to four rows and never all of a turn,
+ * against a store that forgets nothing.
  */
 export async function expectForgetfulAgreement(cases: number, open: (options: Options) => SqlStore): Promise<void> {
   // One after another: a decision has a second, and each case asks many times.

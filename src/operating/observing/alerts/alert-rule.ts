@@ -12,8 +12,8 @@ export interface AlertRule {
    * policy ('degraded-share'), leaving at most a fifth of the quota ('near-limit-share'), or by the busiest key
    * ('one-key-share'; at most 1 % less than the true share). 'breaker-open': the number of open breakers.
    * 'queue-lateness': the largest lateness of a delivery, or of a message that is overdue while nothing is delivered,
-   * ms. 'dead-letters': the number of deliveries that became dead letters. 'consumer-failed': the number of queues whose
-   * consumers cannot work.
+   * ms. 'dead-letters': the number of deliveries that became dead letters. 'consumer-failed': the number of queues
+   * whose consumers cannot work.
    */
   when: AlertCondition
   /** Fires above this: a share from 0 to 1, ms, or a count; 0 means any. */
