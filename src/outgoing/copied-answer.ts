@@ -8,7 +8,11 @@ export function copied(answer: Response): readonly [first: Response, second: Res
   const { url, redirected, type } = answer
   const [mine, theirs] = answer.body.tee()
   const second = endable(theirs, () => {})
-  const first = endable(mine, () => second.end(new DOMException('The call was cancelled', 'AbortError')))
+  const first = endable(mine, () => {
+    const error = new DOMException('The call was cancelled', 'AbortError')
+    CANCELLED.add(error)
+    second.end(error)
+  })
   const withBody = (body: ReadableStream) => {
     const response = new Response(body, answer)
     // What only fetch can say.
@@ -19,6 +23,13 @@ export function copied(answer: Response): readonly [first: Response, second: Res
     })
   }
   return [withBody(first.stream), withBody(second.stream)]
+}
+
+const CANCELLED = new WeakSet<object>()
+
+/** Whether reading a second answer failed because the first one's body was cancelled. */
+export function isCancelled(error: unknown): boolean {
+  return typeof error === 'object' && error !== null && CANCELLED.has(error)
 }
 
 /** A second answer of its own, where the first one is to be thrown away. */

@@ -3,6 +3,7 @@ import { watched } from '../limiter/core/meters.js'
 import { type Patience, Wait } from '../limiter/core/wait.js'
 import { emitWarning } from '../limiter/core/warnings.js'
 import { type Account, type CheckedBudget, tooLong } from './account.js'
+import { isCancelled } from './copied-answer.js'
 import type { Call, CallLine, Departure } from './line.js'
 import type { Partner } from './partner.js'
 
@@ -200,7 +201,7 @@ async function settle(budget: CheckedBudget, answer: Response, estimated: number
     throw new TypeError(`${shown(units)} is no integer ≥ 0`)
   } catch (error) {
     // The caller does not want the rest of the answer.
-    if (error instanceof DOMException && error.name === 'AbortError') return undefined
+    if (isCancelled(error)) return undefined
     if (WARNED.has(budget)) return undefined
     WARNED.add(budget)
     emitWarning(

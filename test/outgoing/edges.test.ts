@@ -4,9 +4,11 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { PolicyError, TimeoutError } from '../../src/limiter/core/errors.js'
 import { type PoliteOptions, politeFetch } from '../../src/outgoing/index.js'
 import { RedisServer } from '../support/redis-server.js'
+import { warnings } from '../support/warnings.js'
 import { end, withoutHaste } from './timers.js'
 
 const ORIGIN = 'https://api.example.com'
+const warned = warnings()
 
 /** A partner that gives these answers in turn, the last one again and again. `at`: when calls arrived. */
 function partner(...answers: (() => unknown)[]) {
@@ -200,6 +202,23 @@ describe('a body that the caller cancels', () => {
     await sleep(5)
     expect([cancelled, settled]).toEqual([true, 'AbortError'])
     expect(sent).toBeLessThan(200)
+  })
+
+  test.each([
+    ['a cancelled body is no failure of settle', true, 0],
+    ['an abort of its own is one', false, 1],
+  ])('%s', async (_, cancels, count) => {
+    const stream = () => new Response(new ReadableStream({ pull: () => new Promise(() => {}) }))
+    const settle = async (response: Response) => {
+      if (!cancels) throw new DOMException('its own', 'AbortError')
+      await response.clone().text()
+      return 1
+    }
+    const budgets = [{ rate: 10, interval: '10s', name: 'tokens', settle }]
+    const got = await polite(partner(stream).fetch, { limits: { [ORIGIN]: { budgets } } })(ORIGIN)
+    await got.body?.cancel()
+    for (let turns = 0; turns < 20; turns++) await new Promise(setImmediate)
+    expect(warned.textsOf('SPILLWAY_SETTLE')).toHaveLength(count)
   })
 
   test('of a refused call that is sent again, settle reads the whole body', async () => {
