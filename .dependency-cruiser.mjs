@@ -47,10 +47,6 @@ const ROOMS = {
  * @type {ReadonlyArray<readonly [from: string, to: string, end: string]>}
  */
 const KNOWN = [
-  ['src/http/rate-limit/auto-block.ts', 'src/replacing/express-rate-limit/hit-store.ts', 'part 5'],
-  ['src/http/rate-limit/rules.ts', 'src/replacing/express-rate-limit/hit-store.ts', 'part 5'],
-  ['src/limiter/options.ts', 'src/replacing/express-rate-limit/hit-store.ts', 'part 5'],
-  ['src/limiter/rate-limiter.ts', 'src/replacing/express-rate-limit/hit-store.ts', 'part 5'],
   ['src/waiting/queue/delay-queue.ts', 'src/operating/object-index.ts', 'part 9'],
   ['src/waiting/rate/shared-rate-limiter.ts', 'src/operating/object-index.ts', 'part 9'],
   ['src/waiting/semaphore/semaphore.ts', 'src/operating/object-index.ts', 'part 9'],

@@ -1,4 +1,3 @@
-import { type CallbackHitStore, countsHits, type HitStore } from '../replacing/express-rate-limit/hit-store.js'
 import { type Duration, parseOption } from './core/duration.js'
 import { PolicyError, shown } from './core/errors.js'
 import { type Policy, type PolicyInput, parsePolicy } from './core/limit.js'
@@ -7,6 +6,7 @@ import { checkFlag, checkOptions, checkText, type ForeignNames, type OptionNames
 import { emitWarning } from './core/warnings.js'
 import type { PolicyFunction } from './decider.js'
 import type { StoreFailure } from './fallback.js'
+import { type CallbackHitStore, countsHits, type HitStore } from './hit-store.js'
 import { DEFAULT_LIMITER, type Store } from './store.js'
 
 /** Options of a `RateLimiter`. An invalid value or an unknown name throws `PolicyError` when the limiter is built. */

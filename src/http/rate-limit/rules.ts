@@ -3,11 +3,11 @@ import type { Decision } from '../../limiter/core/decision.js'
 import { type Policy, type PolicyInput, parsePolicy } from '../../limiter/core/limit.js'
 import { WaitWatch } from '../../limiter/core/meters.js'
 import { PolicyMemo } from '../../limiter/core/policy-memo.js'
+import { countsHits } from '../../limiter/hit-store.js'
 import { MemoryStore } from '../../limiter/memory/memory-store.js'
 import { parseLimiterOptions } from '../../limiter/options.js'
 import { optionsOf, RateLimiter, type RateLimiterOptions } from '../../limiter/rate-limiter.js'
 import { DEFAULT_LIMITER } from '../../limiter/store.js'
-import { countsHits } from '../../replacing/express-rate-limit/hit-store.js'
 import { type HeaderForm, headersFor, type Report } from '../headers.js'
 
 /** A policy with its limiter and its header fields. */

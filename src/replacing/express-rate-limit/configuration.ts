@@ -1,7 +1,7 @@
 import { isIPv6 } from 'node:net'
 import type { Request, Response } from 'express'
 import { after, type SyncOrAsync } from '../../http/sync-or-async.js'
-import { callsBack, PromisedHitStore } from './hit-store.js'
+import { callsBack, PromisedHitStore } from '../../limiter/hit-store.js'
 import { DEFAULT_WINDOW_MS } from './hits.js'
 import { ipKeyGenerator } from './ip-key.js'
 import { MemoryStore } from './memory-store.js'

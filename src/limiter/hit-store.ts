@@ -1,12 +1,12 @@
-import { type Clock, systemClock } from '../../limiter/core/clock.js'
-import { blockedVerdict, type Verdict, verdictOf } from '../../limiter/core/decision.js'
-import { PolicyError, StoreError, shown } from '../../limiter/core/errors.js'
-import { keySegment } from '../../limiter/core/key-segment.js'
-import type { Limit, Policy } from '../../limiter/core/limit.js'
-import { getOrMake } from '../../limiter/core/maps.js'
-import { emitWarning } from '../../limiter/core/warnings.js'
-import { MemoryStore } from '../../limiter/memory/memory-store.js'
-import { type Charge, type ChargeReceipt, DEFAULT_LIMITER, type Store } from '../../limiter/store.js'
+import { type Clock, systemClock } from './core/clock.js'
+import { blockedVerdict, type Verdict, verdictOf } from './core/decision.js'
+import { PolicyError, StoreError, shown } from './core/errors.js'
+import { keySegment } from './core/key-segment.js'
+import type { Limit, Policy } from './core/limit.js'
+import { getOrMake } from './core/maps.js'
+import { emitWarning } from './core/warnings.js'
+import { MemoryStore } from './memory/memory-store.js'
+import { type Charge, type ChargeReceipt, DEFAULT_LIMITER, type Store } from './store.js'
 
 /** The count of a key. */
 interface Hits {

@@ -3,10 +3,10 @@ import express from 'express'
 import { MemoryStore as HitMemoryStore } from 'express-rate-limit'
 import Koa from 'koa'
 import request from 'supertest'
-import { rateLimit } from '../../../src/http/adapters/express.js'
-import { rateLimit as koaRateLimit } from '../../../src/http/adapters/koa.js'
-import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
-import type { CallbackHitStore, HitStore } from '../../../src/replacing/express-rate-limit/hit-store.js'
+import { rateLimit } from '../../src/http/adapters/express.js'
+import { rateLimit as koaRateLimit } from '../../src/http/adapters/koa.js'
+import type { CallbackHitStore, HitStore } from '../../src/limiter/hit-store.js'
+import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 
 const START = 1_700_000_000_000
 let store: HitMemoryStore
