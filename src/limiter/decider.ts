@@ -29,7 +29,7 @@ import {
   SettleableDecision,
   TicketCache,
 } from './settlement.js'
-import { type Charge, type ChargedAt, DEFAULT_LIMITER, type Store } from './store.js'
+import { type Charge, type ChargedAt, DEFAULT_LIMITER } from './store.js'
 import { UpTo } from './up-to.js'
 
 /** Returns the policy for a key. */
@@ -37,7 +37,7 @@ export type PolicyFunction = (key: string) => PolicyInput
 
 /** The parts that all deciders of one limiter share. */
 interface DeciderParts {
-  readonly store: Store
+  readonly store: object
   readonly counts: Counts
   readonly guard: StoreGuard
   readonly onStoreFailure: StoreFailure
@@ -75,7 +75,7 @@ class AppliedLimits implements ChargeOwner {
     this.tickets = new TicketCache(this)
   }
 
-  get store(): Store {
+  get store(): object {
     return this.parts.store
   }
 

@@ -5,7 +5,6 @@ import { getOrMake } from './core/maps.js'
 import { OutageWarnings } from './core/warnings.js'
 import { MemoryCounts } from './memory/memory-counts.js'
 import type { BoundPolicy, CountedLimit, Counts, Keys, Origin, Reply, Verb } from './port.js'
-import type { Store } from './store.js'
 
 /**
  * The decision while the store fails: 'local' (default): an in-process limiter with quota × localShare, which counts
@@ -118,13 +117,17 @@ const MEANWHILE: Record<StoreFailure, string> = {
  * The process warnings of an outage of a store. All that asks one client or store shares them. undefined for a store in
  * this process, which has no outages.
  */
-export function outageWarnings(store: Store, counts: Counts, onStoreFailure: StoreFailure): OutageWarnings | undefined {
+export function outageWarnings(
+  store: object,
+  counts: Counts,
+  onStoreFailure: StoreFailure,
+): OutageWarnings | undefined {
   if (counts.isLocal) return undefined
   const meanwhile = MEANWHILE[onStoreFailure]
   return counts.warnings?.(meanwhile) ?? new OutageWarnings(store, () => nameOf(store), meanwhile)
 }
 
-function nameOf(store: Store): string {
+function nameOf(store: object): string {
   const name = store.constructor?.name
   return name === undefined || name === 'Object' ? 'the store' : `the store ${name}`
 }

@@ -4,6 +4,7 @@ import type { Verdict } from './core/decision.js'
 import { StoreError, shown } from './core/errors.js'
 import type { Limit } from './core/limit.js'
 import { getOrMake } from './core/maps.js'
+import { type CallbackHitStore, countsHits, type HitStore, HitStoreAdapter } from './hit-store.js'
 import { MemoryCounts } from './memory/memory-counts.js'
 import {
   type BoundPolicy,
@@ -21,11 +22,12 @@ import type { Charge, Store } from './store.js'
 
 // The edge to stores that users have written: here, and nowhere else, they become what the limiter works with.
 
-const ADAPTED = new WeakMap<Store, ForeignCounts>()
+const ADAPTED = new WeakMap<object, ForeignCounts>()
 
 /** The counts of any store; of one store always the same. */
-export function countsOf(store: Store): Counts {
-  return knownCounts(store) ?? getOrMake(ADAPTED, store, () => new ForeignCounts(store))
+export function countsOf(store: Store | HitStore | CallbackHitStore): Counts {
+  const adapt = () => (countsHits(store) ? new HitCounts(new HitStoreAdapter(store)) : new ForeignCounts(store))
+  return knownCounts(store) ?? getOrMake(ADAPTED, store, adapt)
 }
 
 type Answer<T> = Promise<T> | T
@@ -77,6 +79,18 @@ class ForeignCounts implements Counts {
       units,
       endsAt,
     )
+  }
+}
+
+/** The counts of a store of express-rate-limit. */
+class HitCounts extends ForeignCounts {
+  constructor(override readonly store: HitStoreAdapter) {
+    super(store)
+  }
+
+  override bind(counted: readonly CountedLimit[]): BoundPolicy {
+    this.store.check(counted)
+    return super.bind(counted)
   }
 }
 

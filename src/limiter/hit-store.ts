@@ -2,14 +2,14 @@ import { type Clock, systemClock } from './core/clock.js'
 import { blockedVerdict, type Verdict, verdictOf } from './core/decision.js'
 import { PolicyError, StoreError, shown } from './core/errors.js'
 import { keySegment } from './core/key-segment.js'
-import type { Limit, Policy } from './core/limit.js'
-import { getOrMake } from './core/maps.js'
+import type { Limit } from './core/limit.js'
 import { emitWarning } from './core/warnings.js'
 import { MemoryStore } from './memory/memory-store.js'
+import type { CountedLimit } from './port.js'
 import { type Charge, type ChargeReceipt, DEFAULT_LIMITER, type Store } from './store.js'
 
 /** The count of a key. */
-interface Hits {
+export interface Hits {
   /** Requests counted in the current window, refused ones included. */
   totalHits: number
   /** When counting starts anew; undefined if the store does not know. */
@@ -44,12 +44,13 @@ export function countsHits(store: unknown): store is HitStore | CallbackHitStore
   return consume === undefined && isFunction(increment ?? incr) && isFunction(decrement) && isFunction(resetKey)
 }
 
-export function callsBack(store: HitStore | CallbackHitStore): store is CallbackHitStore {
-  return isFunction((store as Partial<CallbackHitStore>).incr) && !isFunction((store as Partial<HitStore>).increment)
+/** The store itself, or one with promises over a store with callbacks, which have no `get`. */
+export function promised<Given extends object>(store: Given | CallbackHitStore): Given | HitStore {
+  const { incr, increment } = store as Partial<CallbackHitStore & HitStore>
+  return isFunction(incr) && !isFunction(increment) ? new PromisedHitStore(store as CallbackHitStore) : (store as Given)
 }
 
-/** Adapts a callback store to the format with promises. Callback stores have no `get`. */
-export class PromisedHitStore implements HitStore {
+class PromisedHitStore implements HitStore {
   constructor(readonly store: CallbackHitStore) {}
 
   increment(key: string): Promise<Hits> {
@@ -78,39 +79,42 @@ function isFunction(value: unknown): boolean {
   return typeof value === 'function'
 }
 
-const ADAPTERS = new WeakMap<HitStore | CallbackHitStore, HitStoreAdapter>()
-
 /**
- * Adapts a store of express-rate-limit to the `Store` interface, for policies that such a store can count: one limit, a
- * fixed window, the same window for all limiters on that store. Throws `PolicyError` for any other.
+ * A store of express-rate-limit in the format of a `Store`, for what such a store can count: one limit, a fixed window,
+ * the same window for all limiters on it.
+ *
+ * It counts first, so the hits of a refused request are given back at once; meanwhile, other requests may be refused
+ * although they would have fitted, but none is allowed that does not fit. A cost of n is n hits. To peek, a store
+ * without `get` has to count a hit and give it back.
  */
-export function adaptHitStore(store: HitStore | CallbackHitStore, policy: Policy): HitStoreAdapter {
-  checkPolicy(store, policy)
-  const adapter = getOrMake(ADAPTERS, store, () => new HitStoreAdapter(store, policy[0]))
-  adapter.checkWindow(policy[0])
-  return adapter
-}
-
-/**
- * Decides by the hit count of a store of express-rate-limit. Such a store counts first, so the hits of a refused
- * request are given back at once; meanwhile, other requests may be refused although they would have fitted, but none is
- * allowed that does not fit. A cost of n is n hits. To peek, a store without `get` has to count a hit and give it back.
- */
-class HitStoreAdapter implements Store {
+export class HitStoreAdapter implements Store {
   readonly clock: Clock = systemClock
   readonly #store: HitStore
-  readonly #windowMs: number
-  /** Such a store has no blocks: this process keeps them, and what leads to them. */
+  /** Undefined until a limiter uses it: then the store is given its window. */
+  #windowMs: number | undefined
+  /** Such a store has no blocks: this process keeps them. */
   readonly #blocks = new MemoryStore({ clock: this.clock })
 
-  constructor(store: HitStore | CallbackHitStore, limit: Limit) {
-    this.#store = callsBack(store) ? new PromisedHitStore(store) : store
-    this.#windowMs = limit.windowMs
-    this.#init(limit)
+  constructor(store: HitStore | CallbackHitStore) {
+    this.#store = promised(store) as HitStore
   }
 
-  /** Throws `PolicyError` for another window than that of the first limit. */
-  checkWindow({ windowMs }: Limit): void {
+  /** A limiter uses it. Throws `PolicyError` for limits that such a store cannot count. */
+  check(counted: readonly CountedLimit[]): void {
+    const what = `policy: the store ${shown(this.#store)} is one of express-rate-limit`
+    if (counted.length !== 1) {
+      throw new PolicyError(
+        `${what}, which counts one window, given ${counted.length} limits: expected one, like "100/1m"`,
+      )
+    }
+    const [{ limit }] = counted
+    const { algorithm, windowMs } = limit
+    if (algorithm !== 'fixed-window') {
+      throw new PolicyError(
+        `${what}, which counts fixed windows only, given ${algorithm}: expected "100/1m fixed-window"`,
+      )
+    }
+    if (this.#windowMs === undefined) this.#init(limit)
     if (windowMs === this.#windowMs) return
     throw new PolicyError(
       `policy: the store ${shown(this.#store)} already counts in windows of ${this.#windowMs} ms, given one of ` +
@@ -132,20 +136,16 @@ class HitStoreAdapter implements Store {
   }
 
   async peek([charge]: readonly Charge[], cost: number): Promise<readonly Verdict[]> {
-    const verdict = await this.#peek(charge, cost)
-    const blockedMs = this.#blockedMs(charge)
-    if (blockedMs === 0) return [verdict]
-    return [blockedVerdict(verdict.allowed ? await this.#peek(charge, 0) : verdict, blockedMs)]
-  }
-
-  async #peek(charge: Charge, cost: number): Promise<Verdict> {
     const { limit } = charge
     const hits = await this.#look(keyOf(charge))
     const left = limit.quota - (hits?.totalHits ?? 0)
     const resetAfterMs = hits && hits.totalHits > 0 ? this.#resetAfterMs(hits) : 0
-    if (cost === 0 || cost <= left)
-      return verdictOf(limit, left - cost, 0, cost > 0 ? resetAfterMs || limit.windowMs : resetAfterMs)
-    return verdictOf(limit, left, cost > limit.quota ? Number.POSITIVE_INFINITY : resetAfterMs, resetAfterMs)
+    const fits = cost === 0 || cost <= left
+    const retryAfterMs = cost > limit.quota ? Number.POSITIVE_INFINITY : resetAfterMs
+    const blockedMs = this.#blockedMs(charge)
+    if (blockedMs > 0) return [blockedVerdict(verdictOf(limit, left, fits ? 0 : retryAfterMs, resetAfterMs), blockedMs)]
+    if (!fits) return [verdictOf(limit, left, retryAfterMs, resetAfterMs)]
+    return [verdictOf(limit, left - cost, 0, cost > 0 ? resetAfterMs || limit.windowMs : resetAfterMs)]
   }
 
   async refund([charge]: readonly Charge[], cost: number): Promise<void> {
@@ -177,12 +177,13 @@ class HitStoreAdapter implements Store {
     return blocked ? retryAfterMs : 0
   }
 
-  #init(limit: Limit): void {
-    const options = { windowMs: limit.windowMs, limit: limit.quota }
+  /** As in express-rate-limit, `init` is not awaited: a store that could not start fails when it is asked. */
+  async #init({ windowMs, quota }: Limit): Promise<void> {
+    this.#windowMs = windowMs
     try {
-      Promise.resolve(this.#store.init?.(options as never)).catch(warn)
+      await this.#store.init?.({ windowMs, limit: quota } as never)
     } catch (error) {
-      warn(error)
+      emitWarning('SPILLWAY_STORE_INIT', `the store's init failed: ${(error as Error)?.message ?? error}`)
     }
   }
 
@@ -207,29 +208,11 @@ class HitStoreAdapter implements Store {
   /** At least 1 ms: by the store's clock the window has not ended. */
   #resetAfterMs({ resetTime }: Hits): number {
     const atMs = resetTime === undefined ? Number.NaN : new Date(resetTime).getTime()
-    return Number.isNaN(atMs) ? this.#windowMs : Math.max(1, Math.ceil(atMs - this.clock.now()))
+    return Number.isNaN(atMs) ? this.#windowMs! : Math.max(1, Math.ceil(atMs - this.clock.now()))
   }
-}
-
-function checkPolicy(store: HitStore | CallbackHitStore, policy: Policy): void {
-  const what = `policy: the store ${shown(store)} is one of express-rate-limit`
-  if (policy.length !== 1) {
-    throw new PolicyError(
-      `${what}, which counts one window, given ${policy.length} limits: expected one, like "100/1m"`,
-    )
-  }
-  const [{ algorithm }] = policy
-  if (algorithm === 'fixed-window') return
-  throw new PolicyError(`${what}, which counts fixed windows only, given ${algorithm}: expected "100/1m fixed-window"`)
 }
 
 /** Gives each limit and limiter separate counts in a shared store. */
 function keyOf({ key, limit, limiter = DEFAULT_LIMITER }: Charge): string {
   return `${keySegment(limiter)}:${keySegment(limit.name)}:${key}`
-}
-
-/** As in express-rate-limit, `init` is not awaited: a store that could not start fails when it is asked. */
-function warn(error: unknown): void {
-  const text = `the store's init failed: ${(error as Error)?.message ?? error}`
-  emitWarning('SPILLWAY_STORE_INIT', text)
 }

@@ -13,14 +13,12 @@ import { DenyCache } from './deny-cache.js'
 import { outageWarnings } from './fallback.js'
 import { countsOf } from './foreign-store.js'
 import { StoreGuard } from './guarded-policy.js'
-import { adaptHitStore, countsHits } from './hit-store.js'
 import { type KeyInput, type LimiterKey, limiterKey } from './key.js'
 import { LimiterLines } from './lines.js'
 import { MemoryStore } from './memory/memory-store.js'
 import { parseLimiterOptions, type RateLimiterOptions } from './options.js'
 import type { Change, Counts } from './port.js'
 import { settle } from './settlement.js'
-import type { Store } from './store.js'
 import { neverFits } from './store-lines.js'
 
 const ACQUIRE_OPTIONS: OptionNames<WaitOptions & { cost?: number }> = { ...WAIT_OPTIONS, cost: true }
@@ -55,9 +53,10 @@ export let strike: (
  */
 export class RateLimiter implements AsyncDisposable {
   readonly #options: RateLimiterOptions
-  readonly #store: Store
+  readonly #store: object
   readonly #counts: Counts
-  readonly #ownsStore: boolean
+  /** The store that this limiter has made for itself. */
+  readonly #ownStore: MemoryStore | undefined
   readonly #guard: StoreGuard
   readonly #name: string
   readonly #denials: DenyCache | undefined
@@ -73,14 +72,13 @@ export class RateLimiter implements AsyncDisposable {
   constructor(options: RateLimiterOptions) {
     const settings = parseLimiterOptions(options)
     const { policy, name, denyCacheKeys, shadow, onStoreFailure, localShare, observer } = settings
-    const given = settings.store ?? new MemoryStore()
-    const store: Store = countsHits(given) ? adaptHitStore(given, policy as Policy) : given
+    const store = settings.store ?? new MemoryStore()
     const counts = countsOf(store)
     const warnings = observer === undefined ? outageWarnings(store, counts, onStoreFailure) : undefined
-    this.#options = { ...options, store: given, name }
+    this.#options = { ...options, store, name }
     this.#store = store
     this.#counts = counts
-    this.#ownsStore = settings.store === undefined
+    if (settings.store === undefined) this.#ownStore = store as MemoryStore
     this.#guard = new StoreGuard(counts, settings.deadlineMs, observer, warnings)
     this.#name = name
     this.#observer = observer
@@ -284,8 +282,8 @@ export class RateLimiter implements AsyncDisposable {
   }
 
   async #close(): Promise<void> {
-    await Promise.all([this.#lines.close(this.#ownsStore), this.#deciders.close()])
-    if (this.#ownsStore) await this.#store.close?.()
+    await Promise.all([this.#lines.close(this.#ownStore !== undefined), this.#deciders.close()])
+    this.#ownStore?.close()
   }
 
   #consumeAny(key: KeyInput, cost: number): Promise<Decision> {

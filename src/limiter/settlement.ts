@@ -5,12 +5,12 @@ import type { Limit } from './core/limit.js'
 import { emitWarning } from './core/warnings.js'
 import type { LimiterKey } from './key.js'
 import type { Change, Keys, Origin } from './port.js'
-import type { ChargedAt, Store } from './store.js'
+import type { ChargedAt } from './store.js'
 
 /** Whose decisions a settlement corrects. */
 export interface ChargeOwner {
   /** For messages. */
-  readonly store: Store
+  readonly store: object
   /** The keys of a decision whose limits have separate keys; else the decision has the key. */
   readonly keys?: readonly string[]
   /** Whether its store can give back what a decision spent. */
@@ -188,9 +188,9 @@ function receiptsOf({ verdicts, cost }: Decision, { chargedAt }: ChargeTicket): 
   }))
 }
 
-const KEEPING = new WeakSet<Store>()
+const KEEPING = new WeakSet<object>()
 
-function warnThatUnitsAreKept(store: Store): void {
+function warnThatUnitsAreKept(store: object): void {
   if (KEEPING.has(store)) return
   KEEPING.add(store)
   emitWarning(

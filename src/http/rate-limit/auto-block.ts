@@ -7,7 +7,7 @@ import type { Limit } from '../../limiter/core/limit.js'
 import { getOrMake } from '../../limiter/core/maps.js'
 import { checkOptions, type OptionNames } from '../../limiter/core/options.js'
 import { shortKey } from '../../limiter/core/short-key.js'
-import { countsHits } from '../../limiter/hit-store.js'
+import { countsOf } from '../../limiter/foreign-store.js'
 import { type RateLimiter, type RateLimiterOptions, strike } from '../../limiter/rate-limiter.js'
 import { NEWCOMERS } from '../newcomers.js'
 import type { SyncOrAsync } from '../sync-or-async.js'
@@ -119,16 +119,17 @@ export class AutoBlock {
   #timer: ReturnType<typeof setTimeout> | undefined
 
   /** Throws `PolicyError` for a store that has no blocks. */
-  constructor(settings: BlockSettings, store: RateLimiterOptions['store']) {
+  constructor(settings: BlockSettings, store: Required<RateLimiterOptions>['store']) {
     this.#settings = settings
-    if (store !== undefined && !countsHits(store) && store.block === undefined) {
+    const counts = countsOf(store)
+    if (counts.can?.('block') === false) {
       throw new PolicyError(
         `rateLimit: block: the store ${shown(store)} has no block(): expected a store that has, like a ` +
           'MemoryStore or a RedisStore',
       )
     }
     // As the deny cache does: the ages of denials are measured by the clock of the store, if there is one.
-    this.#clock = (countsHits(store) ? undefined : store?.clock) ?? monotonicClock
+    this.#clock = counts.clock ?? monotonicClock
   }
 
   /** Counts one more denial. Returns the decision to answer with: the same, or that of a key that is blocked. */

@@ -3,7 +3,7 @@ import type { Decision } from '../../limiter/core/decision.js'
 import { type Policy, type PolicyInput, parsePolicy } from '../../limiter/core/limit.js'
 import { WaitWatch } from '../../limiter/core/meters.js'
 import { PolicyMemo } from '../../limiter/core/policy-memo.js'
-import { countsHits } from '../../limiter/hit-store.js'
+import { countsOf } from '../../limiter/foreign-store.js'
 import { MemoryStore } from '../../limiter/memory/memory-store.js'
 import { parseLimiterOptions } from '../../limiter/options.js'
 import { optionsOf, RateLimiter, type RateLimiterOptions } from '../../limiter/rate-limiter.js'
@@ -22,7 +22,7 @@ export interface Rule {
 /** The rules of one middleware: one for each policy used so far, all on one store. */
 export class Rules {
   /** Includes the store that all rules share. */
-  readonly options: Omit<RateLimiterOptions, 'policy'>
+  readonly options: Omit<RateLimiterOptions, 'policy'> & Pick<Required<RateLimiterOptions>, 'store'>
   readonly #forms: readonly HeaderForm[]
   /** Counts are in the store, so a policy that returns after it was dropped here finds them again. */
   readonly #known = new PolicyMemo(
@@ -45,8 +45,7 @@ export class Rules {
 
   /** The clock of the limits, as far as the store exposes it. */
   get clock(): Clock {
-    const { store } = this.options
-    return (countsHits(store) ? undefined : store?.clock) ?? systemClock
+    return countsOf(this.options.store).clock ?? systemClock
   }
 
   /** The rule for a policy, created on first use. Throws `PolicyError`. */

@@ -1,7 +1,7 @@
 import { isIPv6 } from 'node:net'
 import type { Request, Response } from 'express'
 import { after, type SyncOrAsync } from '../../http/sync-or-async.js'
-import { callsBack, PromisedHitStore } from '../../limiter/hit-store.js'
+import { promised } from '../../limiter/hit-store.js'
 import { DEFAULT_WINDOW_MS } from './hits.js'
 import { ipKeyGenerator } from './ip-key.js'
 import { MemoryStore } from './memory-store.js'
@@ -82,7 +82,7 @@ function checkLogger(logger: Logger): void {
 function storeOf(passed: Options['store'] | null | undefined): Exclude<Options['store'], undefined> {
   const given = passed ?? new MemoryStore()
   if ('consume' in given && typeof given.consume === 'function') return given
-  const store = callsBack(given as Store) ? new PromisedHitStore(given as never) : given
+  const store = promised(given as Options['store'])
   const { increment, decrement, resetKey, resetAll, init } = store as Partial<Store>
   const wanted = [increment, decrement, resetKey]
   const possible = [resetAll, init].filter(method => method !== undefined)

@@ -4,7 +4,7 @@ import { AutoBlock, type BlockOptions, parseBlock } from '../../../src/http/rate
 import { RedisStore } from '../../../src/index.js'
 import { PolicyError } from '../../../src/limiter/core/errors.js'
 import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
-import { RateLimiter, type RateLimiterOptions } from '../../../src/limiter/rate-limiter.js'
+import { optionsOf, RateLimiter, type RateLimiterOptions } from '../../../src/limiter/rate-limiter.js'
 import type { Store } from '../../../src/limiter/store.js'
 import { ManualClock } from '../../../src/testing.js'
 import { forCases } from '../../support/cases.js'
@@ -37,7 +37,7 @@ afterEach(() => void jest.useRealTimers())
 /** A limiter whose denials are counted. */
 function struck(block: BlockOptions, options: RateLimiterOptions) {
   const limiter = new RateLimiter({ deadline: '5s', ...options })
-  const autoBlock = new AutoBlock(parseBlock(block), options.store)
+  const autoBlock = new AutoBlock(parseBlock(block), optionsOf(limiter).store!)
   const ask = async (key: string | Record<string, string> = 'k', cost = 1) => {
     const decision = await limiter.consume(key, cost)
     return decision.allowed ? decision : autoBlock.countDenial(limiter, decision)
