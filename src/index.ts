@@ -34,6 +34,7 @@ export {
   type PolicyInput,
   parsePolicy,
 } from './limiter/core/limit.js'
+export type { InspectOptions, Listed } from './limiter/core/listed.js'
 export { type Hold, type Observer, observers } from './limiter/core/observer.js'
 export type { WaitOptions } from './limiter/core/wait.js'
 export type { StoreFailure } from './limiter/fallback.js'
@@ -50,7 +51,6 @@ export { DelayQueue } from './waiting/queue/delay-queue.js'
 export type { Delivery } from './waiting/queue/delivery.js'
 export type { Codec, DelayQueueOptions, PushOptions } from './waiting/queue/options.js'
 export type {
-  Listed,
   MessageState,
   MessageView,
   QueueInspectOptions,
@@ -59,8 +59,9 @@ export type {
 } from './waiting/queue/queue-look.js'
 export type { RateConfig, RateOptions, RateView } from './waiting/rate/options.js'
 export { SharedRateLimiter, type SharedRateLimiterOptions } from './waiting/rate/shared-rate-limiter.js'
+export type { LeaseInfo, SemaphoreView } from './waiting/semaphore/commands.js'
 export type { Lease } from './waiting/semaphore/lease.js'
-export { type AcquireOptions, type LeaseInfo, Semaphore, type SemaphoreOptions } from './waiting/semaphore/semaphore.js'
+export { type AcquireOptions, Semaphore, type SemaphoreOptions } from './waiting/semaphore/semaphore.js'
 
 /** Options of a `RedisStore`. An invalid value or an unknown name throws `PolicyError` when the store is built. */
 export interface RedisStoreOptions extends CountsOptions {

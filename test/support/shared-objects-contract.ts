@@ -117,6 +117,31 @@ export function describeSharedObjects(kinds: Readonly<Record<string, ClientKind>
       await eventually('nothing blocks any more', async () => (await blocked()) <= before)
     })
 
+    test('a semaphore, a rate and a queue tell about themselves, by one call each that changes nothing', async () => {
+      const prefix = `inspect ${name}`
+      const semaphore = new Semaphore(client, 'jobs', { permits: 3, prefix })
+      const rate = new SharedRateLimiter(client, 'calls', { prefix })
+      const queue = new DelayQueue<string>(client, 'mail', { prefix })
+      const lease = await semaphore.acquire({ permits: 2 })
+      await rate.setRate({ rate: 5, interval: '1h' })
+      await rate.acquire(2)
+      await queue.push('hello', { id: 'one', delay: '1h' })
+      expect(await semaphore.inspect()).toMatchObject({
+        permits: 3,
+        available: 1,
+        waiting: 0,
+        longestWaitMs: 0,
+        holders: { items: [{ id: lease.id, permits: 2 }], more: 0 },
+      })
+      expect(await rate.inspect()).toMatchObject({ config: { rate: 5 }, available: 3, waiting: 0, longestWaitMs: 0 })
+      expect(await queue.inspect()).toMatchObject({
+        delayed: 1,
+        messages: { items: [{ id: 'one', state: 'delayed', payload: '"hello"' }], more: 0 },
+      })
+      await lease.release()
+      await Promise.all([semaphore.close(), rate.close(), queue.close()])
+    })
+
     test('limits that are changed live hold within a second, and a reset ends a denial elsewhere', async () => {
       const prefix = `live ${name}`
       const defaults = { api: '1/1h' }

@@ -57,6 +57,14 @@ function lines.is_alive(line)
   return last ~= nil and line.now <= tonumber(last) + lines.GRACE_MS
 end
 
+--[[ Returns the number of waiters, 0 if no process with waiters seems to be alive; and for how long the first has waited,
+ms. ]]
+function lines.waiting(line)
+  if not lines.is_alive(line) then return 0, 0 end
+  local first = redis.call('ZRANGE', line.key, '0', '0', 'WITHSCORES')[2]
+  return redis.call('ZCARD', line.key), first and math.max(0, math.floor((line.micros - first) / 1000)) or 0
+end
+
 --[[ Writes the changes of a line, and sets the lifetimes of its keys. A line without waiters leaves nothing behind. ]]
 lines.LIFE_MS = 60000
 

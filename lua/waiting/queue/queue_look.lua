@@ -130,7 +130,13 @@ end
 
 local function payload_of(text)
   local line = queues.readable(text) and string.find(text, '\n', 45, true) or 0
-  return string.sub(text, line + 1, line + PAYLOAD)
+  local last = line + PAYLOAD
+  -- No character of UTF-8 is cut in two: it has at most three more bytes.
+  for _ = 1, 3 do
+    local after = string.byte(text, last + 1)
+    if after and after >= 128 and after < 192 then last = last - 1 end
+  end
+  return string.sub(text, line + 1, last)
 end
 
 -- At most a megabyte of messages, and one of dead letters.

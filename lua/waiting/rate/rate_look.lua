@@ -6,7 +6,7 @@
   ARGV[2]      client
 
   Returns nothing where no rate is set, else a list: rate, interval in ms, mode, keepAlive in ms or -1, permits
-  available, requests that wait.
+  available, requests that wait, for how long the first of them has waited in ms.
 ]]
 local timely = require 'redis.timely'
 local sliding_window = require 'limiter.algorithms.sliding_window'
@@ -28,10 +28,8 @@ if used_at <= rate.forgot_at then log = { expired_total = 0, total = 0 } end
 local _, available = sliding_window.measure(limit.quota, limit.window, now, 0, rate.log, log)
 local line = lines.open(group.line, group.asks, group.meta, '')
 if line.err then return redis.error_reply(line.err) end
-local waiting = 0
-if lines.is_alive(line) and used_at > rate.moved_at then
-  waiting = redis.call('ZCARD', group.line)
-  available = 0
-end
+local waiting, longest = 0, 0
+if used_at > rate.moved_at then waiting, longest = lines.waiting(line) end
+if waiting > 0 then available = 0 end
 local mode = rate.per_client and 'per-client' or 'overall'
-return { limit.quota, limit.window, mode, rate.keep_alive, available, waiting }
+return { limit.quota, limit.window, mode, rate.keep_alive, available, waiting, longest }

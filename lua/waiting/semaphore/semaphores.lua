@@ -37,19 +37,25 @@ semaphores.SPAN_MS = 16778
 
 function semaphores.permits_in(name) return tonumber(string.match(name, '^(%d+)%.') or 1) end
 
---[[
-  Removes up to `most` names whose deadline has passed, and corrects !extra and !room, which were `extra` permits beyond
-  one and `room`. Returns both.
-]]
-function semaphores.sweep(leases, now, most, extra, room)
+--[[ Returns up to `most` names that the table no longer needs, and the permits beyond one, at most `extra`, of the
+ended leases among them. ]]
+function semaphores.over(leases, now, most, extra)
   local over = redis.call('ZRANGEBYSCORE', leases, -now, now, 'WITHSCORES', 'LIMIT', '0', most)
   local names, freed = {}, 0
   for i = 1, #over, 2 do
     names[#names + 1] = over[i]
     if string.sub(over[i + 1], 1, 1) ~= '-' then freed = freed + semaphores.permits_in(over[i]) - 1 end
   end
+  return names, math.min(freed, extra)
+end
+
+--[[
+  Removes up to `most` names whose deadline has passed, and corrects !extra and !room, which were `extra` permits beyond
+  one and `room`. Returns both.
+]]
+function semaphores.sweep(leases, now, most, extra, room)
+  local names, freed = semaphores.over(leases, now, most, extra)
   if #names > 0 then redis.call('ZREM', leases, unpack(names)) end
-  freed = math.min(freed, extra)
   if freed > 0 then
     extra, room = extra - freed, room + freed
     redis.call('ZADD', leases, string.format('%.0f', 4e15 + extra), '!extra', string.format('%.0f', room), '!room')
@@ -97,7 +103,7 @@ function semaphores.write_permits(config, permits)
 end
 
 --[[
-  Reads a semaphore, removes some of the leases that have ended, and counts the others. `keys` are, in this order:
+  Reads a semaphore, and changes nothing. `keys` are, in this order:
 
     config   HASH v (version of this state), permits
     open, held   the two names of the table of the leases: see above
@@ -105,13 +111,10 @@ end
 
   `clock`: now, ms; '' for the server's clock. `initial`, `idle`: see semaphores.permits and keep. `newest_seen`: the
   newest token that the caller has seen. Returns nil if no permits are set, and { err } for another version. Fields of
-  the result: `permits`; `used`, the number of held permits; `extra`, how many of them are beyond one for each lease;
-  `is_new`, true if nobody has set permits before; `is_set` and `is_changed`, which the caller sets when it sets them.
-  What is changed is written by semaphores.save.
+  the result: `permits`; `is_new`, true if nobody has set permits before; `is_set` and `is_changed`, which the caller
+  sets when it sets them.
 ]]
-semaphores.SWEEP = 100
-
-function semaphores.open(keys, clock, initial, idle, newest_seen)
+function semaphores.read(keys, clock, initial, idle, newest_seen)
   local time = redis.call('TIME')
   local micros = time[1] * 1000000 + time[2]
   local s = {
@@ -145,7 +148,20 @@ function semaphores.open(keys, clock, initial, idle, newest_seen)
   if failure then return { err = failure } end
   if not s.permits then return nil end
   s.is_new = not s.stored_permits and not told
-  if clock == '' then semaphores.repair_clock(s) end
+  return s
+end
+
+--[[
+  Reads a semaphore (see semaphores.read), removes some of the leases that have ended, and counts the others: `used` is
+  the number of held permits; `extra`, how many of them are beyond one for each lease. What is changed is written by
+  semaphores.save.
+]]
+semaphores.SWEEP = 100
+
+function semaphores.open(keys, clock, initial, idle, newest_seen)
+  local s = semaphores.read(keys, clock, initial, idle, newest_seen)
+  if not s or s.err then return s end
+  semaphores.repair_clock(s)
   s.stored_extra, s.stored_room = semaphores.sweep(s.leases, s.now, semaphores.SWEEP, s.stored_extra, s.stored_room)
   s.extra = s.stored_extra
   s.used = redis.call('ZCOUNT', s.leases, s.now + 1, semaphores.ABOVE) + s.extra
@@ -153,22 +169,31 @@ function semaphores.open(keys, clock, initial, idle, newest_seen)
 end
 
 --[[
-  Repairs the deadlines of leases after the server's clock was set back: moves each so that the lease lasts as long as
-  it had left when a lease was last written. The newest token, which is in µs and never falls, shows that the clock was
-  set back. If the step is shorter than a lease, nothing is changed, because leases from before and after the step
-  cannot be told apart.
+  By how many ms the deadlines of leases are too late, because the server's clock was set back: 0 if it was not, or if
+  they are repaired. The newest token, which is in µs and never falls, shows that it was. If the step is shorter than a
+  lease, leases from before and after the step cannot be told apart, and the answer is 0. Second: the deadlines after
+  this moment are too late.
 ]]
+function semaphores.behind(s)
+  if s.is_clock_given or s.last - s.micros < 1000000 or not s.stored_last then return 0 end
+  -- While the clock is behind the newest token, each token is one more than the last: then all leases are repaired
+  -- already, or newer than the step.
+  if s.last - s.mended < 1000000 then return 0 end
+  local written = math.floor(s.last / 1000)
+  local behind = written - s.now
+  local last = redis.call('ZREVRANGEBYSCORE', s.leases, semaphores.ABOVE, written, 'WITHSCORES', 'LIMIT', '0', '1')[2]
+  if last and last - written > behind then return 0 end
+  return behind, written
+end
+
+-- Moves each deadline after a step of the clock (see semaphores.behind) so that the lease lasts as long as it had left
+-- when a lease was last written.
 semaphores.BATCH = 1000
 
 function semaphores.repair_clock(s)
-  if s.last - s.micros < 1000000 or not s.stored_last then return end
-  -- While the clock is behind the newest token, each token is one more than the last: then all leases are repaired
-  -- already, or newer than the step.
-  if s.last - s.mended < 1000000 then return end
-  local written = math.floor(s.last / 1000)
-  local behind = written - s.now
+  local behind, written = semaphores.behind(s)
+  if behind == 0 then return end
   local leases = redis.call('ZRANGEBYSCORE', s.leases, written + 1, semaphores.ABOVE, 'WITHSCORES')
-  if #leases > 0 and leases[#leases] - written > behind then return end
   for from = 1, #leases, semaphores.BATCH do
     local entries = {}
     for i = from, math.min(#leases, from + semaphores.BATCH - 1), 2 do

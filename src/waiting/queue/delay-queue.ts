@@ -191,10 +191,9 @@ export class DelayQueue<T = unknown> {
    */
   async inspect(options: QueueInspectOptions = {}): Promise<QueueView> {
     this.#checkOpen()
-    const { ready, delayed, unacked, dead, overdueMs, paused, messages } = await this.#look(
-      parseQueueInspectOptions(options, `${this.#subject}: inspect`),
-    )
-    return { ready, delayed, unacked, dead, overdueMs, paused, messages }
+    const look = await this.#look(parseQueueInspectOptions(options, `${this.#subject}: inspect`))
+    const { nextDueMs: _, ...view } = look
+    return view
   }
 
   /**

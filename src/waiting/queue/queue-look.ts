@@ -1,5 +1,6 @@
 import { PolicyError, shown } from '../../limiter/core/errors.js'
-import { checkInteger, checkOptions, checkText, type OptionNames } from '../../limiter/core/options.js'
+import { type InspectOptions, type Listed, listLimit } from '../../limiter/core/listed.js'
+import { checkOptions, checkText, type OptionNames } from '../../limiter/core/options.js'
 
 /** The number of messages in a queue, by their state. */
 export interface QueueStats {
@@ -17,14 +18,6 @@ export interface QueueStats {
 
 /** The state of a message in a queue. */
 export type MessageState = 'ready' | 'delayed' | 'unacked' | 'dead'
-
-/** Some of a list. */
-export interface Listed<T> {
-  /** At most as many as were asked for. */
-  readonly items: readonly T[]
-  /** How many more there are. */
-  readonly more: number
-}
 
 /** A message as `inspect` lists it. */
 export interface MessageView {
@@ -57,6 +50,8 @@ export interface QueueView {
   readonly dead: number
   /** For how long the oldest ready message has been due, ms; 0 if none is. */
   readonly overdueMs: number
+  /** When the next delayed message is due: ms since the epoch, by the server's clock; null if there is none. */
+  readonly nextDueAt: number | null
   /** Nothing is delivered until `resume`. */
   readonly paused: boolean
   /**
@@ -66,9 +61,7 @@ export interface QueueView {
 }
 
 /** Options of `DelayQueue.inspect`. */
-export interface QueueInspectOptions {
-  /** Most messages to list: integer from 0 to 1000, default 50. */
-  limit?: number
+export interface QueueInspectOptions extends InspectOptions {
   /** Only messages in this state, like 'dead'. Default: all. */
   state?: MessageState
   /** Only the message with this id. Default: all. */
@@ -90,8 +83,8 @@ const STATES: readonly MessageState[] = ['ready', 'delayed', 'unacked', 'dead']
 /** Checks the options: `PolicyError`, which begins with `user`. */
 export function parseQueueInspectOptions(options: QueueInspectOptions, user: string): WantedMessages {
   checkOptions(user, options, INSPECT_OPTIONS, "{ limit: 50, state: 'dead' }")
-  const { limit = 50, state, id } = options
-  checkInteger(limit, `${user}: limit`, 50, 0, 1000)
+  const { state, id } = options
+  const limit = listLimit(options.limit, user)
   if (state !== undefined && !STATES.includes(state)) {
     throw new PolicyError(`${user}: state ${shown(state)}: expected one of ${STATES.join(', ')}, like "dead"`)
   }
@@ -100,7 +93,7 @@ export function parseQueueInspectOptions(options: QueueInspectOptions, user: str
 }
 
 /** The answer of lua/waiting/queue/queue_look.lua. */
-export interface QueueLook extends QueueView, QueueStats {
+export interface QueueLook extends QueueView {
   /** In how many ms the next delayed message is due; Infinity if there is none. */
   readonly nextDueMs: number
 }
@@ -139,7 +132,6 @@ function messageOf([id, state, dueAt, attempt, payload, reason]: [
   string,
   string,
 ]): MessageView {
-  // The kilobyte may end within a character.
-  const view = { id, state, dueAt, attempt, payload: payload.replace(/\uFFFD$/, '') }
+  const view = { id, state, dueAt, attempt, payload }
   return state === 'dead' ? { ...view, reason } : view
 }

@@ -56,8 +56,7 @@ export function queueKeys(base: string): readonly string[] {
 
 /** The index of the key on which idle processes block. */
 export const WAKE = 7
-/** The key of the dead letters. */
-export const DEAD = 5
+
 const LONGEST_REASON = 1000
 
 /** The reason in a dead letter: at most 1000 characters. */
@@ -68,7 +67,8 @@ export function reasonOf(text: string): string {
 /** The text of any thrown value. Never throws. */
 export function textOf(error: unknown): string {
   try {
-    return error instanceof Error ? `${error.name}: ${error.message}` : String(error)
+    if (error instanceof Error) return `${error.name}: ${error.message}`
+    return error === undefined ? 'no reason was given' : String(error)
   } catch {
     return 'an error without a text'
   }

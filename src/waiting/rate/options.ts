@@ -78,6 +78,8 @@ export interface RateView {
   readonly available: number
   /** The number of requests that wait, in all processes. */
   readonly waiting: number
+  /** For how long the first of them has waited, ms; 0 if none waits. */
+  readonly longestWaitMs: number
 }
 
 /** Checks the rate; throws `PolicyError`, in which `method` names the called method. */

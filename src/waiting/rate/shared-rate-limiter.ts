@@ -108,8 +108,8 @@ export class SharedRateLimiter {
   /** What the limiter holds now, by one call of Redis that changes nothing. */
   async inspect(): Promise<RateView> {
     const look = await this.#look()
-    const [, , , , available = 0, waiting = 0] = look
-    return { config: configOf(look), available: Number(available), waiting: Number(waiting) }
+    const [available = 0, waiting = 0, longestWaitMs = 0] = look.slice(4).map(Number)
+    return { config: configOf(look), available, waiting, longestWaitMs }
   }
 
   /**

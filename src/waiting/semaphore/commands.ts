@@ -1,12 +1,13 @@
 import { type Clock, suspendedMs, wallOffset } from '../../limiter/core/clock.js'
 import { type Duration, parseStoredOption } from '../../limiter/core/duration.js'
 import { NotInitializedError, PolicyError, shown } from '../../limiter/core/errors.js'
+import type { Listed } from '../../limiter/core/listed.js'
 import { checkFlag } from '../../limiter/core/options.js'
 import type { RedisClient } from '../../redis/client.js'
 import { Commands, clockArgument } from '../../redis/commands.js'
 import type { Script } from '../../redis/script.js'
 import { semaphoreDelete, semaphoreForce, semaphoreLook, semaphoreResume, semaphoreSet } from '../../redis/scripts.js'
-import { newLeaseNameEnd } from './lease-name.js'
+import { leaseFacts, newLeaseNameEnd } from './lease-name.js'
 
 const LEASE_MS = 30_000
 
@@ -42,6 +43,34 @@ interface SemaphoreCommandsOptions {
   readonly fixed: boolean
   readonly idleMs: number | undefined
   readonly clock: Clock | undefined
+}
+
+/** A held lease, as `holders` lists it. */
+export interface LeaseInfo {
+  /** `resume` takes the lease over by this id. */
+  readonly id: string
+  /** How many permits it holds. */
+  readonly permits: number
+  /** ms since the epoch, by the server's clock. */
+  readonly expiresAt: number
+  /** When it was asked for: ms since the epoch, by the clock of its process. */
+  readonly since: number
+  /** The process that holds it: 12 letters that it has chosen, different for each client and prefix. */
+  readonly heldBy: string
+}
+
+/** What a semaphore holds. */
+export interface SemaphoreView {
+  /** The number of permits, held or not. */
+  readonly permits: number
+  /** The number of permits not held; below 0 if more are held than exist. */
+  readonly available: number
+  /** The number of waiters in all processes. */
+  readonly waiting: number
+  /** For how long the first of them has waited, ms; 0 if none waits. */
+  readonly longestWaitMs: number
+  /** The held leases, those that end first at the beginning. */
+  readonly holders: Listed<LeaseInfo>
 }
 
 /** A lease as the server returns it. */
@@ -145,11 +174,17 @@ export class SemaphoreCommands {
     return { done: done === 1, permits: Number(total) }
   }
 
-  /**
-   * The permits, the number of permits held, the number of waiters; then id and deadline of each lease, if requested.
-   */
-  async look(leases = false): Promise<Reply> {
-    return this.#checked(await this.calls.run(semaphoreLook, this.keys, [...this.common, leases ? '1' : '0']))
+  /** What it holds, with at most `limit` leases, those that end first; -1: all. */
+  async look(limit = 0): Promise<SemaphoreView> {
+    const args = [this.now, this.initial, String(limit)]
+    const reply = this.#checked(await this.calls.run(semaphoreLook, this.keys, args))
+    const [permits, used, waiting, longestWaitMs, more] = reply.map(Number)
+    const items: LeaseInfo[] = []
+    for (let i = 5; i < reply.length; i += 2) {
+      const id = String(reply[i])
+      items.push({ id, expiresAt: Number(reply[i + 1]), ...leaseFacts(id) })
+    }
+    return { permits, available: permits - used, waiting, longestWaitMs, holders: { items, more } }
   }
 
   async delete(): Promise<boolean> {

@@ -1,6 +1,7 @@
 import type { Clock } from '../../limiter/core/clock.js'
 import { type Duration, parseStoredOption } from '../../limiter/core/duration.js'
 import { CostError, PolicyError, StoreError, shown, TimeoutError } from '../../limiter/core/errors.js'
+import { type InspectOptions, parseInspectOptions } from '../../limiter/core/listed.js'
 import { HoldWatch, watched } from '../../limiter/core/meters.js'
 import { type Observer, parseObserver } from '../../limiter/core/observer.js'
 import { checkClock, checkFunction, checkOptions, type OptionNames } from '../../limiter/core/options.js'
@@ -10,7 +11,15 @@ import type { RedisClient } from '../../redis/client.js'
 import { portOf } from '../../redis/clients.js'
 import { keyRoot } from '../../redis/keys.js'
 import { Mailbox } from '../line/mailbox.js'
-import { checkId, checkTotal, type Grant, leaseOf, SemaphoreCommands } from './commands.js'
+import {
+  checkId,
+  checkTotal,
+  type Grant,
+  type LeaseInfo,
+  leaseOf,
+  SemaphoreCommands,
+  type SemaphoreView,
+} from './commands.js'
 import { HeldLease, type Lease } from './lease.js'
 import { leaseFacts } from './lease-name.js'
 import { SemaphoreLine } from './line.js'
@@ -19,8 +28,8 @@ import { Renewals } from './renewals.js'
 /** Options of a `Semaphore`. */
 export interface SemaphoreOptions {
   /**
-   * Sets the number of permits with the first command, if none is set. Integer ≥ 0. Default: none, so that
-   * `trySetPermits` sets it.
+   * The number of permits, if none is set: set with the first command that takes or changes permits. Integer ≥ 0.
+   * Default: none, so that `trySetPermits` sets it.
    */
   permits?: number
   /**
@@ -61,20 +70,6 @@ const SEMAPHORE_OPTIONS: OptionNames<SemaphoreOptions> = {
 }
 const RESUME_OPTIONS = { lease: true, renew: true } as const
 const ACQUIRE_OPTIONS: OptionNames<AcquireOptions> = { ...WAIT_OPTIONS, ...RESUME_OPTIONS, permits: true }
-
-/** A held lease, as `holders` lists it. */
-export interface LeaseInfo {
-  /** `resume` takes the lease over by this id. */
-  readonly id: string
-  /** How many permits it holds. */
-  readonly permits: number
-  /** ms since the epoch, by the server's clock. */
-  readonly expiresAt: number
-  /** When it was asked for: ms since the epoch, by the clock of its process. */
-  readonly since: number
-  /** The process that holds it: 12 letters that it has chosen, different for each client and prefix. */
-  readonly heldBy: string
-}
 
 /**
  * Limits how many holders work at once, over all processes. Before permits are set, everything but `trySetPermits`,
@@ -147,27 +142,19 @@ export class Semaphore {
 
   /** The number of permits, held or not. */
   async permits(): Promise<number> {
-    const [permits] = await this.#asked.look()
-    return Number(permits)
+    return (await this.#asked.look()).permits
   }
 
   /** The number of permits not held, also while waiters need more; below 0 if more are held than exist. */
   async availablePermits(): Promise<number> {
-    const [permits, used] = await this.#asked.look()
-    return Number(permits) - Number(used)
+    return (await this.#asked.look()).available
   }
 
   /**
-   * The held leases, those that end first at the beginning. The cost grows with their number; for inspection by people.
+   * All held leases, those that end first at the beginning. The cost grows with their number: `inspect` lists some.
    */
   async holders(): Promise<LeaseInfo[]> {
-    const [, , , ...leases] = await this.#asked.look(true)
-    const holders: LeaseInfo[] = []
-    for (let i = 0; i < leases.length; i += 2) {
-      const id = String(leases[i])
-      holders.push({ id, expiresAt: Number(leases[i + 1]), ...leaseFacts(id) })
-    }
-    return holders
+    return [...(await this.#asked.look(-1)).holders.items]
   }
 
   /**
@@ -175,8 +162,17 @@ export class Semaphore {
    * for at most six seconds if there is none.
    */
   async waiting(): Promise<number> {
-    const [, , waiting] = await this.#asked.look()
-    return Number(waiting)
+    return (await this.#asked.look()).waiting
+  }
+
+  /**
+   * What the semaphore holds now, by one call of Redis that changes nothing. Throws `PolicyError` for invalid options.
+   *
+   * @example
+   * const { available, waiting, holders } = await semaphore.inspect({ limit: 20 })
+   */
+  async inspect(options: InspectOptions = {}): Promise<SemaphoreView> {
+    return this.#asked.look(parseInspectOptions(options, `${this.#subject}: inspect`))
   }
 
   /**

@@ -387,7 +387,7 @@ describe('on a cluster', () => {
     closing.push(() => other.unpause())
     aheadMs += 10_000
     const { queues, shared, alerts } = await page.view({ page: 'limits' })
-    expect(queues).toEqual([{ name: names[0], unread: 'does not answer' }])
+    expect(queues).toEqual([{ name: names[0], unread: 'does not answer', letters: [] }])
     expect(shared).toEqual([{ kind: 'semaphore', name: names[1], unread: 'does not answer', waiting: 0 }])
     expect(alerts.map(({ title }) => title)).toContain(`${names[0]} has 1 dead letter`)
     other.unpause()

@@ -45,6 +45,7 @@ describe('inspect', () => {
       unacked: 1,
       dead: 1,
       overdueMs: 100,
+      nextDueAt: START + 500,
       paused: false,
       messages: {
         items: [
@@ -84,6 +85,17 @@ describe('inspect', () => {
     for (const { payload } of messages.items) expect([payload.length, payload.at(-1)]).toEqual([512, 'é'])
     expect(await queue.stats()).toMatchObject({ ready: 20, unacked: 0, dead: 0 })
     expect(await stored()).toEqual(before)
+  })
+
+  test.each([
+    ['a character of four bytes', '😀'.repeat(300), '😀'.repeat(256)],
+    ['after one byte', `x${'😀'.repeat(300)}`, `x${'😀'.repeat(255)}`],
+    ['after two bytes of three', `xy${'€'.repeat(400)}`, `xy${'€'.repeat(340)}`],
+    ['what ends with the sign for an unreadable character', 'x\uFFFD', 'x\uFFFD'],
+  ])('cuts no character in two, and leaves out none: %s', async (_, payload, shown) => {
+    const { queue } = open({ codec: { encode: String, decode: text => text } })
+    await queue.push(payload)
+    expect((await queue.inspect()).messages.items[0].payload).toBe(shown)
   })
 
   test.each([

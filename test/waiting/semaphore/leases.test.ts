@@ -289,7 +289,7 @@ describe('permits requested in one turn', () => {
   test('are granted in the order of the requests, in two calls for all', async () => {
     const name = fresh()
     const semaphore = open(name, { permits: 20 })
-    await semaphore.permits()
+    await semaphore.trySetPermits(20)
     const { client, sent } = recorder()
     await client.ping()
     const ours = new Semaphore(client, name)

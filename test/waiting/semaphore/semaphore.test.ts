@@ -32,10 +32,12 @@ describe('the permits of a semaphore', () => {
     expect(await semaphore.permits()).toBe(0)
   })
 
-  test('given to the constructor are set by the first call, only if none are set', async () => {
+  test('given to the constructor are set by the first take or change, only if none are set', async () => {
     const name = fresh()
     const first = open({ permits: 2 }, name)
     expect(await first.availablePermits()).toBe(2)
+    expect(await open({ permits: 3 }, name).availablePermits()).toBe(3)
+    await (await first.acquire()).release()
     expect(await open({ permits: 7 }, name).permits()).toBe(2)
     expect(await open({ permits: 4 }).trySetPermits(6)).toBe(true)
   })

@@ -161,7 +161,7 @@ function Letters({
   )
 }
 
-function Letter({ of: { id, reason, diedAt, length, payload } }: { of: DeadView }) {
+function Letter({ of: { id, reason, diedAt, payload } }: { of: DeadView }) {
   return (
     <details>
       <summary>
@@ -170,17 +170,12 @@ function Letter({ of: { id, reason, diedAt, length, payload } }: { of: DeadView 
       <p class="muted">
         id <ExactText text={id} />, died at {clock(diedAt, true)}
       </p>
-      {payload !== undefined && (
+      {payload === undefined ? (
+        <p class="muted">Its payload is shown only with the option keys: 'plain'.</p>
+      ) : (
         <pre>
           <code>{payload}</code>
         </pre>
-      )}
-      {length > (payload?.length ?? 0) && (
-        <p class="muted">
-          {payload === undefined
-            ? `${plural(length, 'character')}, shown only with the option keys: 'plain'.`
-            : `${plural(length - payload.length, 'more character')}.`}
-        </p>
       )}
     </details>
   )

@@ -4,7 +4,7 @@ import { portOf } from '../../../redis/clients.js'
 import { runScript } from '../../../redis/script.js'
 import { dashboardChanges, dashboardNoteChange } from '../../../redis/scripts.js'
 import { listOf, moment, objectOf, parsed, type Shape, text } from '../shapes.js'
-import type { AlertView, ChangeRequest, KeyView, QueueRow } from '../view.js'
+import type { AlertView, ChangeRequest, KeyView } from '../view.js'
 import { alertsOf } from './alerts.js'
 import { History } from './history.js'
 import { type Blocks, type KeyState, type KnownLimiter, Limiters, type LimitWriter, LiveLimits } from './limiters.js'
@@ -12,7 +12,7 @@ import { type KeyStyle, KeyViews } from './options.js'
 import { Reading } from './reading.js'
 import { type IsWanted, SharedAnswer, SharedAnswers } from './redis-calls.js'
 import { Reports } from './reports.js'
-import { HolderNames, type ReadRow, SharedObjects } from './shared-objects.js'
+import { HolderNames, type ReadQueue, type ReadRow, SharedObjects } from './shared-objects.js'
 
 /** An act with its key as it is. */
 export type PlainChange = ChangeRequest & { readonly key?: string; readonly ref?: undefined }
@@ -78,6 +78,9 @@ const FRESH_MS = 900
 /** What takes many calls is kept longer, but never over a change by any dashboard. */
 const MANY_MS = 5000
 const FEW_LIMITERS = 100
+const FEW_QUEUES = 20
+/** Queues whose dead letters are counted. */
+const MOST_COUNTED = 200
 const MOST_KEPT = 200
 
 export type Noted = Awaited<ReturnType<ChangeHistory['list']>>
@@ -96,9 +99,8 @@ export class DashboardState {
   readonly noted: SharedAnswer<Noted>
   /** Reads `deadLetters`. */
   readonly dead: SharedAnswer<void>
-  readonly queueRows = new SharedAnswers<QueueRow>(MOST_KEPT, FRESH_MS)
+  readonly #queues = new SharedAnswers<ReadQueue>(MOST_KEPT, FRESH_MS)
   readonly sharedRows = new SharedAnswers<ReadRow>(MOST_KEPT, FRESH_MS)
-  readonly letters = new SharedAnswers<Awaited<ReturnType<SharedObjects['letters']>>>(MOST_KEPT, FRESH_MS)
   readonly found = new SharedAnswers<KeyState[]>(MOST_KEPT, FRESH_MS)
   /** How many dead letters each queue has, as last read. */
   deadLetters: ReadonlyMap<string, number> = new Map()
@@ -125,10 +127,8 @@ export class DashboardState {
       cluster || this.reading.known.length > FEW_LIMITERS ? MANY_MS : FRESH_MS,
     )
     this.dead = new SharedAnswer(
-      async () => {
-        this.deadLetters = await this.objects.deadLetters(this.reading.names('queue'), this.deadLetters)
-      },
-      cluster ? MANY_MS : FRESH_MS,
+      () => this.#countDead(),
+      () => (cluster || this.reading.names('queue').length > FEW_QUEUES ? MANY_MS : FRESH_MS),
     )
     // Forgotten when a reading shows a new one.
     this.noted = new SharedAnswer(() => this.changes.list(), MANY_MS)
@@ -154,6 +154,21 @@ export class DashboardState {
     this.forget()
   }
 
+  /** A queue as Redis tells it. */
+  queue(name: string, withLetters: boolean): Promise<ReadQueue> {
+    const isPlain = this.keyViews.style === 'plain'
+    const ask = () => this.objects.queueRow(name, withLetters, isPlain)
+    return this.#queues.get(JSON.stringify([name, withLetters]), ask)
+  }
+
+  /** What was known of a queue that does not answer stays. */
+  async #countDead(): Promise<void> {
+    const names = this.reading.names('queue').slice(0, MOST_COUNTED)
+    const read = await Promise.all(names.map(name => this.queue(name, false).catch(() => undefined)))
+    const counts = names.map((name, i) => [name, read[i]?.counts.dead ?? this.deadLetters.get(name) ?? 0] as const)
+    this.deadLetters = new Map(counts)
+  }
+
   /** The current problems, found once for each reading. */
   get alerts(): AlertView[] {
     const { reading: of, deadLetters: dead } = this
@@ -169,15 +184,7 @@ export class DashboardState {
 
   /** Something was changed: whoever looks now must see it. */
   forget(): void {
-    for (const answers of [
-      this.#blocks,
-      this.dead,
-      this.noted,
-      this.queueRows,
-      this.sharedRows,
-      this.letters,
-      this.found,
-    ])
+    for (const answers of [this.#blocks, this.dead, this.noted, this.#queues, this.sharedRows, this.found])
       answers.forget()
   }
 

@@ -4,7 +4,16 @@ import { replyWords } from '../../../redis/replies.js'
 import { changeId, liveChange, policyText } from '../../live/live-limit.js'
 import { COUNTED, FALLBACK, percentile, SHADOW } from '../counts.js'
 import type { LevelRow, LimitEntry } from '../records.js'
-import type { ChangeRequest, ChangeView, QueueRow, Series, SharedRow, UnreadRow, ViewRequest } from '../view.js'
+import type {
+  ChangeRequest,
+  ChangeView,
+  QueueCounts,
+  QueueRow,
+  Series,
+  SharedRow,
+  UnreadRow,
+  ViewRequest,
+} from '../view.js'
 import type { DashboardState, Noted, PlainChange } from './dashboard-state.js'
 import { addressIn, type KeyState } from './limiters.js'
 import type { Rated, Reading } from './reading.js'
@@ -209,7 +218,7 @@ function foundView(
 const MOST_OBJECTS = 50
 const FEW_OBJECTS = 8
 const MOST_CHANGES = 200
-const NO_QUEUES = { queues: [] as QueueRow[], moreQueues: 0 }
+const NO_QUEUES: { queues: LetteredRow[]; moreQueues: number } = { queues: [], moreQueues: 0 }
 const NO_SHARED = { shared: [] as SharedRow[], moreShared: 0 }
 
 /** Who looks. */
@@ -247,10 +256,8 @@ async function contentOf(state: DashboardState, ask: ViewRequest, isWanted: IsWa
       return (base: ViewBase) => ({ ...base, page: 'waiting' as const, ...shared })
     }
     case 'queues': {
-      const rows = alive ? await queueRows(state, MOST_OBJECTS, ask.service) : NO_QUEUES
-      const letters = await Promise.all(rows.queues.map(row => lettersOf(state, row)))
-      const queues = rows.queues.map((row, i) => ({ ...row, letters: letters[i] }))
-      return (base: ViewBase) => ({ ...base, page: 'queues' as const, ...rows, queues })
+      const rows = alive ? await queueRows(state, MOST_OBJECTS, true, ask.service) : NO_QUEUES
+      return (base: ViewBase) => ({ ...base, page: 'queues' as const, ...rows })
     }
     case 'changes': {
       const noted = alive ? await state.noted.get() : undefined
@@ -264,7 +271,7 @@ async function contentOf(state: DashboardState, ask: ViewRequest, isWanted: IsWa
       return (base: ViewBase) => processesView(state, base, ask)
     default: {
       const [queues, shared, chartOf] = await Promise.all([
-        alive ? queueRows(state, FEW_OBJECTS, ask.service) : NO_QUEUES,
+        alive ? queueRows(state, FEW_OBJECTS, false, ask.service) : NO_QUEUES,
         alive ? sharedRows(state, FEW_OBJECTS, false, ask.service) : NO_SHARED,
         state.history.charts(ask.range ?? '15m'),
       ])
@@ -296,19 +303,23 @@ function viewBaseOf(state: DashboardState, { access, user }: Viewer) {
   }
 }
 
+type LetteredRow = QueueRow & { readonly letters: readonly DeadView[] }
+
 /** As many queues as a page shows: those with dead letters before others, in the order of the alphabet. */
-async function queueRows(state: DashboardState, most: number, service: string | undefined) {
+async function queueRows(state: DashboardState, most: number, withLetters: boolean, service: string | undefined) {
   const { reading, deadLetters } = state
   const names = reading.names('queue', service)
   const chosen = [...names].sort((a, b) => Number(isDead(b)) - Number(isDead(a))).slice(0, most)
   const queues = await Promise.all(
-    chosen.sort().map(async (name): Promise<QueueRow> => {
-      const row = await state.queueRows.get(name, () => state.objects.queueRow(name)).catch(unread(name))
+    chosen.sort().map(async (name): Promise<LetteredRow> => {
+      const { counts, letters }: { counts: QueueCounts | UnreadRow; letters: readonly DeadView[] } = await state
+        .queue(name, withLetters)
+        .catch(error => ({ counts: unread(name)(error), letters: [] }))
       const sums = reading.lateness.get(name)
-      if (sums === undefined) return row
+      if (sums === undefined) return { ...counts, letters }
       const [late50, late99] = [percentile(sums.lateness, 0.5), percentile(sums.lateness, 0.99)]
       const attempts = sums.deliveries > 0 ? sums.attempts / sums.deliveries : undefined
-      return { ...row, late50, late99, attempts }
+      return { ...counts, letters, late50, late99, attempts }
     }),
   )
   return { queues, moreQueues: names.length - chosen.length }
@@ -338,7 +349,7 @@ async function sharedRows(state: DashboardState, most: number, withHolders: bool
       .catch(error => ({ row: { kind, ...unread(name)(error), waiting: 0 } }))
     if (leases !== undefined) {
       // Redis was asked before the last reports came, perhaps: who the holders are is told by these.
-      const holders = holderNames.leases(name, leases.shown)
+      const holders = holderNames.leases(name, leases.items)
       return { ...row, holders, moreHolders: leases.more }
     }
     // Permits and rates of which Redis knows nothing under this name are counted elsewhere, like those of politeFetch.
@@ -365,13 +376,6 @@ function unread(name: string): (error: unknown) => UnreadRow {
     const isSilent = cause instanceof StoreError
     return { name, unread: isSilent ? 'does not answer' : `cannot be read: ${replyWords(cause).slice(0, 200)}` }
   }
-}
-
-async function lettersOf(state: DashboardState, row: QueueRow): Promise<DeadView[]> {
-  if (row.unread !== undefined || row.dead === 0) return []
-  const { name } = row
-  const isPlain = state.keyViews.style === 'plain'
-  return state.letters.get(name, () => state.objects.letters(name, isPlain)).catch(() => [])
 }
 
 function changesOf(state: DashboardState, base: ViewBase, noted: Noted): ChangeView[] {

@@ -1,42 +1,35 @@
-import { Deadline } from '../../../limiter/core/clock.js'
 import { NotInitializedError } from '../../../limiter/core/errors.js'
+import type { Listed } from '../../../limiter/core/listed.js'
 import { getOrMake } from '../../../limiter/core/maps.js'
-import type { ClientPort, RedisClient } from '../../../redis/client.js'
-import { portOf } from '../../../redis/clients.js'
-import { keyRoot } from '../../../redis/keys.js'
-import { runScript } from '../../../redis/script.js'
-import { dashboardDead, dashboardLine, dashboardPaused } from '../../../redis/scripts.js'
-import type { DeadLetter } from '../../../waiting/queue/dead-letters.js'
+import type { RedisClient } from '../../../redis/client.js'
 import { DelayQueue } from '../../../waiting/queue/delay-queue.js'
-import { DEAD, queueKeys } from '../../../waiting/queue/record.js'
+import type { MessageView } from '../../../waiting/queue/queue-look.js'
 import { SharedRateLimiter } from '../../../waiting/rate/shared-rate-limiter.js'
-import { type LeaseInfo, Semaphore } from '../../../waiting/semaphore/semaphore.js'
+import type { LeaseInfo } from '../../../waiting/semaphore/commands.js'
+import { Semaphore } from '../../../waiting/semaphore/semaphore.js'
 import { withdrawNote } from '../../object-index.js'
 import { type HoldRow, leaseReference } from '../records.js'
 import type { HolderName, HolderView, QueueCounts, SharedRow } from '../view.js'
-import { callByNode } from './redis-calls.js'
 import type { Process, Reports } from './reports.js'
 
 /** Most objects that are kept open for inspection. */
 const MOST_OBJECTS = 200
 const MOST_HOLDERS = 50
 const MOST_LETTERS = 20
-const MOST_PAYLOAD = 2048
-const REPLY_DEADLINE = new Deadline(1000)
 
 /** A payload as it stands in Redis. */
 const RAW = { encode: (text: unknown) => String(text), decode: (text: string) => text }
 
-/** Those who hold leases of a semaphore, as Redis tells. */
-interface Leases {
-  readonly shown: readonly LeaseInfo[]
-  readonly more: number
-}
-
 /** A row as Redis tells it: the processes tell who the holders are. */
 export interface ReadRow {
   readonly row: SharedRow
-  readonly leases?: Leases
+  readonly leases?: Listed<LeaseInfo>
+}
+
+/** A queue as Redis tells it, with some of its dead letters if they were asked for. */
+export interface ReadQueue {
+  readonly counts: QueueCounts
+  readonly letters: readonly DeadView[]
 }
 
 /**
@@ -44,15 +37,12 @@ export interface ReadRow {
  * Redis fails.
  */
 export class SharedObjects {
-  readonly #port: ClientPort
   readonly #open = new Map<string, { close(): Promise<void> }>()
 
   constructor(
     readonly client: RedisClient,
     readonly prefix: string,
-  ) {
-    this.#port = portOf(client, 'dashboard')
-  }
+  ) {}
 
   queue(name: string): DelayQueue<string> {
     return this.#object(
@@ -70,75 +60,42 @@ export class SharedObjects {
     return this.#object('semaphore', name, () => new Semaphore(this.client, name, { prefix: this.prefix }))
   }
 
-  async queueRow(name: string): Promise<QueueCounts> {
-    const [stats, paused] = await Promise.all([
-      this.queue(name).stats(),
-      runScript(this.#port, dashboardPaused, [queueKeys(this.#root('queue', name))[0]], []),
-    ])
-    return { name, ...stats, paused: paused === 1 }
-  }
-
-  /** How many dead letters each queue has; what was known `before` of one that does not answer. */
-  async deadLetters(
-    names: readonly string[],
-    before: ReadonlyMap<string, number>,
-  ): Promise<ReadonlyMap<string, number>> {
-    const dead = new Map<string, number>()
-    const rows = names.map(name => ({ name, key: queueKeys(this.#root('queue', name))[DEAD] }))
-    await callByNode(this.#port, rows, async some => {
-      const keys = some.map(({ key }) => key)
-      // A node of a cluster that is away says nothing of its own queues only.
-      const reply = await REPLY_DEADLINE.hold(runScript(this.#port, dashboardDead, keys, [])).catch(() => [])
-      for (const [i, { name }] of some.entries()) dead.set(name, (reply as number[])[i] ?? before.get(name) ?? 0)
-    })
-    return dead
-  }
-
-  /** Payloads hold what keys hold, and more: they are shown only where keys are shown in full. */
-  async letters(name: string, withPayloads: boolean): Promise<DeadView[]> {
-    const letters = await this.queue(name).dead({ limit: MOST_LETTERS })
-    return letters.map(letter => letterView(letter, withPayloads))
+  /** `letters`: whether dead letters are listed; payloads hold what keys hold, and more: `withPayloads`. */
+  async queueRow(name: string, letters: boolean, withPayloads: boolean): Promise<ReadQueue> {
+    const view = await this.queue(name).inspect({ limit: letters ? MOST_LETTERS : 0, state: 'dead' })
+    const { ready, delayed, unacked, dead, nextDueAt, paused } = view
+    return {
+      counts: { name, ready, delayed, unacked, dead, nextDueAt, paused },
+      letters: view.messages.items.map(letter => letterView(letter, withPayloads)),
+    }
   }
 
   async rateRow(name: string): Promise<ReadRow> {
-    const [config, line] = await Promise.all([this.rate(name).getConfig(), this.#line(this.#root('rate', name))])
+    const { config, available, waiting, longestWaitMs } = await this.rate(name).inspect()
     if (config === null) return { row: { kind: 'rate', name, waiting: 0 } }
     const { rate, intervalMs, mode } = config
-    const row = { kind: 'rate' as const, name, of: rate, intervalMs, mode, ...line }
+    const row = { kind: 'rate' as const, name, of: rate, intervalMs, mode, ...line(waiting, longestWaitMs) }
     // In this case each process counts alone, and the dashboard does not know their counts.
     if (mode === 'per-client') return { row }
-    const available = await this.rate(name).availablePermits()
     return { row: { ...row, inUse: Math.max(0, rate - available) } }
   }
 
   async semaphoreRow(name: string, withHolders: boolean): Promise<ReadRow> {
-    const root = this.#root('semaphore', name)
     try {
-      const semaphore = this.semaphore(name)
-      const [permits, available, line] = await Promise.all([
-        semaphore.permits(),
-        semaphore.availablePermits(),
-        this.#line(root),
-      ])
-      const row = { kind: 'semaphore' as const, name, inUse: permits - available, of: permits, ...line }
-      if (!withHolders) return { row }
-      const holders = await semaphore.holders()
-      const shown = holders.slice(0, MOST_HOLDERS)
-      return { row, leases: { shown, more: holders.length - shown.length } }
+      const view = await this.semaphore(name).inspect({ limit: withHolders ? MOST_HOLDERS : 0 })
+      const { permits, available, waiting, longestWaitMs, holders } = view
+      const row = {
+        kind: 'semaphore' as const,
+        name,
+        inUse: permits - available,
+        of: permits,
+        ...line(waiting, longestWaitMs),
+      }
+      return withHolders ? { row, leases: holders } : { row }
     } catch (error) {
       if (error instanceof NotInitializedError) return { row: { kind: 'semaphore', name, waiting: 0 } }
       throw error
     }
-  }
-
-  async #line(root: string): Promise<{ waiting: number; firstMs?: number }> {
-    const keys = ['line', 'asks', 'meta'].map(part => `${root}:${part}`)
-    const [waiting, firstMs] = (await runScript(this.#port, dashboardLine, keys, [])) as [number, number]
-    return waiting > 0 ? { waiting, firstMs } : { waiting }
-  }
-
-  #root(kind: string, name: string): string {
-    return keyRoot('dashboard', kind, name, this.prefix)
   }
 
   #object<T extends { close(): Promise<void> }>(kind: string, name: string, make: () => T): T {
@@ -157,18 +114,20 @@ export class SharedObjects {
   }
 }
 
+function line(waiting: number, longestWaitMs: number): { waiting: number; firstMs?: number } {
+  return waiting > 0 ? { waiting, firstMs: longestWaitMs } : { waiting }
+}
+
 export type DeadView = ReturnType<typeof letterView>
 
-function letterView({ id, reason, attempts, diedAt, payload }: DeadLetter<string>, withPayload: boolean) {
+function letterView({ id, reason = '', attempt, dueAt, payload }: MessageView, withPayload: boolean) {
   return {
     id,
     reason,
-    attempts,
-    diedAt,
-    /** Of the payload, in characters. */
-    length: payload.length,
-    /** Its beginning; only where keys are shown in full. */
-    payload: withPayload ? payload.slice(0, MOST_PAYLOAD) : undefined,
+    attempts: attempt,
+    diedAt: dueAt,
+    /** Its first kilobyte; only where keys are shown in full. */
+    payload: withPayload ? payload : undefined,
   }
 }
 
