@@ -1,6 +1,7 @@
 import type { Verdict } from '../../limiter/core/decision.js'
 import type { StoreError } from '../../limiter/core/errors.js'
 import type { Limit } from '../../limiter/core/limit.js'
+import { STEPS_PER_INSERTION } from '../../limiter/core/maps.js'
 import type { Observer } from '../../limiter/core/observer.js'
 import type { Patience } from '../../limiter/core/wait.js'
 import type { Charge } from '../../limiter/store.js'
@@ -27,7 +28,8 @@ import { WaitingLine } from './waiting-line.js'
 /** A key that waits again within this time continues as the same member of its line. */
 const IDLE_MS = 10_000
 /**
- * Above this number of lines, those without waiters are forgotten at once: a client chooses how many keys there are.
+ * Above this number of lines, those without waiters are soon forgotten: a client chooses how many keys there are. Each
+ * new line then looks at a few others, however many there are.
  */
 const MOST_LINES = 1000
 
@@ -59,6 +61,7 @@ export class RedisLines implements StoreLines {
   readonly #guard: LineGuard
   readonly #leases: LeasesBesideLine | undefined
   readonly #lines = new Map<string, LimitLine>()
+  #position = this.#lines.entries()
   #sweep: ReturnType<typeof setTimeout> | undefined
   #forgetReady: (() => void) | undefined
   /** Held here, because the store does not keep its observers alive. */
@@ -81,7 +84,7 @@ export class RedisLines implements StoreLines {
     let line = this.#lines.get(name)
     if (line === undefined) {
       line = new LimitLine(server, charges, details, this.#store, this.#guard, this.#leases)
-      if (this.#lines.size >= MOST_LINES) this.#forgetIdle()
+      if (this.#lines.size >= MOST_LINES) for (let i = 0; i < STEPS_PER_INSERTION; i++) this.#lookAtNext()
       this.#lines.set(name, line)
       this.#forgetReady ??= server.onReady(() => this.#resend())
       this.#sweepLater()
@@ -100,19 +103,23 @@ export class RedisLines implements StoreLines {
     for (const line of this.#lines.values()) line.resend()
   }
 
-  #forgetIdle(): void {
-    for (const [name, line] of this.#lines) {
-      if (!line.isIdle) continue
-      line.end()
-      this.#lines.delete(name)
-    }
+  #lookAtNext(): void {
+    const { done, value } = this.#position.next()
+    if (done) this.#position = this.#lines.entries()
+    else this.#forgetIfIdle(...value)
+  }
+
+  #forgetIfIdle(name: string, line: LimitLine): void {
+    if (!line.isIdle) return
+    line.end()
+    this.#lines.delete(name)
   }
 
   #sweepLater(): void {
     if (this.#sweep !== undefined) return
     this.#sweep = setTimeout(() => {
       this.#sweep = undefined
-      this.#forgetIdle()
+      for (const [name, line] of this.#lines) this.#forgetIfIdle(name, line)
       if (this.#lines.size > 0) this.#sweepLater()
       else this.#end()
     }, IDLE_MS)

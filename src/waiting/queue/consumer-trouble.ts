@@ -1,6 +1,8 @@
+import { afterIo } from '../../limiter/core/clock.js'
 import { SpillwayError, StoreError } from '../../limiter/core/errors.js'
 import { notify, type Observer } from '../../limiter/core/observer.js'
 import { emitWarning } from '../../limiter/core/warnings.js'
+import { textOf } from './record.js'
 
 /** So many failures in a row are trouble; one that took so long is at once. */
 const IN_A_ROW = 3
@@ -24,8 +26,8 @@ export class ConsumerTrouble {
   readonly #failures = new Map<Need, number>()
   /** The needs that are in trouble, with their last error. */
   readonly #errors = new Map<Need, Error>()
-  /** Several consumers report one error: it counts once. */
-  #last: unknown
+  /** What was reported in this turn of the event loop: one error of several consumers counts once. */
+  readonly #reported = new Set<unknown>()
   #toldAt = Number.NEGATIVE_INFINITY
   #beganAt = 0
   /** The trouble that lasts has been told. */
@@ -41,8 +43,9 @@ export class ConsumerTrouble {
 
   /** `tookMs`: how long nothing was heard before it failed; Infinity: that it failed at all is trouble. */
   failed(need: Need, cause: unknown, tookMs = 0): void {
-    if (cause === this.#last) return
-    this.#last = cause
+    if (this.#reported.has(cause)) return
+    if (this.#reported.size === 0) afterIo(() => this.#reported.clear())
+    this.#reported.add(cause)
     const failures = (this.#failures.get(need) ?? 0) + 1
     this.#failures.set(need, failures)
     if (failures < IN_A_ROW && tookMs < LONG_MS) return
@@ -95,6 +98,6 @@ export class ConsumerTrouble {
 
   #errorOf(cause: unknown): Error {
     if (cause instanceof SpillwayError) return cause
-    return new StoreError(`${this.#subject}: waiting for wake-ups failed: ${(cause as Error)?.message}`, { cause })
+    return new StoreError(`${this.#subject}: waiting for wake-ups failed: ${textOf(cause)}`, { cause })
   }
 }
