@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect, test } from '@jest/globals'
-import { RedisStore } from '../../src/index.js'
+import { DelayQueue, RedisStore } from '../../src/index.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { eventually } from '../../test/support/eventually.js'
 import { closeClients } from '../../test/support/redis-clients.js'
@@ -43,3 +43,21 @@ test.each(['ioredis', 'ioredis 5', 'node-redis'])(
     await proxy.stop()
   },
 )
+
+test('an idle consumer blocks for two seconds and then asks whether the queue has changed, and writes nothing', async () => {
+  const admin = redis.client()
+  const queue = new DelayQueue(redis.client(), 'idle')
+  await queue.push('later', { delay: '1h' })
+  const consumer = queue.consume(async () => {})
+  // The first block ends, and a look that knows the queue as it is now.
+  await pause(5000)
+  await admin.config('RESETSTAT')
+  await pause(6500)
+  const stats = await admin.info('commandstats')
+  const calls = Object.fromEntries([...stats.matchAll(/cmdstat_(\w+):calls=(\d+)/g)].map(([, name, n]) => [name, +n]))
+  const { config: _, info: __, ...sent } = calls
+  expect(Object.keys(sent).sort()).toEqual(['bzpopmin', 'evalsha', 'get'])
+  for (const count of Object.values(sent)) expect(count).toBeLessThanOrEqual(4)
+  await consumer.close()
+  await queue.close()
+})

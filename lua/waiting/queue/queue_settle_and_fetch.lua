@@ -23,7 +23,8 @@
            together with those within 3 ms after it; -1 if there is none moment of the next end of a visibility; -1 if
            there is none, or if not asked to look for each message: receipt, due moment, end of its visibility (negative
            if its attempt does not count yet), record; how many messages became dead letters because their last
-           visibility has ended; how far the queue's clock, which gave these moments, is ahead of the server's, ms
+           visibility has ended; how far the queue's clock, which gave these moments, is ahead of the server's, ms; the
+           version of the queue: see queues.save
 ]]
 local queues = require 'waiting.queue.queues'
 
@@ -141,12 +142,13 @@ if #acks > 0 then
   if sweep and redis.call('HLEN', keys.messages) == 0 then redis.call('DEL', keys.wake) end
 end
 
-local next_end, buried = -1, 0
+local next_end, buried, same = -1, 0, settlements == 0
 if look then
   -- This process now learns what all of them were woken for.
   if watch then redis.call('DEL', keys.wake) end
-  local gone
-  buried, gone = queues.expire(keys, now, 100, dead_ttl)
+  local gone, ended
+  buried, gone, ended = queues.expire(keys, now, 100, dead_ttl)
+  same = same and not ended
   queues.drop_dead(keys, now, dead_ttl, 100)
   removed = removed or gone
   local row = redis.call('ZRANGE', keys.unacked, '0', '0', 'WITHSCORES')
@@ -156,8 +158,8 @@ end
 -- Carried out by an earlier copy of this request, or nothing was asked for.
 local kept = number > 0 and redis.call('GET', last_fetch)
 if number == 0 or queues.fetch_number(kept) > number then
-  queues.save(keys, clock, removed)
-  return { settled, now, -1, next_end, {}, buried, clock.ahead }
+  local version = queues.save(keys, clock, removed, false, same)
+  return { settled, now, -1, next_end, {}, buried, clock.ahead, version }
 end
 if queues.fetch_number(kept) == number then
   local before, taken = queues.fetch_taken(kept), {}
@@ -175,8 +177,8 @@ if queues.fetch_number(kept) == number then
       taken[#taken + 1] = text
     end
   end
-  queues.save(keys, clock, removed)
-  return { settled, now, now, next_end, taken, buried, clock.ahead }
+  local version = queues.save(keys, clock, removed, false, same and #taken == 0)
+  return { settled, now, now, next_end, taken, buried, clock.ahead, version }
 end
 
 local wants = 5 + settlements * 4
@@ -278,5 +280,5 @@ if #places > 0 then
 end
 -- Recorded even if it took nothing: this request may arrive again when its answer is no longer read.
 queues.fetch_keep(last_fetch, number, keep)
-queues.save(keys, clock, removed)
-return { settled, now, last or -1, next_end, taken, buried, clock.ahead }
+local version = queues.save(keys, clock, removed, false, same and #members == 0)
+return { settled, now, last or -1, next_end, taken, buried, clock.ahead, version }

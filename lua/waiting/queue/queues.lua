@@ -53,7 +53,8 @@ end
   The clock of a queue: the server's, except that it never falls. When the server's clock is set back, or a failover
   leads to a server whose clock is behind, this clock goes on from its last moment. So due messages stay due, and delays
   and visibilities keep their length. It is stored in `clock` while the queue holds messages: its last moment, how far
-  it is ahead of the server's clock (both in ms), and the newest stamp, 7 bytes each.
+  it is ahead of the server's clock (both in ms), and the newest stamp, 7 bytes each. Every change of a queue takes a
+  stamp, so the newest one is also the version of the queue: see queues.save.
 ]]
 function queues.clock(keys, given)
   local time = redis.call('TIME')
@@ -77,17 +78,26 @@ end
 
 --[[
   Stores the clock of a queue at the end of a script that may have changed the queue. `removed`: messages may have been
-  removed. `added`: some were added.
+  removed. `added`: some were added, under a new stamp. `same`: what others wait for has not changed. Returns the version
+  of the queue: 0 while it holds no messages, else a number that every change raises.
 ]]
-function queues.save(keys, clock, removed, added)
+function queues.save(keys, clock, removed, added, same)
   -- The clock is stored if and only if the queue held messages.
-  if not (clock.kept or added) then return end
+  if not (clock.kept or added) then return 0 end
   if removed and redis.call('HLEN', keys.messages) == 0 then
     redis.call('DEL', keys.clock)
-    return
+    return 0
   end
+  if not (added or same) then queues.stamp(clock) end
   local state = struct.pack('>I7I7I7', clock.now, clock.ahead, clock.stamp)
   if state ~= clock.kept then redis.call('SET', keys.clock, state) end
+  return clock.stamp
+end
+
+--[[ The version of a queue, by the key of its clock. ]]
+function queues.version(clock)
+  local kept = redis.call('GET', clock)
+  return kept and select(3, struct.unpack('>I7I7I7', kept)) or 0
 end
 
 --[[
@@ -215,11 +225,11 @@ end
 --[[
   Takes back at most `most` messages whose visibility has ended. They are due again from the end of their visibility on;
   after their last attempt they become dead letters, and after the end of their ttl they are forgotten. Returns the
-  number of new dead letters, and whether messages have gone.
+  number of new dead letters, whether messages have gone, and whether there were any.
 ]]
 function queues.expire(keys, now, most, dead_ttl)
   local rows = redis.call('ZRANGE', keys.unacked, '-inf', now, 'BYSCORE', 'LIMIT', '0', most, 'WITHSCORES')
-  if #rows == 0 then return 0, false end
+  if #rows == 0 then return 0, false, false end
   local ids = {}
   for i = 1, #rows, 2 do
     ids[#ids + 1] = string.sub(rows[i], 35)
@@ -248,10 +258,10 @@ function queues.expire(keys, now, most, dead_ttl)
   end
   redis.call('ZREM', keys.unacked, unpack(members))
   gone = gone or buried > 0
-  if #places == 0 then return buried, gone end
+  if #places == 0 then return buried, gone, true end
   redis.call('ZADD', keys.delayed, unpack(places))
   redis.call('HSET', keys.tries, unpack(tries))
-  return buried, gone
+  return buried, gone, true
 end
 
 --[[

@@ -80,6 +80,8 @@ export interface FetchReply {
   readonly taken: readonly Taken[]
   /** The number of messages that became dead letters because their last visibility ended. */
   readonly buried: number
+  /** Of the queue after this call: 0 while it holds no messages, else a number that every change raises. */
+  readonly version: number
 }
 
 /** The request of one call, which settles deliveries and takes due messages. */
@@ -111,12 +113,13 @@ export function fetchArguments(request: FetchRequest): string[] {
 
 /** Reads the reply of queue_settle_and_fetch.lua to a call sent at `askedAt`, by `performance.now()`. */
 export function parseFetchReply(reply: unknown, mode: FetchRequest['mode'], askedAt: number): FetchReply {
-  const [settled, nowMs, next, nextEnd, rows, buried = 0, aheadMs = 0] = reply as [
+  const [settled, nowMs, next, nextEnd, rows, buried = 0, aheadMs = 0, version = -1] = reply as [
     number[],
     number,
     number,
     number,
     Array<string | number>,
+    number?,
     number?,
     number?,
   ]
@@ -143,6 +146,7 @@ export function parseFetchReply(reply: unknown, mode: FetchRequest['mode'], aske
     nextEndAt: looked ? momentOf(nextEnd) : undefined,
     taken,
     buried,
+    version,
   }
 }
 
@@ -156,10 +160,12 @@ function momentOf(ms: number): number {
 }
 
 /**
- * Interval of the search for deliveries of processes that died. An idle process looks whenever its block ends, just as
- * often.
+ * Interval of the search for deliveries of processes that died. Whenever its block ends, just as often, an idle process
+ * looks if the queue has changed.
  */
 const LOOK_MS = 2000
+/** It looks after this time in any case: that also keeps the last moment of the queue's clock. */
+const LOOK_ANYWAY_MS = 30_000
 /** The interval if the client provides no connection for wake-ups. */
 const UNWAKEABLE_MS = 1000
 /** The process that is woken second asks after this time, to take what the first has left. */
@@ -182,6 +188,8 @@ export class FetchSchedule {
   /** When to ask after this process was woken second. */
   #secondAt = NEVER
   #lookedAt = Number.NEGATIVE_INFINITY
+  /** The version of the queue of which all is known: see `FetchReply`; undefined: of none. */
+  #version: number | undefined
   #stepBackMs = 0
   /** The timer for the next message rang, and no fetch was answered since. */
   #rang = false
@@ -221,6 +229,17 @@ export class FetchSchedule {
   /** Other processes watch for the next due messages. */
   handOver(): void {
     this.#nextAt = NEVER
+    this.#version = undefined
+  }
+
+  /** Whether the last look has seen this version of the queue. */
+  hasSeen(version: number): boolean {
+    return version === this.#version
+  }
+
+  /** Whether an idle process must look, although the queue may not have changed. */
+  get looksAnyway(): boolean {
+    return this.#version === undefined || performance.now() - this.#lookedAt >= LOOK_ANYWAY_MS
   }
 
   /**
@@ -251,7 +270,7 @@ export class FetchSchedule {
   }
 
   /** The answer to a fetch sent at `askedAt`. */
-  learn({ nowMs, nextAt, nextEndAt, taken }: FetchReply, askedAt: number): void {
+  learn({ nowMs, nextAt, nextEndAt, taken, version }: FetchReply, askedAt: number): void {
     const now = performance.now()
     const rang = this.#rang
     this.#rang = false
@@ -266,6 +285,7 @@ export class FetchSchedule {
     if (nextEndAt !== undefined) {
       this.#nextEndAt = here(nextEndAt)
       this.#lookedAt = askedAt
+      this.#version = version
     }
     for (const { untilHere } of taken) this.#nextEndAt = Math.min(this.#nextEndAt, untilHere)
     if (taken.length === 0) {

@@ -4,7 +4,7 @@ import { getOrMake } from '../../limiter/core/maps.js'
 import { randomText } from '../../limiter/core/short-key.js'
 import type { RedisClient } from '../../redis/client.js'
 import { type Commands, clockArgument } from '../../redis/commands.js'
-import { forgetSent, queueSettleAndFetch, queueWake } from '../../redis/scripts.js'
+import { forgetSent, queueSettleAndFetch, queueVersion, queueWake } from '../../redis/scripts.js'
 import {
   FetchNumber,
   type FetchReply,
@@ -20,7 +20,7 @@ import { PeerWaker } from './peer-waker.js'
 import { PendingCalls } from './pending-calls.js'
 import { QueueWatches } from './queue-watch.js'
 import { type MessageReceiver, Receivers } from './receivers.js'
-import { queueKeys, WAKE } from './record.js'
+import { CLOCK, queueKeys, WAKE } from './record.js'
 import { type Wakeup, WakeupListener } from './wakeup-listener.js'
 
 /** Most messages, and most settlements, in one call. */
@@ -89,7 +89,7 @@ export class Fetcher {
     this.#deadTtlMs = deadTtlMs
     this.#listener = new WakeupListener(client, this.#keys[WAKE], {
       woken: wakeup => this.#woken(wakeup),
-      idle: () => this.ask(),
+      idle: () => this.#idle(),
       failed: (error, silentMs) => this.#unwakeable(error, silentMs),
       works: () => {
         for (const receiver of this.#receivers) receiver.wakeupWorks?.()
@@ -237,6 +237,20 @@ export class Fetcher {
       this.#searchFor('ended')
       this.#settleAndFetch()
     }
+  }
+
+  /** Nobody was woken while the last block lasted, or those who were are stopped: then the queue has changed. */
+  #idle(): void {
+    if (this.#schedule.looksAnyway || this.#call !== 'none') {
+      this.ask()
+      return
+    }
+    this.#commands.run(queueVersion, [this.#keys[CLOCK]], []).then(
+      version => {
+        if (!this.#schedule.hasSeen(Number(version))) this.ask()
+      },
+      () => this.ask(),
+    )
   }
 
   /** Until the connection for wake-ups is back, asks as often as that is tried. */

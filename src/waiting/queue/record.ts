@@ -56,6 +56,8 @@ export function queueKeys(base: string): readonly string[] {
 
 /** The index of the key on which idle processes block. */
 export const WAKE = 7
+/** The index of the key of the queue's clock and version. */
+export const CLOCK = 9
 
 const LONGEST_REASON = 1000
 

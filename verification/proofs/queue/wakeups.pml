@@ -2,7 +2,8 @@
  * The wake-ups of a delay queue: who takes messages that are due, when processes that were woken are stopped, busy or
  * gone. A process that waits is blocked on a key of the queue. A push puts two members there, 'first' and 'second'; the
  * server gives each to one that is blocked, also if that process is stopped. The first asks at once, the second SECOND
- * ticks later; who stays idle for LOOK ticks asks, too. A tick passes only when nothing is left to do at once.
+ * ticks later; who stays idle for LOOK ticks asks, too, if the queue has changed since it last looked. A tick passes only
+ * when nothing is left to do at once.
  */
 #ifndef NP
 #define NP 3               /* processes, each with one handler */
@@ -25,6 +26,8 @@
 
 mtype = { IDLE, BUSY, GONE };
 
+/* Grows with every change of the queue; which version of it each process knows. */
+byte version, seen[NP];
 byte due, pushes = PUSHES, stops = STOPS, closes = CLOSES;
 /* The members on the key. */
 bool first, second;
@@ -58,10 +61,11 @@ inline fetch(p, clears) {
   if :: clears -> first = false; second = false :: else fi;
   if
   :: due > 0 ->
-    due--; state[p] = BUSY;
+    due--; version++; state[p] = BUSY;
     saturated[p] = (due > 0 && !MUTANT_SATURATED_IS_SILENT)
   :: else -> state[p] = IDLE; if :: !blocked[p] -> rest(p) :: else fi
-  fi
+  fi;
+  if :: clears -> seen[p] = version :: else fi
 }
 
 #define RUNS(p) (state[p] != GONE && !stopped[p])
@@ -93,7 +97,7 @@ end:
   :: d_step { RUNS(p) && state[p] == IDLE && look[p] == 0 && !woken[p] ->
        rest(p);
 #if !MUTANT_NOBODY_LOOKS
-       printf("process %d looks\n", p); fetch(p, true)
+       if :: seen[p] != version -> printf("process %d looks\n", p); fetch(p, true) :: else fi
 #endif
      }
   /* Its handler ends. */
@@ -118,7 +122,11 @@ active proctype Surroundings() {
 end:
   do
   /* Idle processes know of what is due already. */
-  :: d_step { pushes > 0 -> pushes--; printf("a push\n"); if :: due == 0 -> wake() :: else fi; due++ }
+  :: d_step { pushes > 0 -> pushes--; printf("a push\n"); if :: due == 0 -> wake() :: else fi; due++;
+#if !MUTANT_CHANGE_UNSEEN
+       version++
+#endif
+     }
   :: d_step { QUIET ->
        printf("---- one tick ----\n");
        waits = ((due > 0 && SOMEBODY_IDLE) -> waits + 1 : 0);
