@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net'
-import { Connection, type OnConnection } from './node-response.js'
+import { Connection, knownResponseWatch, type NodeResponse, type OnConnection, watchResponse } from './node-response.js'
 import { type ResponseConnection, ResponseWatch } from './response-watch.js'
 
 const CLIENTS = new WeakMap<object, WebClient>()
@@ -20,6 +20,29 @@ export function watchRequest(request: Request, socket?: Socket): ResponseWatch {
 /** The watch, if it exists: creating one needs the request's signal, which is expensive on some servers. */
 export function knownWatch(request: Request): ResponseWatch | undefined {
   return CLIENTS.get(request)?.watched
+}
+
+/**
+ * The watch for a framework whose handlers return the response. `outgoing`: where Node's server will write it, and tells
+ * what became of it; undefined: another runtime sends it.
+ */
+export function watchReturned(request: Request, outgoing: NodeResponse | undefined): ResponseWatch {
+  return outgoing === undefined ? watchRequest(request) : watchResponse(outgoing)
+}
+
+/** That watch, if it exists. */
+export function knownReturned(request: Request, outgoing: NodeResponse | undefined): ResponseWatch | undefined {
+  return outgoing === undefined ? knownWatch(request) : knownResponseWatch(outgoing)
+}
+
+/**
+ * No handler of such a framework will return anything any more: none runs, or all have failed. Node tells what is sent
+ * instead; whether it is sent matters only to runtimes that tell.
+ */
+export function returnsNothing(request: Request, outgoing: NodeResponse | undefined): void {
+  const watch = knownReturned(request, outgoing)
+  if (outgoing === undefined) watch?.end()
+  else watch?.handOver()
 }
 
 /** Gives a request a new watch, for a request that is answered a second time. */

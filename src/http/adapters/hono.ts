@@ -14,13 +14,13 @@ import type { ConcurrencyOptions } from '../concurrency/options.js'
 import { type Delivery, deliver, type Framework, type Gate } from '../framework.js'
 import type { Fields } from '../headers.js'
 import { checkCaller, hasAll } from '../misuse.js'
-import { knownResponseWatch, type NodeResponse, watchResponse } from '../node-response.js'
+import type { NodeResponse } from '../node-response.js'
 import type { HttpOptions } from '../rate-limit/options.js'
 import { type LimiterAccess, RateLimitGate } from '../rate-limit/rate-limit.js'
-import type { ResponseEnd, ResponseWatch } from '../response-watch.js'
+import type { ResponseEnd } from '../response-watch.js'
 import { ShedGate, type ShedOptions } from '../shed.js'
 import { after, isPromise } from '../sync-or-async.js'
-import { followResponse, knownWatch, watchRequest } from '../web-response.js'
+import { followResponse, knownReturned, returnsNothing, watchReturned } from '../web-response.js'
 
 /** What Hono's runtimes report about a connection, in `c.env`. */
 interface Bindings extends Partial<BunServer> {
@@ -44,32 +44,22 @@ function keepRefusal(c: Context, response: Response): void {
   STAND_INS.set(c, response)
 }
 
-/**
- * The response of a refusal; an empty one if nothing was written. No handler runs; whether it is sent matters only to
- * runtimes that tell.
- */
+/** The response of a refusal; an empty one if nothing was written. */
 function refused(c: Context): Response {
-  const outgoing = outgoingOf(c)
-  if (outgoing === undefined) knownWatch(c.req.raw)?.end()
-  else knownResponseWatch(outgoing)?.handOver()
+  returnsNothing(c.req.raw, outgoingOf(c))
   return STAND_INS.get(c) ?? c.body(null)
 }
 
 /** No handler runs, because the client has gone. */
 function gone(c: Context): Response {
-  knownWatchOf(c)?.end()
+  knownReturned(c.req.raw, outgoingOf(c))?.end()
   return c.body(null)
 }
 
-/**
- * The handlers have failed, and nobody within the limiter has answered for them. Node tells what is sent instead; other
- * runtimes do not.
- */
+/** The handlers have failed, and nobody within the limiter has answered for them. */
 function failed(c: Context): void {
   STAND_INS.set(c, new Response(null, { status: 500 }))
-  const outgoing = outgoingOf(c)
-  if (outgoing === undefined) knownWatch(c.req.raw)?.end()
-  else knownResponseWatch(outgoing)?.handOver()
+  returnsNothing(c.req.raw, outgoingOf(c))
 }
 
 /**
@@ -78,12 +68,9 @@ function failed(c: Context): void {
  */
 function returned(asked: Request, c: Context): void {
   const outgoing = outgoingOf(c)
-  if (outgoing !== undefined) {
-    knownResponseWatch(outgoing)?.handOver()
-    return
-  }
-  const watch = knownWatch(asked)
-  if (watch === undefined) return
+  const watch = knownReturned(asked, outgoing)
+  if (outgoing !== undefined) watch?.handOver()
+  if (outgoing !== undefined || watch === undefined) return
   // A server neither reads nor cancels the body of a response to HEAD.
   if (c.req.method === 'HEAD') watch.end()
   const followed = followResponse(c.res, asked)
@@ -122,7 +109,7 @@ const hono: Framework<Context, Context, [c: Context]> & Delivery<Context, Contex
   peer: peerOf,
   trust: () => 'nobody',
   requestHeader: headerOf,
-  watch: watchOf,
+  watch: c => watchReturned(c.req.raw, outgoingOf(c)),
   leaveDecision: (c, decision) => c.set('rateLimit', decision),
   // A response is returned, not sent.
   isSent: () => false,
@@ -138,16 +125,6 @@ const hono: Framework<Context, Context, [c: Context]> & Delivery<Context, Contex
     c.header('Content-Type', type)
     keepRefusal(c, c.body(text))
   },
-}
-
-function watchOf(c: Context): ResponseWatch {
-  const outgoing = outgoingOf(c)
-  return outgoing === undefined ? watchRequest(c.req.raw) : watchResponse(outgoing)
-}
-
-function knownWatchOf(c: Context): ResponseWatch | undefined {
-  const outgoing = outgoingOf(c)
-  return outgoing === undefined ? knownWatch(c.req.raw) : knownResponseWatch(outgoing)
 }
 
 /** The address of the connection; '' if the runtime does not report it; undefined: the client has gone. */
