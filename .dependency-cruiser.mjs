@@ -56,6 +56,7 @@ const KNOWN = [
 const BROUGHT = [
   'express',
   'fastify',
+  'h3',
   'hono',
   'koa',
   'ws',
@@ -232,6 +233,8 @@ export function rulesOf(known, home = root) {
       // Types count, and are told from what is left at run time.
       tsPreCompilationDeps: 'specify',
       tsConfig: { fileName: join(root, 'tsconfig.json') },
+      // h3 exports no file without a runtime.
+      enhancedResolveOptions: { exportsFields: ['exports'], conditionNames: ['node', 'import', 'require', 'default'] },
     },
   }
 }

@@ -17,6 +17,7 @@ const WHOLE = {
   'express-rate-limit': 238,
   fastify: 214,
   fetch: 132,
+  h3: 213,
   hono: 213,
   koa: 211,
   'koa-ratelimit': 209,

@@ -23,10 +23,13 @@ const shared = {
         },
       },
     ],
-    '/(@nestjs|wasmoon-lua5.1)/.+\\.js$': ['@swc/jest', { jsc: { target: 'es2022' }, module: { type: 'commonjs' } }],
+    '/(@nestjs|h3|rou3|srvx|wasmoon-lua5.1)/.+\\.m?js$': [
+      '@swc/jest',
+      { jsc: { target: 'es2022' }, module: { type: 'commonjs' } },
+    ],
   },
-  // NestJS 12 has ES modules only, and Lua imports one: Jest can require neither.
-  transformIgnorePatterns: ['/node_modules/(?!@nestjs/|wasmoon-lua5.1/)'],
+  // NestJS 12 and h3 have ES modules only, and Lua imports one: Jest can require none of them.
+  transformIgnorePatterns: ['/node_modules/(?!@nestjs/|(h3|rou3|srvx|wasmoon-lua5.1)/)'],
   // NestJS 11 stands beside it under other names.
   resolver: '<rootDir>/test/support/nest-resolver.cjs',
   // Sources are imported as they will be called when they are built.

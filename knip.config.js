@@ -14,6 +14,7 @@ export default {
     'src/operating/**/page/main.tsx',
     // What somebody runs by its name.
     'examples/*.ts',
+    'examples/nitro/**/*.{ts,mjs}',
     'scripts/*.{ts,mjs,cjs}',
     'bench/*.ts',
     'test/runtimes/{run,newer-node}.ts',
@@ -39,10 +40,10 @@ export default {
     // Commands that scripts/check-package.mjs starts.
     '@arethetypeswrong/cli',
     'publint',
-    // Older versions, which have a lock file of their own: test/versions. Mocha is no module there but a program.
+    // Older versions, which have a lock file of their own: test/versions. Mocha and Nitro are programs there.
     ...Object.keys(
       JSON.parse(readFileSync(new URL('test/versions/package.json', import.meta.url), 'utf8')).dependencies,
-    ).filter(name => name !== 'mocha'),
+    ).filter(name => name !== 'mocha' && name !== 'nitro'),
     // Its script goes into a page: test/support/browser.ts.
     'axe-core',
     // A program in a text imports them: test/versions/octokit.test.ts.

@@ -31,7 +31,7 @@ const GATE = [
   { name: 'browser', run: 'npm run verify -- browser' },
   {
     name: 'versions',
-    run: 'npm run verify -- versions express4 fastify4 hono3 koa2 nest11 clients glide22',
+    run: 'npm run verify -- versions express4 fastify4 hono3 koa2 nest11 nitro clients glide22',
     env: { SPILLWAY_VERSIONS: 'one' },
   },
   { name: 'simulation', run: 'npm run simulate -- --seed 1 --schedules 2000' },
@@ -61,7 +61,7 @@ const NIGHTLY = [
  * @type {Record<string, { files: RegExp, run?: string, env?: Record<string, string> }>}
  */
 const WATCHED = {
-  versions: { files: /^(src\/(http|redis|outgoing|replacing)|test\/versions)\// },
+  versions: { files: /^(src\/(http|redis|outgoing|replacing)|test\/versions|examples\/nitro)\// },
   random: { files: /^(src\/(limiter|sql|leases|redis)|lua\/(limiter|leases))\// },
   storms: { files: /^(src\/http|verification\/storms)\//, env: {} },
   simulation: {

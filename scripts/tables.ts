@@ -81,6 +81,7 @@ const FRAMEWORKS: readonly (readonly [name: string, entry: string, peer: string 
   ['[Koa](docs/koa.md)', 'koa', 'koa', '`ctx.state.rateLimit`'],
   ['[Fastify](docs/fastify.md)', 'fastify', 'fastify', '`request.rateLimit`'],
   ['[Hono](docs/hono.md)', 'hono', 'hono', "`c.get('rateLimit')`"],
+  ['[h3, Nitro](docs/h3.md)', 'h3', 'h3', '`event.context.rateLimit`'],
   ['[NestJS](docs/nest.md)', 'nest', '@nestjs/common', '`req.rateLimit`'],
   ['[fetch handlers](docs/fetch.md)', 'fetch', undefined, '`decision`'],
   ['[node:http, node:http2](docs/node.md)', 'node', undefined, '`req.rateLimit`'],

@@ -32,8 +32,7 @@ export function checkCaller(entry: string, user: string, isRight: boolean, done?
   if (isRight) return true
   const error = new PolicyError(
     `${user}: this is that of spillway/${entry}, and something else has called it: each framework has its own, ` +
-      `like import { ${user} } from 'spillway/express', 'spillway/koa', 'spillway/fastify', 'spillway/hono', ` +
-      "'spillway/node' or 'spillway/fetch'",
+      `like import { ${user} } from 'spillway/express'; the others: koa, fastify, hono, h3, node, fetch`,
   )
   if (typeof done !== 'function') throw error
   done(error)
@@ -41,7 +40,7 @@ export function checkCaller(entry: string, user: string, isRight: boolean, done?
 }
 
 /** Whether a value is an object with these properties. */
-export function hasAll(value: unknown, ...names: readonly string[]): boolean {
+export function hasAll(value: unknown, ...names: readonly PropertyKey[]): boolean {
   return typeof value === 'object' && value !== null && names.every(name => name in value)
 }
 

@@ -277,7 +277,7 @@ describe('every example runs', () => {
     expect(code).toBe(0)
   }, 60_000)
 
-  test('this file tests every example, but adaptive.ts (see verification/storms) and sqlite.ts (see test/sql/sqlite)', () => {
+  test('this file tests every example, but adaptive.ts (verification/storms), nitro (test/versions) and sqlite.ts (test/sql)', () => {
     const tested = [
       'bottleneck.ts',
       'chat.ts',
@@ -304,6 +304,6 @@ describe('every example runs', () => {
       'shared-rate.ts',
       'ws.ts',
     ]
-    expect(readdirSync('examples').sort()).toEqual([...tested, 'adaptive.ts', 'sqlite.ts'].sort())
+    expect(readdirSync('examples').sort()).toEqual([...tested, 'adaptive.ts', 'nitro', 'sqlite.ts'].sort())
   })
 })

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globa
 import * as express from '../../src/http/adapters/express.js'
 import * as fastify from '../../src/http/adapters/fastify.js'
 import * as fetching from '../../src/http/adapters/fetch.js'
+import * as h3 from '../../src/http/adapters/h3.js'
 import * as hono from '../../src/http/adapters/hono.js'
 import * as koa from '../../src/http/adapters/koa.js'
 import * as node from '../../src/http/adapters/node.js'
@@ -39,6 +40,7 @@ const OURS: Record<string, unknown> = {
   'spillway/express': express,
   'spillway/fastify': { __esModule: true, ...fastify },
   'spillway/fetch': fetching,
+  'spillway/h3': h3,
   'spillway/hono': hono,
   'spillway/koa': koa,
   // Loaded by its own page only: NestJS is large.

@@ -5,11 +5,21 @@ import { entries } from './cases/entries.js'
 import { exact } from './cases/exact.js'
 import { expressCases } from './cases/express.js'
 import { fetchCases } from './cases/fetch.js'
+import { h3Cases } from './cases/h3.js'
 import { processLoads } from './cases/process-load.js'
 import { sharedObjects } from './cases/shared-objects.js'
 import { sqlite } from './cases/sqlite.js'
 
-const CASES = [...entries, ...exact, ...sqlite, ...expressCases, ...fetchCases, ...sharedObjects, ...processLoads]
+const CASES = [
+  ...entries,
+  ...exact,
+  ...sqlite,
+  ...expressCases,
+  ...fetchCases,
+  ...h3Cases,
+  ...sharedObjects,
+  ...processLoads,
+]
 
 async function main(): Promise<void> {
   for (const { name, run } of CASES) {

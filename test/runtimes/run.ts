@@ -24,7 +24,7 @@ export interface Finding extends Outcome {
 }
 
 /** What stands beside the package in a project: those that this repository has, and nothing else of them. */
-const BESIDE = ['express', 'ioredis', 'redis']
+const BESIDE = ['express', 'h3', 'ioredis', 'redis']
 
 /** A project with the packed package, and the cases as programs. */
 async function project(): Promise<string> {

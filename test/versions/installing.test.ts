@@ -18,6 +18,7 @@ const OLD_PEERS: Record<string, string> = {
   'better-sqlite3': '8.0.0',
   express: '3.21.2',
   fastify: '3.29.5',
+  h3: '1.15.11',
   hono: '2.7.8',
   ioredis: '4.31.0',
   iovalkey: '0.1.0',
@@ -49,6 +50,14 @@ const WITH_OLD: [peer: string, program: string, printed: string | RegExp][] = [
     'fastify 3',
     `await require('fastify')().register(require('spillway/fastify'), { policy: '2/1m' })`,
     'PolicyError: rateLimit: registered in Fastify 3.29.5: expected Fastify 4.29 or later (npm install fastify@latest)',
+  ],
+  [
+    'h3 1',
+    `const { createApp, toWebHandler } = require('h3')
+     const onError = ({ cause }) => { throw cause }
+     const app = createApp({ onError }).use(require('spillway/h3').rateLimit({ policy: '2/1m' }))
+     await toWebHandler(app)(new Request('http://service.example/'))`,
+    'PolicyError: rateLimit: called without a function next, as by h3 1 or as a handler: expected to be middleware of h3 2, like app.use(rateLimit({ … }))',
   ],
   [
     'hono 2',

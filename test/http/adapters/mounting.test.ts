@@ -3,12 +3,14 @@ import { getRequestListener } from '@hono/node-server'
 import { describe, expect, test } from '@jest/globals'
 import express from 'express'
 import makeFastify from 'fastify'
+import { H3, serve } from 'h3'
 import { Hono } from 'hono'
 import Koa from 'koa'
 import request from 'supertest'
 import * as ofExpress from '../../../src/http/adapters/express.js'
 import * as ofFastify from '../../../src/http/adapters/fastify.js'
 import * as ofFetch from '../../../src/http/adapters/fetch.js'
+import * as ofH3 from '../../../src/http/adapters/h3.js'
 import * as ofHono from '../../../src/http/adapters/hono.js'
 import * as ofKoa from '../../../src/http/adapters/koa.js'
 import * as ofNest from '../../../src/http/adapters/nest.js'
@@ -55,6 +57,12 @@ const mounts: Record<string, Mount> = {
     app.use(middleware)
     app.get('/', c => c.text('passed'))
     return asked(getRequestListener(app.fetch))
+  },
+  h3(middleware) {
+    const app = new H3({ silent: true, onError: error => new Response(error.message, { status: 500 }) })
+    app.use(middleware)
+    app.get('/', () => 'passed')
+    return asked(serve(app, { manual: true, gracefulShutdown: false }).node!.handler as RequestListener)
   },
   async Fastify(plugin) {
     const app = makeFastify()
@@ -103,6 +111,9 @@ const misplaced: Array<[entry: string, user: string, make: () => unknown, framew
   ['express', 'rateLimit', () => ofExpress.rateLimit({ policy }), 'Koa'],
   ['koa', 'concurrencyLimit', () => ofKoa.concurrencyLimit({ permits: 9 }), 'Express 5'],
   ['hono', 'shed', () => ofHono.shed({ load, priority }), 'Koa'],
+  ['hono', 'rateLimit', () => ofHono.rateLimit({ policy }), 'h3'],
+  ['h3', 'rateLimit', () => ofH3.rateLimit({ policy }), 'Hono'],
+  ['h3', 'concurrencyLimit', () => ofH3.concurrencyLimit({ permits: 9 }), 'Express 5'],
   ['node', 'rateLimit', () => ofNode.rateLimit({ policy }), 'Fastify'],
   ['fetch', 'rateLimit', () => ofFetch.rateLimit({ policy }), 'node:http'],
 ]
@@ -121,6 +132,7 @@ describe('a middleware that was not called', () => {
     ['Express 5', 'rateLimit', ofExpress.rateLimit],
     ['Koa', 'concurrencyLimit', ofKoa.concurrencyLimit],
     ['Hono', 'shed', ofHono.shed],
+    ['h3', 'rateLimit', ofH3.rateLimit],
     ['node:http', 'rateLimit', ofNode.rateLimit],
     ['fetch', 'rateLimit', ofFetch.rateLimit],
   ])('says so in one sentence: %s, %s', async (name, user, middleware) => {

@@ -1,7 +1,9 @@
 import { expect, test } from '@jest/globals'
+import { H3 } from 'h3'
 import { Hono } from 'hono'
 import Koa from 'koa'
 import request from 'supertest'
+import * as ofH3 from '../../../src/http/adapters/h3.js'
 import * as ofHono from '../../../src/http/adapters/hono.js'
 import * as ofKoa from '../../../src/http/adapters/koa.js'
 import { parseHttpOptions } from '../../../src/http/rate-limit/settings.js'
@@ -57,6 +59,14 @@ test('those of Hono, too', async () => {
     await answer.text()
     expect(answer.status).toBe(status)
   }
+  expect(noted).toEqual(EXPECTED)
+})
+
+test('those of h3, too', async () => {
+  const noted: Record<string, unknown> = {}
+  const options = noting(noted, event => (event as { req?: unknown }).req instanceof Request)
+  const app = new H3().use(ofH3.rateLimit(options as ofH3.RateLimitOptions)).get('/', () => 'hello')
+  for (const status of [200, 429]) expect((await app.request('/')).status).toBe(status)
   expect(noted).toEqual(EXPECTED)
 })
 

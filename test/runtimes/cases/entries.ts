@@ -13,6 +13,7 @@ const ENTRIES = [
   'express-rate-limit',
   'fastify',
   'fetch',
+  'h3',
   'hono',
   'koa',
   'koa-ratelimit',
