@@ -11,16 +11,17 @@ const userOf = (req: Request) => req.get('x-user')
 const byAddress = addressKey()
 const planOf = (user: string | undefined) => (user === 'ada' ? 'pro' : user ? 'free' : 'guest')
 
-// All plans use the same name for their limit, so that a user who changes the plan keeps the count.
 const POLICIES = {
-  pro: { quota: 20, window: '10s', name: 'per-user' },
-  free: { quota: 5, window: '10s', name: 'per-user' },
-  guest: { quota: 2, window: '10s', name: 'per-user' },
-} as const
+  pro: '20/10s',
+  free: '5/10s',
+  guest: '2/10s',
+}
 
 const app = express()
 app.use(
   rateLimit({
+    // With a name, a user who changes the plan keeps the count.
+    name: 'per-user',
     key: req => userOf(req) ?? `guest ${byAddress(req)}`,
     policy: req => POLICIES[planOf(userOf(req))],
   }),

@@ -77,10 +77,7 @@ export async function waitingCost(server: RedisServer, waiting: number): Promise
 }
 
 async function inLine(admin: Redis, count: number): Promise<void> {
-  await eventually(
-    `${count} wait`,
-    async () => (await admin.zcard('spillway:{k}:default:1-per-1h:sw3600000:line')) === count,
-  )
+  await eventually(`${count} wait`, async () => (await admin.zcard('spillway:{k}:default:1/sw3600000:line')) === count)
 }
 
 async function work(admin: Redis): Promise<{ calls: number; us: number }> {

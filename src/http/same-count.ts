@@ -1,15 +1,16 @@
-import { countedSpan, type Limit } from '../limiter/core/limit.js'
+import type { Limit } from '../limiter/core/limit.js'
 import { emitWarning } from '../limiter/core/warnings.js'
+import { countOf } from '../limiter/count.js'
 import { shareCounts } from '../limiter/port.js'
 import { optionsOf, type RateLimiter } from '../limiter/rate-limiter.js'
+import { DEFAULT_LIMITER } from '../limiter/store.js'
 
 /** Whether two limits, each of its limiter, use the same count for a key. */
 export function sameCount(limiter: RateLimiter, limit: Limit, other: RateLimiter, otherLimit: Limit): boolean {
-  if (limit.name !== otherLimit.name || limit.algorithm !== otherLimit.algorithm) return false
-  if (countedSpan(limit) !== countedSpan(otherLimit)) return false
-  if (limiter === other) return true
   const [one, two] = [optionsOf(limiter), optionsOf(other)]
-  if (one.name !== two.name) return false
+  if (countOf({ limit, limiter: one.name }) !== countOf({ limit: otherLimit, limiter: two.name })) return false
+  if (limiter === other) return true
+  if ((one.name ?? DEFAULT_LIMITER) !== (two.name ?? DEFAULT_LIMITER)) return false
   return shareCounts(one.store, two.store)
 }
 

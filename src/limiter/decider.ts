@@ -5,6 +5,7 @@ import { parsePolicy } from './core/limit.js'
 import { getOrMake } from './core/maps.js'
 import { notifyDecided, type Observer } from './core/observer.js'
 import { PolicyMemo } from './core/policy-memo.js'
+import { checkCounts } from './count.js'
 import { type DenyCache, DenyingPolicy } from './deny-cache.js'
 import { failingPolicy, type StoreFailure } from './fallback.js'
 import { GuardedPolicy, type StoreGuard } from './guarded-policy.js'
@@ -130,6 +131,7 @@ export class Decider {
     parts: DeciderParts,
   ) {
     checkCalendars(policy, parts)
+    checkCounts(policy, parts.name)
     this.#parts = parts
     this.#all = new AppliedLimits(policy, parts)
     this.#now = this.#all.now

@@ -21,7 +21,7 @@ const LOCAL = new WeakMap<Counts, MemoryCounts>()
 
 /**
  * The failure policy for some limits: decides in place of the store, synchronously. Under 'local' all limiters over the
- * failed store share its counts, so that limiters with the same name and limit share one quota in an outage, too.
+ * failed store share its counts, so that limiters that share a count share one quota in an outage, too.
  */
 export function failingPolicy(
   kind: StoreFailure,

@@ -14,8 +14,8 @@ export interface RateLimiterOptions {
   /**
    * The limits, decided together: text, an object, or a list of either. A function is called for each decision, with
    * the key (for a record of keys: the key that its limits share, else all of them as JSON), and returns the policy
-   * synchronously. Counts continue when it returns another policy, as long as a limit's name, algorithm and window stay
-   * the same. Its errors reach the caller; an invalid policy is a `PolicyError`.
+   * synchronously. With a `name`, counts continue when it returns another policy, as long as a limit's algorithm and
+   * window stay the same. Its errors reach the caller; an invalid policy is a `PolicyError`.
    */
   policy: PolicyInput | PolicyFunction
   /**
@@ -23,7 +23,12 @@ export interface RateLimiterOptions {
    * the default algorithm and the only one.
    */
   store?: Store | HitStore | CallbackHitStore
-  /** Default 'default'. Two limiters with the same name and limit share their counts, others never do. */
+  /**
+   * Default 'default'. Counts belong to this name, to the algorithm and window of a limit (of a bucket not to the
+   * window) and to a name of its own, if it has one: on one store, limiters that agree in these share their counts, and
+   * what was spent stays when the quota changes. Under 'default' they also belong to the quota of a limit without a name
+   * of its own. Two limits of one policy that would share a count: `PolicyError`.
+   */
   name?: string
   /** Default 50 ms, more than 0: a store that has not answered by then has failed for this decision. */
   deadline?: Duration

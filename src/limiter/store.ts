@@ -9,7 +9,10 @@ export interface Charge {
   readonly key: string
   /** The limit. */
   readonly limit: Limit
-  /** The limiter's name; undefined: 'default'. Limiters with different names never share their counts. */
+  /**
+   * The limiter's name; undefined: 'default'. Limiters with different names never share their counts. Limits of one
+   * limiter do if `countOf` gives the same text.
+   */
   readonly limiter?: string
 }
 

@@ -1,8 +1,9 @@
 import { timersLast } from '../limiter/core/clock.js'
 import { keySegment } from '../limiter/core/key-segment.js'
-import { countedSpan, type Limit } from '../limiter/core/limit.js'
+import type { Limit } from '../limiter/core/limit.js'
 import { getOrMake } from '../limiter/core/maps.js'
 import { hashOf } from '../limiter/core/short-key.js'
+import { countOf } from '../limiter/count.js'
 import type { ClientPort, RedisClient } from '../redis/client.js'
 import { portOf } from '../redis/clients.js'
 import { runScript } from '../redis/script.js'
@@ -44,7 +45,7 @@ export function objectId(...parts: readonly string[]): string {
 
 /** The id of a limiter's limit. A change that keeps its counts leaves it the same limit. */
 export function limitId(limiter: string, limit: Limit): string {
-  return objectId('limit', limiter, limit.name, limit.algorithm, countedSpan(limit))
+  return objectId('limit', limiter, countOf({ limit, limiter }))
 }
 
 /** `per`: what a key stands for, if known. `tags`: in a cluster, the number of hash tags over which keys are spread. */

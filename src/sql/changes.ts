@@ -4,8 +4,8 @@ import { changesOf, refund, spend } from '../limiter/changes/changes.js'
 import { isEmptyNote, newNote, type RefundNote, resetNote, settleableMs } from '../limiter/changes/refund-note.js'
 import type { Verdict } from '../limiter/core/decision.js'
 import type { Limit } from '../limiter/core/limit.js'
-import type { Reply } from '../limiter/port.js'
-import type { Charge, ChargeReceipt, ClockSteps } from '../limiter/store.js'
+import type { CountedLimit, Reply } from '../limiter/port.js'
+import type { ChargeReceipt, ClockSteps } from '../limiter/store.js'
 import type { KeptLimit, RowDraft } from './key-row.js'
 import { pack, unpack } from './state-text.js'
 
@@ -50,7 +50,7 @@ export function takeChanges(waiting: Change[], mostRows: number): Change[] {
 
 /** The limits of a decision and the rows that hold them. */
 export interface PlacedLimits {
-  readonly limits: readonly Limit[]
+  readonly counted: readonly CountedLimit[]
   readonly keys: readonly string[]
   /** For each limit the index of its row; undefined: all are in one row. */
   readonly rows?: readonly number[] | undefined
@@ -73,17 +73,17 @@ export class DecisionChange implements Change {
   }
 
   apply(drafts: readonly RowDraft[], nowMs: number): void {
-    const { limits, rows } = this.placed
-    if (limits.length === 1) {
-      this.#verdicts = [this.#decide(drafts[0], limits[0], nowMs)]
+    const { counted, rows } = this.placed
+    if (counted.length === 1) {
+      this.#verdicts = [this.#decide(drafts[0], counted[0], nowMs)]
       return
     }
     const draftOf = (i: number) => drafts[rows?.[i] ?? 0]
-    const measured = measureTogether(limits.length, this.cost, (i, cost) =>
-      measureIn(draftOf(i), limits[i], nowMs, cost),
+    const measured = measureTogether(counted.length, this.cost, (i, cost) =>
+      measureIn(draftOf(i), counted[i], nowMs, cost),
     )
     const spent = this.cost > 0 && measured.every(({ verdict }) => verdict.allowed)
-    if (this.spending) measured.forEach((one, i) => void commit(draftOf(i), limits[i], nowMs, one, spent))
+    if (this.spending) measured.forEach((one, i) => void commit(draftOf(i), counted[i], nowMs, one, spent))
     this.#verdicts = measured.map(({ verdict }) => verdict)
   }
 
@@ -95,18 +95,18 @@ export class DecisionChange implements Change {
     this.reply.reject(error)
   }
 
-  #decide(draft: RowDraft, limit: Limit, nowMs: number): Verdict {
-    const measured = measureIn(draft, limit, nowMs, this.cost)
-    if (this.spending) commit(draft, limit, nowMs, measured, this.cost > 0 && measured.verdict.allowed)
+  #decide(draft: RowDraft, counted: CountedLimit, nowMs: number): Verdict {
+    const measured = measureIn(draft, counted, nowMs, this.cost)
+    if (this.spending) commit(draft, counted, nowMs, measured, this.cost > 0 && measured.verdict.allowed)
     return measured.verdict
   }
 }
 
 type Measured = ReturnType<typeof measure>
 
-function measureIn(draft: RowDraft, limit: Limit, nowMs: number, cost: number): Measured {
-  const kept = draft.of(limit)
-  return measure(limit, kept?.state, nowMs, cost, blockedMs(kept, nowMs))
+function measureIn(draft: RowDraft, counted: CountedLimit, nowMs: number, cost: number): Measured {
+  const kept = draft.of(counted)
+  return measure(counted.limit, kept?.state, nowMs, cost, blockedMs(kept, nowMs))
 }
 
 function blockedMs(kept: Readonly<KeptLimit> | undefined, nowMs: number): number {
@@ -117,18 +117,25 @@ function blockedMs(kept: Readonly<KeptLimit> | undefined, nowMs: number): number
  * A refusal writes only what would else be lost: a state that was corrected because the clock ran back, or one that
  * matters for longer under this limit.
  */
-function commit(draft: RowDraft, limit: Limit, nowMs: number, { verdict, next }: Measured, spent: boolean): void {
+function commit(
+  draft: RowDraft,
+  counted: CountedLimit,
+  nowMs: number,
+  { verdict, next }: Measured,
+  spent: boolean,
+): void {
   if (spent) {
-    const kept = draft.change(limit)
+    const kept = draft.change(counted)
     kept.state = next
     lasts(kept, nowMs + verdict.resetAfterMs)
     return
   }
-  const kept = draft.of(limit)
+  const kept = draft.of(counted)
   if (kept?.state === undefined) return
-  if (nowMs < draft.base.at && next !== undefined && !isSame(limit, kept.state, next)) draft.change(limit).state = next
+  if (nowMs < draft.base.at && next !== undefined && !isSame(counted.limit, kept.state, next))
+    draft.change(counted).state = next
   const until = nowMs + verdict.resetAfterMs
-  if (!verdict.allowed && until > kept.until) lasts(draft.change(limit), until)
+  if (!verdict.allowed && until > kept.until) lasts(draft.change(counted), until)
 }
 
 function isSame({ algorithm }: Limit, a: State, b: State): boolean {
@@ -139,8 +146,9 @@ function lasts(kept: KeptLimit, until: number): void {
   if (until > kept.until) kept.until = until
 }
 
-function keepState(draft: RowDraft, limit: Limit, state: State, nowMs: number): void {
-  const kept = draft.change(limit)
+function keepState(draft: RowDraft, counted: CountedLimit, state: State, nowMs: number): void {
+  const { limit } = counted
+  const kept = draft.change(counted)
   kept.state = state
   // At quota 0 a bucket keeps its level for the limit after it, at least for a window.
   const lasting = limit.quota > 0 ? limit : { ...limit, quota: 1, burst: 1 }
@@ -153,75 +161,77 @@ function noteOf(kept: Readonly<KeptLimit> | undefined, nowMs: number): RefundNot
   return note === undefined || noteUntil <= nowMs ? newNote() : { ...note, gaps: [...note.gaps] }
 }
 
-function keepNote(draft: RowDraft, limit: Limit, note: RefundNote, nowMs: number): void {
+function keepNote(draft: RowDraft, counted: CountedLimit, note: RefundNote, nowMs: number): void {
   if (isEmptyNote(note)) return
-  const kept = draft.change(limit)
+  const kept = draft.change(counted)
   kept.note = note
   // Decisions of the limit before a change may be settled for longer than those of the present one.
-  kept.noteUntil = Math.max(nowMs + settleableMs(limit), kept.noteUntil ?? 0)
+  kept.noteUntil = Math.max(nowMs + settleableMs(counted.limit), kept.noteUntil ?? 0)
   lasts(kept, kept.noteUntil)
 }
 
-export function refundIn(draft: RowDraft, { limit }: Charge, nowMs: number, cost: number): void {
-  const kept = draft.of(limit)
+export function refundIn(draft: RowDraft, counted: CountedLimit, nowMs: number, cost: number): void {
+  const { limit } = counted
+  const kept = draft.of(counted)
   const note = noteOf(kept, nowMs)
   const next = refund(limit, kept?.state, nowMs, cost, note)
   if (next === undefined) return
-  keepState(draft, limit, next, nowMs)
-  keepNote(draft, limit, note, nowMs)
+  keepState(draft, counted, next, nowMs)
+  keepNote(draft, counted, note, nowMs)
 }
 
 export function giveBackIn(
   draft: RowDraft,
-  receipt: ChargeReceipt,
+  counted: ChargeReceipt,
   nowMs: number,
   units: number,
   steps: ClockSteps,
 ): void {
-  const { limit, chargedAt } = receipt
-  const kept = draft.of(limit)
+  const { limit, chargedAt } = counted
+  const kept = draft.of(counted)
   if (kept?.state === undefined || steps.isDoubtful(chargedAt)) return
   // A copy of its own: a log is changed in place.
   const state = unpack(limit.algorithm, pack(limit.algorithm, kept.state))
   const note = noteOf(kept, nowMs)
-  changesOf(limit).giveBack(limit, state, nowMs, units, receipt, note)
-  draft.change(limit).state = state
-  keepNote(draft, limit, note, nowMs)
+  changesOf(limit).giveBack(limit, state, nowMs, units, counted, note)
+  draft.change(counted).state = state
+  keepNote(draft, counted, note, nowMs)
 }
 
-export function chargeIn(draft: RowDraft, { limit }: Charge, nowMs: number, cost: number): void {
-  const next = spend(limit, draft.of(limit)?.state, nowMs, cost)
-  if (next !== undefined) keepState(draft, limit, next, nowMs)
+export function chargeIn(draft: RowDraft, counted: CountedLimit, nowMs: number, cost: number): void {
+  const next = spend(counted.limit, draft.of(counted)?.state, nowMs, cost)
+  if (next !== undefined) keepState(draft, counted, next, nowMs)
 }
 
-export function blockIn(draft: RowDraft, { limit }: Charge, nowMs: number, forMs: number): void {
-  if (forMs === 0 && draft.of(limit)?.blockedUntil === undefined) return
-  const kept = draft.change(limit)
+export function blockIn(draft: RowDraft, counted: CountedLimit, nowMs: number, forMs: number): void {
+  if (forMs === 0 && draft.of(counted)?.blockedUntil === undefined) return
+  const kept = draft.change(counted)
   kept.blockedUntil = forMs > 0 ? nowMs + forMs : undefined
   lasts(kept, nowMs + forMs)
 }
 
 /** As if never used; blocks stay. */
-export function resetIn(draft: RowDraft, { limit }: Charge, nowMs: number): void {
-  const kept = draft.of(limit)
+export function resetIn(draft: RowDraft, counted: CountedLimit, nowMs: number): void {
+  const { limit } = counted
+  const kept = draft.of(counted)
   if (kept?.state === undefined) return
   const isUsed = limit.quota === 0 || measure(limit, kept.state, nowMs, 0).verdict.resetAfterMs > 0
-  draft.change(limit).state = undefined
-  if (isUsed && changesOf(limit).notesResets) keepNote(draft, limit, resetNote(nowMs), nowMs)
+  draft.change(counted).state = undefined
+  if (isUsed && changesOf(limit).notesResets) keepNote(draft, counted, resetNote(nowMs), nowMs)
 }
 
 export function strikeIn(
   draft: RowDraft,
-  { limit }: Charge,
+  counted: CountedLimit,
   nowMs: number,
   denials: Denials,
   rule: BlockRule,
 ): Strikes {
-  const before = draft.of(limit)
+  const before = draft.of(counted)
   const ms = blockedMs(before, nowMs)
   if (ms > 0) return { blockedMs: ms, isNew: false, left: 0, resetAfterMs: 0 }
   const { strikes, next } = rule.strike(denials, { denials: before?.denials, blocks: before?.blocks }, nowMs)
-  const kept = draft.change(limit)
+  const kept = draft.change(counted)
   kept.denials = next.denials
   kept.blocks = next.blocks
   for (const [counts, state] of [

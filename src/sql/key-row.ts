@@ -1,11 +1,13 @@
-import { algorithmOf, type State } from '../limiter/algorithms/registry.js'
+import type { State } from '../limiter/algorithms/registry.js'
 import type { RefundNote } from '../limiter/changes/refund-note.js'
 import type { Clock } from '../limiter/core/clock.js'
 import { StoreError, shown } from '../limiter/core/errors.js'
 import { clientSegment, keySegment } from '../limiter/core/key-segment.js'
-import { type AlgorithmName, countedSpan, type Limit } from '../limiter/core/limit.js'
+import type { AlgorithmName } from '../limiter/core/limit.js'
 import { getOrMake } from '../limiter/core/maps.js'
 import { hashOf, LONGEST_KEY } from '../limiter/core/short-key.js'
+import { countOf } from '../limiter/count.js'
+import type { CountedLimit } from '../limiter/port.js'
 import { DEFAULT_LIMITER } from '../limiter/store.js'
 import { pack, unpack } from './state-text.js'
 
@@ -29,7 +31,7 @@ export function quoted(table: string): string {
 
 /** What is kept of one limit under one key. Its parts are replaced, never changed. */
 export interface KeptLimit {
-  /** The limit's name in a row. */
+  /** See `countOf`. */
   readonly id: string
   readonly algorithm: AlgorithmName
   /** Until when any part of it matters, ms. Only ever raised. */
@@ -87,23 +89,6 @@ function ascii(name: string, segment: string): string {
   return escaped.length <= LONGEST_KEY ? escaped : hashOf(name)
 }
 
-const IDS = new WeakMap<Limit, string>()
-
-/**
- * Names a limit in a row. A change of quota keeps its counts; a change of algorithm, or of the window of any but a
- * bucket, starts anew.
- */
-function idOf(limit: Limit): string {
-  return IDS.get(limit) ?? newId(limit)
-}
-
-function newId(limit: Limit): string {
-  const { name, algorithm } = limit
-  const id = `${algorithmOf(algorithm).keySuffix}${countedSpan(limit)} ${name}`
-  IDS.set(limit, id)
-  return id
-}
-
 /** What is kept of one limit, as text: it is decoded when it is asked for. */
 interface StoredLimit {
   readonly id: string
@@ -152,12 +137,12 @@ export class KeyRow {
     return new KeyRow(version, Number(at), limits, text.length)
   }
 
-  of(limit: Limit): Readonly<KeptLimit> | undefined {
-    const at = this.#indexOf(idOf(limit))
+  of(counted: CountedLimit): Readonly<KeptLimit> | undefined {
+    const at = this.#indexOf(countOf(counted))
     if (at < 0) return undefined
     const kept = this.#limits[at]
     if (!isStored(kept)) return kept
-    const decoded = decodeLimit(kept, limit.algorithm)
+    const decoded = decodeLimit(kept, counted.limit.algorithm)
     this.#limits[at] = decoded
     return decoded
   }
@@ -237,18 +222,18 @@ export class RowDraft {
     return this.#changed !== undefined
   }
 
-  of(limit: Limit): Readonly<KeptLimit> | undefined {
-    return this.#changedOf(idOf(limit)) ?? this.base.of(limit)
+  of(counted: CountedLimit): Readonly<KeptLimit> | undefined {
+    return this.#changedOf(countOf(counted)) ?? this.base.of(counted)
   }
 
   /** A copy to change; with it the row will be written. */
-  change(limit: Limit): KeptLimit {
-    const id = idOf(limit)
+  change(counted: CountedLimit): KeptLimit {
+    const id = countOf(counted)
     const changed = this.#changedOf(id)
     if (changed !== undefined) return changed
-    const kept = this.base.of(limit)
+    const kept = this.base.of(counted)
     const copy: KeptLimit =
-      kept === undefined ? { id, algorithm: limit.algorithm, until: Number.NEGATIVE_INFINITY } : { ...kept }
+      kept === undefined ? { id, algorithm: counted.limit.algorithm, until: Number.NEGATIVE_INFINITY } : { ...kept }
     if (this.#changed === undefined) this.#changed = [copy]
     else this.#changed.push(copy)
     return copy

@@ -158,8 +158,8 @@ class SqlPolicy implements BoundPolicy {
   }
 
   decide(verb: Verb, keys: Keys, cost: number, reply: Reply): void {
-    const { counts, counted, limits } = this
-    counts.decide(verb, { limits, ...counts.placesOf(counted, keys) }, cost, reply)
+    const { counts, counted } = this
+    counts.decide(verb, { counted, ...counts.placesOf(counted, keys) }, cost, reply)
   }
 
   change(change: Change, keys: Keys, endsAt?: number): Promise<void> {

@@ -45,14 +45,14 @@ describe('requests under a cost of 0 that are settled', () => {
   })
 })
 
-describe('two limiters without a name that share a count', () => {
-  test('on one store cause one warning; with names, other limits or other stores they do not', () => {
+describe('two limiters that share a count', () => {
+  test('on one store cause one warning if they have no names; with names, other limits or other stores they do not', () => {
     const store = new MemoryStore()
     const made = [
       rateLimit({ policy: '3/1m', store }),
       rateLimit({ policy: '3/1m', store, name: 'login' }),
       rateLimit({ policy: '3/1m', store: new MemoryStore() }),
-      rateLimit({ policy: '4/1m', store }),
+      rateLimit({ policy: '4/1m; 3/1m token-bucket', store }),
       rateLimit({ policy: '3/1m' }),
       rateLimit({ policy: '3/1m', store, name: 'default' }),
     ]
@@ -60,6 +60,16 @@ describe('two limiters without a name that share a count', () => {
     made.push(rateLimit({ policy: '5/1h; 3/1m', store }), rateLimit({ policy: '3/1m', store }))
     expect(warned.textsOf('SPILLWAY_SHARED')).toEqual([expect.stringContaining('the limit "3-per-1m", one store')])
     expect(made).toHaveLength(8)
+  })
+
+  test('cause a warning about each request that both count, if they have one name and different quotas', async () => {
+    const store = new MemoryStore()
+    const limits = ['3/1m', '5/1m'].map(policy => rateLimit({ policy, store, name: 'api' }))
+    expect(await ask(limits)).toBe(401)
+    expect(warned.textsOf('SPILLWAY_DOUBLE')).toEqual([expect.stringContaining('twice for the limit "5-per-1m"')])
+    warned.clear()
+    expect(await ask(['3/1m', '5/1m'].map(policy => rateLimit({ policy, store })))).toBe(401)
+    expect(warned.textsOf('SPILLWAY_DOUBLE')).toEqual([])
   })
 })
 

@@ -20,6 +20,7 @@ describe('a policy', () => {
     expect(parsePolicy('10000/month calendar; 500/day calendar tz=Europe/Berlin')).toEqual([
       {
         name: '10000-per-calendar-month',
+        namedAfter: 10_000,
         quota: 10_000,
         windowMs: 31 * DAY,
         burst: 10_000,
@@ -28,6 +29,7 @@ describe('a policy', () => {
       },
       {
         name: '500-per-calendar-day',
+        namedAfter: 500,
         quota: 500,
         windowMs: 25 * 3_600_000,
         burst: 500,

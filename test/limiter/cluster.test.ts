@@ -64,7 +64,7 @@ test('units that a refused decision spent on one node come back at its deadline,
   // Two keys on two nodes.
   const nodeOf = async (key: string) => {
     await limiter.consume({ ip: key, user: key })
-    const found = await Promise.all(cluster.nodes.map(node => node.client().keys(`*:${key}:default:ip:*`)))
+    const found = await Promise.all(cluster.nodes.map(node => node.client().keys(`*:${key}:default:ip@*`)))
     return found.findIndex(keys => keys.length > 0)
   }
   const ip = 'ip0'

@@ -36,7 +36,7 @@ export function describeAlgorithm(algorithm: AlgorithmName, maker: StoreMaker): 
           async ({ store, clock }) => {
             for (const window of ['1s', '1m', '1h', '1d']) {
               clock.advance(12_345)
-              const limits = quotas.map(quota => parseLimit({ quota, window, algorithm }))
+              const limits = quotas.map(quota => parseLimit({ quota, window, algorithm, name: `${quota}/${window}` }))
               const costs = limits.map(({ quota }, i) => [1, Math.ceil((quota * 7) / 19), quota][(i + round) % 3])
               round++
               const verdicts = await Promise.all(

@@ -4,6 +4,7 @@ import { ALGORITHM_NAMES, hasBurst, type Limit, parseLimit, parsePolicy } from '
 import type { Charge, Store } from '../../src/limiter/store.js'
 import { describeAlgorithm } from './algorithm-contract.js'
 import { forCases } from './cases.js'
+import { testCounts } from './count-contract.js'
 import { strikeIn } from './counts.js'
 import { type Whole, wholeFor } from './everywhere.js'
 import { randomHistory, randomLimit, Subject } from './scenario.js'
@@ -199,12 +200,14 @@ function describeAnyAlgorithm(maker: StoreMaker, whole: Whole): void {
       onBench(async ({ store }) => {
         for (let i = 0; i < 3; i++)
           await store.consume([{ key: 'k', limit: parseLimit({ quota: 3, window: '1s' }) }], 1)
-        const again = parseLimit({ quota: 3, window: 1000, name: '3-per-1s' })
+        const again = parseLimit({ quota: 3, window: 1000 })
         expect((await store.consume([{ key: 'k', limit: again }], 1))[0].allowed).toBe(false)
         expect((await store.consume([{ key: 'k', limit: again, limiter: 'default' }], 1))[0].allowed).toBe(false)
       }),
     )
   })
+
+  whole.describe('a count', () => testCounts(onBench))
 
   whole.describe('forgets and gives back', () => {
     const policy = parsePolicy(

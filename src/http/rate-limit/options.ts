@@ -85,8 +85,8 @@ export interface HttpOptions<Args extends readonly unknown[]> extends ClientOpti
   /**
    * The limits, like '100/1m'. Default: `limit` in `windowMs`. An object may have its own `key`, so that limits per
    * address, per user and for the service are one decision, all or none. Mutually exclusive with `limit` and
-   * `windowMs`. A function decides per request (plans, tiers): counts belong to a limit's name, so use the same name in
-   * all plans if counts should survive a change of plan.
+   * `windowMs`. A function decides per request (plans, tiers): with a `name`, counts survive a change of plan, as
+   * long as a limit's algorithm and window stay the same.
    */
   policy?: HttpPolicyInput<Args> | ((...request: Args) => HttpPolicyInput<Args> | Promise<HttpPolicyInput<Args>>)
   /**
@@ -145,8 +145,9 @@ export interface HttpOptions<Args extends readonly unknown[]> extends ClientOpti
   /** Default: a `MemoryStore` of its own. Stores made for express-rate-limit work too, for one fixed window. */
   store?: RateLimiterOptions['store']
   /**
-   * Default 'default'. On one store, limiters with the same name and limit share their counts: give others different
-   * names.
+   * Default 'default'. On one store, limiters of one name share the counts of limits with one algorithm and window:
+   * give others different names. What was spent stays when the quota changes. Under 'default' counts also belong to the
+   * quota of a limit without a name of its own.
    */
   name?: string
   /** true: this request is not limited, like `req => req.path === '/health'`. Default: all are. */

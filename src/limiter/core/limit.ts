@@ -53,7 +53,10 @@ export interface LimitOptions {
    * at once. Integer ≥ 1, default `quota`.
    */
   burst?: number
-  /** Default "100-per-1m". Names the limit in headers and store keys: printable ASCII, at most 64 characters. */
+  /**
+   * Default "100-per-1m". Names the limit in headers and metrics: printable ASCII, at most 64 characters. Counts belong
+   * to a name that is given, and stay when the quota changes.
+   */
   name?: string
 }
 
@@ -72,7 +75,8 @@ export interface CalendarLimitOptions {
   /** A name of the IANA time zone database, like 'Europe/Berlin'; default 'UTC'. */
   timezone?: string
   /**
-   * Default "500-per-calendar-day". Names the limit in headers and store keys: printable ASCII, at most 64 characters.
+   * Default "500-per-calendar-day". Names the limit in headers and metrics: printable ASCII, at most 64 characters.
+   * Counts belong to a name that is given, and stay when the quota changes.
    */
   name?: string
 }
@@ -90,8 +94,13 @@ export type PolicyInput =
 
 /** A checked, frozen rule. Durations in ms. */
 export interface Limit {
-  /** Unique in its policy; stands in headers and store keys. */
+  /** Unique in its policy; stands in headers and metrics. */
   readonly name: string
+  /**
+   * Only if no name was given: the quota after which it is named. Its counts then belong to the limiter's name, or, if
+   * that is 'default', to this quota.
+   */
+  readonly namedAfter?: number
   /** Units per window; 0 refuses every cost but 0. */
   readonly quota: number
   /** Length of the window in ms; for a calendar window the longest possible one in its time zone. */
@@ -160,7 +169,7 @@ export function parseLimit(
     )
   }
   for (const option of Object.keys(options)) {
-    if (!OPTION_NAMES.has(option)) {
+    if (!OPTION_NAMES.has(option) && option !== 'namedAfter') {
       throw new PolicyError(
         `limit: unknown option ${shown(option)}, expected ${[...OPTION_NAMES].join(', ')}, like { quota: 100, ` +
           'window: "1m" }',
@@ -168,6 +177,7 @@ export function parseLimit(
     }
   }
   const { quota, burst, ...others }: AnyLimitOptions = options
+  const { name: given, namedAfter = given ? undefined : quota } = others
   if (!Number.isSafeInteger(quota) || quota < 0) {
     throw new PolicyError(`limit: quota ${shown(quota)}: expected an integer ≥ 0 (0 refuses everything), like 100`)
   }
@@ -186,10 +196,15 @@ export function parseLimit(
   if (!ALGORITHM_NAMES.includes(algorithm)) {
     throw new PolicyError(`limit: unknown algorithm ${shown(algorithm)}, expected one of ${ALGORITHM_NAMES.join(', ')}`)
   }
-  const name = parseName(
-    others.name ?? `${quota}-per-${calendar ? `calendar-${calendar.window}` : formatDuration(windowMs)}`,
-  )
-  const limit = { name, quota, windowMs, burst: parseBurst(burst, quota, algorithm), algorithm }
+  const name = parseName(given ?? `${quota}-per-${calendar ? `calendar-${calendar.window}` : formatDuration(windowMs)}`)
+  const limit = {
+    name,
+    ...(namedAfter !== undefined && { namedAfter }),
+    quota,
+    windowMs,
+    burst: parseBurst(burst, quota, algorithm),
+    algorithm,
+  }
   refuseInexact(limit)
   if (calendar === undefined) return Object.freeze(limit)
   const { timezone: zone } = calendar
@@ -244,17 +259,19 @@ function singular(window: unknown): unknown {
 const LARGEST_QUOTA = 2 ** 53 - 1024
 const LONGEST_WINDOW_MS = 3_650_000 * 86_400_000
 
-/** A checked limit as the options that make it again. */
+/** A checked limit as the options that make it again: whether its name was given is not forgotten. */
 export function optionsOf({
   name,
+  namedAfter,
   quota,
   windowMs,
   burst,
   algorithm,
   calendar,
 }: Limit): LimitOptions | CalendarLimitOptions {
-  if (calendar !== undefined) return { name, quota, calendar: calendar.window, timezone: calendar.timezone }
-  return { name, quota, window: windowMs, algorithm, ...(hasBurst(algorithm) && { burst }) }
+  const names = { name, ...(namedAfter !== undefined && { namedAfter }) }
+  if (calendar !== undefined) return { ...names, quota, calendar: calendar.window, timezone: calendar.timezone }
+  return { ...names, quota, window: windowMs, algorithm, ...(hasBurst(algorithm) && { burst }) }
 }
 
 /** The most units that can ever be spent at one instant. */
@@ -263,8 +280,8 @@ export function maxCostOf({ quota, burst }: Limit): number {
 }
 
 /**
- * What a limit counts over, as text: of two limits with one name and one algorithm, those that agree in this share
- * their counts. Any change of it starts counts anew; a bucket scales what it has counted instead, so it has none.
+ * What a limit counts over, as text. Any change of it starts counts anew; a bucket scales what it has counted instead,
+ * so it has none.
  */
 export function countedSpan({ algorithm, windowMs, calendar }: Limit): string {
   if (ALGORITHMS[algorithm].keepsShare) return ''
@@ -318,8 +335,11 @@ function correctionOf(limit: string): string {
   return text === limit ? '' : `; did you mean "${text}"?`
 }
 
-/** The options of either kind of limit, while it is not known which. */
-type AnyLimitOptions = Partial<Omit<LimitOptions & CalendarLimitOptions, 'quota'>> & { quota: number }
+/** The options of either kind of limit, while it is not known which. `namedAfter`: only of `optionsOf`. */
+type AnyLimitOptions = Partial<Omit<LimitOptions & CalendarLimitOptions, 'quota'>> & {
+  quota: number
+  namedAfter?: number
+}
 
 function readWord(options: AnyLimitOptions, word: string, text: string): void {
   const [, option, value] = /^(burst|name|tz)=(.+)$/.exec(word) ?? []

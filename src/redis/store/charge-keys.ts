@@ -1,16 +1,15 @@
-import { algorithmOf } from '../../limiter/algorithms/registry.js'
 import { clientSegment, keySegment } from '../../limiter/core/key-segment.js'
-import { countedSpan, type Limit } from '../../limiter/core/limit.js'
+import type { Limit } from '../../limiter/core/limit.js'
 import { hashOf } from '../../limiter/core/short-key.js'
+import { countOf } from '../../limiter/count.js'
 import { type Charge, DEFAULT_LIMITER } from '../../limiter/store.js'
 import type { ClientPort } from '../client.js'
 import { crc16, evenTags } from '../keys.js'
 
 /**
- * The Redis keys of charges. On one server `prefix:{client}:limiter:limit:kind`; on a cluster `prefix:{tag}:client:…`,
- * where the tag is one of a fixed number, because a script call may only touch keys of one slot. A change of quota
- * keeps the key and its counts; a change of algorithm, or of the window of any but a bucket, starts a new key, because
- * the state would have another meaning.
+ * The Redis keys of charges. On one server `prefix:{client}:limiter:count`, where `countOf` says what a count is; on a
+ * cluster `prefix:{tag}:client:…`, where the tag is one of a fixed number, because a script call may only touch keys of
+ * one slot.
  */
 export class ChargeKeys {
   readonly #suffixes = new WeakMap<Limit, Map<string | undefined, string>>()
@@ -101,8 +100,7 @@ export class ChargeKeys {
     }
     let suffix = suffixes.get(limiter)
     if (suffix === undefined) {
-      const kind = keySegment(`${algorithmOf(limit.algorithm).keySuffix}${countedSpan(limit)}`)
-      suffix = `:${keySegment(limiter ?? DEFAULT_LIMITER)}:${keySegment(limit.name)}:${kind}`
+      suffix = `:${keySegment(limiter ?? DEFAULT_LIMITER)}:${keySegment(countOf({ limit, limiter }))}`
       suffixes.set(limiter, suffix)
       this.onNewLimit?.(limiter ?? DEFAULT_LIMITER, limit)
     }

@@ -104,6 +104,20 @@ export function describePlugin(name: string, fastify: Make): void {
       expect([refused.body, refused.headers['ratelimit-policy']]).toEqual(['Slow down', '"2-per-1s";q=2;w=1'])
     })
 
+    test('a route keeps what was spent when its quota is changed, and the limit of all without a name does not', async () => {
+      const store = new MemoryStore()
+      const answers: string[] = []
+      for (const policy of ['5/15m', '10/15m']) {
+        const app = fastify()
+        app.register(rateLimit, { policy, store })
+        app.get('/own', { config: { rateLimit: { policy } } }, left)
+        app.get('/other', left)
+        for (const url of ['/own', '/other']) answers.push((await app.inject(url)).body)
+        await app.close()
+      }
+      expect(answers).toEqual(['4', '4', '8', '9'])
+    })
+
     test("a route's own policy below a plugin with a limiter counts in that limiter's store, under both names, with its observer", async () => {
       const store = new MemoryStore({ clock: new ManualClock(0) })
       const told: string[] = []

@@ -14,7 +14,15 @@ class Users {
   list(): string {
     return 'users'
   }
+
+  plan(): string {
+    return 'plan'
+  }
 }
+let plan = ''
+const planOf = Object.getOwnPropertyDescriptor(Users.prototype, 'plan')!
+ours.RateLimit({ policy: () => plan })(Users.prototype, 'plan', planOf)
+common.Get('plan')(Users.prototype, 'plan', planOf)
 ours.RateLimit('1/15m')(Users.prototype, 'list', Object.getOwnPropertyDescriptor(Users.prototype, 'list')!)
 common.Get('users')(Users.prototype, 'list', Object.getOwnPropertyDescriptor(Users.prototype, 'list')!)
 common.Controller()(Users)
@@ -42,5 +50,16 @@ test("a route's own policy below a module with a limiter has that limiter's obse
   const url = `${await app.getUrl()}/users`
   expect([(await fetch(url)).status, (await fetch(url)).status]).toEqual([200, 429])
   expect(told).toEqual(['api Users.list /', 'api Users.list /'])
+  await app.close()
+})
+
+test('a route keeps what was spent when its quota changes', async () => {
+  const app = await start(true, { policy: '100/1m' })
+  await app.listen(0, '127.0.0.1')
+  const left: Array<string | null> = []
+  for (plan of ['5/15m', '10/15m', '10/1h']) {
+    left.push((await fetch(`${await app.getUrl()}/plan`)).headers.get('RateLimit'))
+  }
+  expect(left).toEqual(['"5-per-15m";r=4;t=900', '"10-per-15m";r=8;t=900', '"10-per-1h";r=9;t=3600'])
   await app.close()
 })

@@ -210,11 +210,18 @@ describe('with time in hand', () => {
         return parsePolicy(following(...context), 'leaky-bucket')
       }
     }
-    const limit = { name: '100-per-1m', quota: 10, windowMs: 60_000, burst: 10, algorithm: 'leaky-bucket' }
+    const limit = {
+      name: '100-per-1m',
+      namedAfter: 100,
+      quota: 10,
+      windowMs: 60_000,
+      burst: 10,
+      algorithm: 'leaky-bucket',
+    }
     expect(await of('100/1m')()).toEqual([limit])
     expect(await of('100/1m token-bucket burst=30; 5/1s sliding-window')()).toEqual([
       { ...limit, burst: 3, algorithm: 'token-bucket' },
-      { name: '5-per-1s', quota: 1, windowMs: 1000, burst: 1, algorithm: 'sliding-window' },
+      { name: '5-per-1s', namedAfter: 5, quota: 1, windowMs: 1000, burst: 1, algorithm: 'sliding-window' },
     ])
     expect((await of({ quota: 0, window: '1s', name: 'none' })())[0].quota).toBe(0)
     const [ofDays] = parsePolicy('50/day tz=Europe/Berlin name=days')
@@ -247,6 +254,9 @@ describe.each(['memory', 'redis'] as const)('a limiter over %s whose policy foll
     const denied = await limiter.consume('k')
     expect(denied).toMatchObject({ allowed: false, remaining: 0, retryAfterMs: 60_000 })
     expect(denied.limit).toMatchObject({ name: '20-per-1m', quota: 10 })
+    // It counts as the limit that was written.
+    const plain = new RateLimiter({ policy: '20/1m', store, deadline: '5s' })
+    expect((await plain.peek('k', 0)).remaining).toBe(10)
     load.level = 0
     jest.advanceTimersByTime(5500)
     expect(policy.factor).toBe(1)

@@ -299,7 +299,7 @@ test('units that are given back while the quota is 0 leave the rest its lifetime
   const receipts = receiptsOf([{ key: 'k', limit: limit(0) }], decided, Date.now(), 100)
   await store.refund([{ key: 'k', limit: limit(0) }], 10)
   await store.giveBack(receipts, 1)
-  expect(await client.pttl('paused:{k}:default:api:tb')).toBeGreaterThan(3_500_000)
+  expect(await client.pttl('paused:{k}:default:api@tb')).toBeGreaterThan(3_500_000)
 })
 
 test('a lease that was bought before a change is returned in its own terms, and the next one is sold in those of the new limit', async () => {

@@ -327,13 +327,13 @@ describe('a key in Redis', () => {
     const keys = await stateKeys(client)
     expect(keys).toHaveLength(prefixes.length)
     expect(new Set(keys.map(key => key.split(':{k}')[0])).size).toBe(prefixes.length)
-    expect(keys).toContain('spillway:{k}:default:sliding-window 5:sw60000')
+    expect(keys).toContain('spillway:{k}:default:sliding-window 5@sw60000')
   })
 
   test("never has a client's name outside its place in the key", async () => {
     const store = new RedisStore(client)
     await store.consume([{ key: '}:evil:{', limit: limitOf(5, '1m'), limiter: '{x}' }], 1)
-    expect(await stateKeys(client)).toEqual(['spillway:{%7d:evil:%7b}:%7bx%7d:sliding-window 5:sw60000'])
+    expect(await stateKeys(client)).toEqual(['spillway:{%7d:evil:%7b}:%7bx%7d:sliding-window 5@sw60000'])
   })
 
   test('of a long key is short', async () => {
@@ -427,7 +427,7 @@ describe('with clients of all kinds', () => {
 
   test('a prefix of the client comes before that of the store', async () => {
     await new RedisStore(redis.client({ keyPrefix: 'app:' })).consume(charge('k'), 1)
-    expect(await stateKeys(client)).toEqual(['app:spillway:{k}:default:sliding-window 5:sw60000'])
+    expect(await stateKeys(client)).toEqual(['app:spillway:{k}:default:sliding-window 5@sw60000'])
   })
 })
 

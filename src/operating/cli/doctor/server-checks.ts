@@ -226,10 +226,10 @@ const A_STEP = 1000
 const MOST_LOOKED_AT = 5000
 const MOST_NAMED = 3
 /**
- * The endings of limit keys: see src/redis/store/charge-keys.ts. Keys of queues and other shared objects may live for
- * ever.
+ * The endings of limit keys: see `countOf` in src/limiter/count.ts. Keys of queues and other shared objects may live
+ * for ever.
  */
-const OF_A_LIMIT = /:(?:(?:fw|sw|sc)\d+|tb|lb)(?::line)?$/
+const OF_A_LIMIT = /[:@/](?:(?:fw|sw|sc)\d+|tb|lb)(?::line)?$/
 
 /** Finds limit keys without a lifetime, which every write should set: a scan of the server, within a time limit. */
 export async function lifetimeFinding(connection: Connection, prefix: string): Promise<Finding> {

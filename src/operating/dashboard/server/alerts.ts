@@ -13,8 +13,6 @@ const KEY_SHARE = 0.5
 const AT_LEAST = 20
 const MOST_ALERTS = 8
 const FEW_QUEUES = 3
-/** A name like '5-per-15m' tells nothing that its limiter's only limit does not. */
-const DEFAULT_NAME = /^\d+-per-/
 const FORMATS = { share: percent, ms: latency, count }
 
 /**
@@ -149,7 +147,8 @@ function refusals(reading: Reading, isOurs: (limiter: string) => boolean, show: 
 
 /** The name of the limit of which an alert tells, if that of its limiter does not say which it is. */
 function ownName({ worst: { name, limit }, limits }: LimiterSum): Pick<AlertView, 'limitName'> {
-  const isPlain = limit.name === name || (limits === 1 && DEFAULT_NAME.test(limit.name))
+  // A name like '5-per-15m' tells nothing that its limiter's only limit does not.
+  const isPlain = limit.name === name || (limits === 1 && limit.namedAfter !== undefined)
   return isPlain ? {} : { limitName: limit.name }
 }
 

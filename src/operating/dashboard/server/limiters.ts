@@ -371,7 +371,7 @@ export class Limiters {
 
   /** The client's key in the key of its state: see `ChargeKeys`. */
   #keyIn(member: string): string | undefined {
-    const [, tagged, segment] = /\{([^}]*)\}(?::([^:]*(?::[^:]*)*):[^:]*:[^:]*:[^:]*$)?/.exec(member) ?? []
+    const [, tagged, segment] = /\{([^}]*)\}(?::([^:]*(?::[^:]*)*):[^:]*:[^:]*$)?/.exec(member) ?? []
     const text = this.#port.cluster ? segment : tagged
     if (text === undefined) return undefined
     return text.replace(/%u([0-9a-f]{1,4})|%([0-9a-f]{2})/g, (_, wide?: string, narrow?: string) =>
