@@ -35,6 +35,7 @@ const STATES = {
   },
   'limiter/core/wait.ts': { LISTENERS: BY_OBJECT, OURS: BY_OBJECT },
   'limiter/core/warnings.ts': { OUTAGES: BY_OBJECT },
+  'limiter/count.ts': { TEXTS: COMPUTED },
   'limiter/deny-cache.ts': { CACHES: BY_OBJECT },
   'limiter/fallback.ts': { LOCAL: BY_OBJECT },
   'limiter/foreign-store.ts': { ADAPTED: BY_OBJECT },
