@@ -37,7 +37,7 @@ export {
 export type { InspectOptions, Listed } from './limiter/core/listed.js'
 export { type Hold, type Observer, observers } from './limiter/core/observer.js'
 export type { WaitOptions } from './limiter/core/wait.js'
-export { countOf } from './limiter/count.js'
+export { countName } from './limiter/count-name.js'
 export type { StoreFailure } from './limiter/fallback.js'
 export type { KeyInput, LimiterKey } from './limiter/key.js'
 export { MemoryStore, type MemoryStoreOptions } from './limiter/memory/memory-store.js'

@@ -1,6 +1,6 @@
 import type { Limit } from '../limiter/core/limit.js'
 import { emitWarning } from '../limiter/core/warnings.js'
-import { countOf } from '../limiter/count.js'
+import { countName } from '../limiter/count-name.js'
 import { shareCounts } from '../limiter/port.js'
 import { optionsOf, type RateLimiter } from '../limiter/rate-limiter.js'
 import { DEFAULT_LIMITER } from '../limiter/store.js'
@@ -8,7 +8,7 @@ import { DEFAULT_LIMITER } from '../limiter/store.js'
 /** Whether two limits, each of its limiter, use the same count for a key. */
 export function sameCount(limiter: RateLimiter, limit: Limit, other: RateLimiter, otherLimit: Limit): boolean {
   const [one, two] = [optionsOf(limiter), optionsOf(other)]
-  if (countOf({ limit, limiter: one.name }) !== countOf({ limit: otherLimit, limiter: two.name })) return false
+  if (countName({ limit, limiter: one.name }) !== countName({ limit: otherLimit, limiter: two.name })) return false
   if (limiter === other) return true
   if ((one.name ?? DEFAULT_LIMITER) !== (two.name ?? DEFAULT_LIMITER)) return false
   return shareCounts(one.store, two.store)

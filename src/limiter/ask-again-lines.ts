@@ -4,7 +4,7 @@ import type { Decision } from './core/decision.js'
 import { StoreError } from './core/errors.js'
 import { getOrMake } from './core/maps.js'
 import { type Patience, Wait } from './core/wait.js'
-import { countOf } from './count.js'
+import { countName } from './count-name.js'
 import type { LimiterKey } from './key.js'
 import type { Charge } from './store.js'
 import { neverFits, tooFar, tooLate } from './store-lines.js'
@@ -144,7 +144,7 @@ export class AskAgainLines {
 
 /** The limits and the key under each. */
 function nameOf(charges: readonly Charge[]): string {
-  return JSON.stringify(charges.map(charge => [countOf(charge), charge.key]))
+  return JSON.stringify(charges.map(charge => [countName(charge), charge.key]))
 }
 
 /** A request that does not wait for units still waits for the store's answer, up to the deadline. */

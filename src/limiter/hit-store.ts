@@ -4,7 +4,7 @@ import { PolicyError, StoreError, shown } from './core/errors.js'
 import { keySegment } from './core/key-segment.js'
 import type { Limit } from './core/limit.js'
 import { emitWarning } from './core/warnings.js'
-import { countOf } from './count.js'
+import { countName } from './count-name.js'
 import { MemoryStore } from './memory/memory-store.js'
 import type { CountedLimit } from './port.js'
 import { type Charge, type ChargeReceipt, DEFAULT_LIMITER, type Store } from './store.js'
@@ -216,5 +216,5 @@ export class HitStoreAdapter implements Store {
 /** Limits that do not share their counts have keys of their own in a shared store. */
 function keyOf(charge: Charge): string {
   const { key, limiter = DEFAULT_LIMITER } = charge
-  return `${keySegment(limiter)}:${keySegment(countOf(charge))}:${key}`
+  return `${keySegment(limiter)}:${keySegment(countName(charge))}:${key}`
 }

@@ -11,7 +11,7 @@ export interface Charge {
   readonly limit: Limit
   /**
    * The limiter's name; undefined: 'default'. Limiters with different names never share their counts. Limits of one
-   * limiter do if `countOf` gives the same text.
+   * limiter do if `countName` gives the same text.
    */
   readonly limiter?: string
 }

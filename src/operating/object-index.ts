@@ -3,7 +3,7 @@ import { keySegment } from '../limiter/core/key-segment.js'
 import type { Limit } from '../limiter/core/limit.js'
 import { getOrMake } from '../limiter/core/maps.js'
 import { hashOf } from '../limiter/core/short-key.js'
-import { countOf } from '../limiter/count.js'
+import { countName } from '../limiter/count-name.js'
 import type { ClientPort, RedisClient } from '../redis/client.js'
 import { portOf } from '../redis/clients.js'
 import { runScript } from '../redis/script.js'
@@ -45,7 +45,7 @@ export function objectId(...parts: readonly string[]): string {
 
 /** The id of a limiter's limit. A change that keeps its counts leaves it the same limit. */
 export function limitId(limiter: string, limit: Limit): string {
-  return objectId('limit', limiter, countOf({ limit, limiter }))
+  return objectId('limit', limiter, countName({ limit, limiter }))
 }
 
 /** `per`: what a key stands for, if known. `tags`: in a cluster, the number of hash tags over which keys are spread. */

@@ -6,7 +6,7 @@ import { clientSegment, keySegment } from '../limiter/core/key-segment.js'
 import type { AlgorithmName } from '../limiter/core/limit.js'
 import { getOrMake } from '../limiter/core/maps.js'
 import { hashOf, LONGEST_KEY } from '../limiter/core/short-key.js'
-import { countOf } from '../limiter/count.js'
+import { countName } from '../limiter/count-name.js'
 import type { CountedLimit } from '../limiter/port.js'
 import { DEFAULT_LIMITER } from '../limiter/store.js'
 import { pack, unpack } from './state-text.js'
@@ -31,7 +31,7 @@ export function quoted(table: string): string {
 
 /** What is kept of one limit under one key. Its parts are replaced, never changed. */
 export interface KeptLimit {
-  /** See `countOf`. */
+  /** See `countName`. */
   readonly id: string
   readonly algorithm: AlgorithmName
   /** Until when any part of it matters, ms. Only ever raised. */
@@ -138,7 +138,7 @@ export class KeyRow {
   }
 
   of(counted: CountedLimit): Readonly<KeptLimit> | undefined {
-    const at = this.#indexOf(countOf(counted))
+    const at = this.#indexOf(countName(counted))
     if (at < 0) return undefined
     const kept = this.#limits[at]
     if (!isStored(kept)) return kept
@@ -223,12 +223,12 @@ export class RowDraft {
   }
 
   of(counted: CountedLimit): Readonly<KeptLimit> | undefined {
-    return this.#changedOf(countOf(counted)) ?? this.base.of(counted)
+    return this.#changedOf(countName(counted)) ?? this.base.of(counted)
   }
 
   /** A copy to change; with it the row will be written. */
   change(counted: CountedLimit): KeptLimit {
-    const id = countOf(counted)
+    const id = countName(counted)
     const changed = this.#changedOf(id)
     if (changed !== undefined) return changed
     const kept = this.base.of(counted)

@@ -29,7 +29,7 @@ const STORIES: Story[] = [
   ['to a name that looks like a quota', undefined, '5/1m name=5', 3, '5/1m', 5],
 ]
 
-/** Which limits share their counts: see `countOf`. */
+/** Which limits share their counts: see `countName`. */
 export function testCounts(onBench: ReturnType<typeof benchesOf>): void {
   const limiterOf = (store: WholeStore, name: string | undefined, policy: string) =>
     new RateLimiter({ store, policy, deadline: '10s', ...(name !== undefined && { name }) })

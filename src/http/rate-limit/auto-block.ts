@@ -7,7 +7,7 @@ import type { Limit } from '../../limiter/core/limit.js'
 import { getOrMake } from '../../limiter/core/maps.js'
 import { checkOptions, type OptionNames } from '../../limiter/core/options.js'
 import { shortKey } from '../../limiter/core/short-key.js'
-import { countOf } from '../../limiter/count.js'
+import { countName } from '../../limiter/count-name.js'
 import { countsOf } from '../../limiter/foreign-store.js'
 import { optionsOf, type RateLimiter, type RateLimiterOptions, strike } from '../../limiter/rate-limiter.js'
 import { NEWCOMERS } from '../newcomers.js'
@@ -153,7 +153,7 @@ export class AutoBlock {
 
   #tallyOf(limiter: RateLimiter, denial: Decision, nowMs: number): Tally {
     const name = shortKey(
-      JSON.stringify([countOf({ limit: denial.limit, limiter: optionsOf(limiter).name }), denial.key]),
+      JSON.stringify([countName({ limit: denial.limit, limiter: optionsOf(limiter).name }), denial.key]),
     )
     const known = this.#tallies.get(name)
     if (known !== undefined && (known.report !== undefined || known.endsAt > nowMs)) {

@@ -7,7 +7,7 @@ import type { Clock } from '../core/clock.js'
 import type { Verdict } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
 import { getOrMake } from '../core/maps.js'
-import { countOf } from '../count.js'
+import { countName } from '../count-name.js'
 import {
   type BoundPolicy,
   type Change,
@@ -162,7 +162,7 @@ export class MemoryCounts implements Counts, DecisionTime {
     const table = this.tableOf(limit, limiter)
     const blockedMs = table.blocks?.remainingMs(key, nowMs) ?? 0
     if (blockedMs > 0) return { blockedMs, isNew: false, left: 0, resetAfterMs: 0 }
-    const own = { key: JSON.stringify([countOf({ limit, limiter }), key]), limiter: `strikes of ${limiter}` }
+    const own = { key: JSON.stringify([countName({ limit, limiter }), key]), limiter: `strikes of ${limiter}` }
     const [denials, blocks] = [rule.denials, rule.blocks].map(counts => ({ ...own, limit: counts }))
     const found = { denials: this.#find(denials).state, blocks: this.#find(blocks).state }
     const { strikes, next } = rule.strike(reported, found, nowMs)
@@ -189,7 +189,7 @@ export class MemoryCounts implements Counts, DecisionTime {
   tableOf(limit: Limit, limiter = DEFAULT_LIMITER): MemoryTable {
     const known = this.#known.get(limit)
     if (known !== undefined) for (const table of known) if (table.limiter === limiter && !table.abandoned) return table
-    const identity = JSON.stringify([limiter, countOf({ limit, limiter })])
+    const identity = JSON.stringify([limiter, countName({ limit, limiter })])
     const table = getOrMake(this.#tables, identity, () => {
       this.#sweeper.makingTable()
       return new MemoryTable(limiter, limit.algorithm)
@@ -202,7 +202,7 @@ export class MemoryCounts implements Counts, DecisionTime {
   lineName(charges: readonly Charge[]): string {
     const names = charges.map(({ key, limit, limiter = DEFAULT_LIMITER }) => [
       limiter,
-      countOf({ limit, limiter }),
+      countName({ limit, limiter }),
       key,
     ])
     return JSON.stringify(names)

@@ -1,13 +1,13 @@
 import { clientSegment, keySegment } from '../../limiter/core/key-segment.js'
 import type { Limit } from '../../limiter/core/limit.js'
 import { hashOf } from '../../limiter/core/short-key.js'
-import { countOf } from '../../limiter/count.js'
+import { countName } from '../../limiter/count-name.js'
 import { type Charge, DEFAULT_LIMITER } from '../../limiter/store.js'
 import type { ClientPort } from '../client.js'
 import { crc16, evenTags } from '../keys.js'
 
 /**
- * The Redis keys of charges. On one server `prefix:{client}:limiter:count`, where `countOf` says what a count is; on a
+ * The Redis keys of charges. On one server `prefix:{client}:limiter:count`, where `countName` says what a count is; on a
  * cluster `prefix:{tag}:client:…`, where the tag is one of a fixed number, because a script call may only touch keys of
  * one slot.
  */
@@ -100,7 +100,7 @@ export class ChargeKeys {
     }
     let suffix = suffixes.get(limiter)
     if (suffix === undefined) {
-      suffix = `:${keySegment(limiter ?? DEFAULT_LIMITER)}:${keySegment(countOf({ limit, limiter }))}`
+      suffix = `:${keySegment(limiter ?? DEFAULT_LIMITER)}:${keySegment(countName({ limit, limiter }))}`
       suffixes.set(limiter, suffix)
       this.onNewLimit?.(limiter ?? DEFAULT_LIMITER, limit)
     }

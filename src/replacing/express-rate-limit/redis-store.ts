@@ -137,7 +137,7 @@ export class RedisStore implements Store {
 
   /** Deletes all keys with this prefix: a scan of the server, which takes time in proportion to the database. */
   async resetAll(): Promise<void> {
-    // Of every window: see `countOf`.
+    // Of every window: see `countName`.
     const pattern = `${literal(keySegment(corePrefix(this.prefix)))}:*:${HITS_LIMITER}:${HITS_LIMIT}@*`
     try {
       await unlinkAll(this.#client, pattern)

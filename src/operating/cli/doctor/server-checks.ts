@@ -226,7 +226,7 @@ const A_STEP = 1000
 const MOST_LOOKED_AT = 5000
 const MOST_NAMED = 3
 /**
- * The endings of limit keys: see `countOf` in src/limiter/count.ts. Keys of queues and other shared objects may live
+ * The endings of limit keys: see `countName` in src/limiter/count-name.ts. Keys of queues and other shared objects may live
  * for ever.
  */
 const OF_A_LIMIT = /[:@/](?:(?:fw|sw|sc)\d+|tb|lb)(?::line)?$/

@@ -1,5 +1,5 @@
 import { StoreError } from '../../../limiter/core/errors.js'
-import { countOf } from '../../../limiter/count.js'
+import { countName } from '../../../limiter/count-name.js'
 import { replyWords } from '../../../redis/replies.js'
 import { changeId, liveChange, policyText } from '../../live/live-limit.js'
 import { COUNTED, FALLBACK, percentile, SHADOW } from '../counts.js'
@@ -75,7 +75,9 @@ function rowOf(state: DashboardState, reading: Reading, rated: Rated, isOpen: bo
   const { id, name, limit, per, store } = rated.entry
   // The quota that an entry tells may be that of a single key, or of a moment ago.
   const policy = state.live.policy(name)
-  const current = policy?.find(other => countOf({ limit: other, limiter: name }) === countOf({ limit, limiter: name }))
+  const current = policy?.find(
+    other => countName({ limit: other, limiter: name }) === countName({ limit, limiter: name }),
+  )
   const given = store === 'redis' ? state.live.given(name) : undefined
   return {
     id,

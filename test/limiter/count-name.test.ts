@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { PolicyError } from '../../src/limiter/core/errors.js'
 import { optionsOf, parsePolicy } from '../../src/limiter/core/limit.js'
-import { countOf } from '../../src/limiter/count.js'
+import { countName } from '../../src/limiter/count-name.js'
 import { MemoryStore } from '../../src/limiter/memory/memory-store.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { loadPolicy } from '../../src/operating/adaptive/load-policy.js'
@@ -9,7 +9,7 @@ import { ManualClock } from '../../src/testing.js'
 import { START } from '../support/stories.js'
 import { StubStore } from '../support/stub-store.js'
 
-const countsOf = (policy: string, limiter?: string) => parsePolicy(policy).map(limit => countOf({ limit, limiter }))
+const countsOf = (policy: string, limiter?: string) => parsePolicy(policy).map(limit => countName({ limit, limiter }))
 
 describe('two limits of one policy that would share a count', () => {
   const refused: Array<[policy: string, name: string | undefined, error: string]> = [
@@ -69,7 +69,9 @@ describe('the text of a count', () => {
   test('differs for names that look like it', () => {
     const odd = ['10/sw60000', 'a@sw60000', 'sw60000', '10', '@', 'a@']
     const counts = odd.flatMap(name =>
-      [undefined, 'api'].map(limiter => countOf({ limit: parsePolicy({ quota: 10, window: '1m', name })[0], limiter })),
+      [undefined, 'api'].map(limiter =>
+        countName({ limit: parsePolicy({ quota: 10, window: '1m', name })[0], limiter }),
+      ),
     )
     const all = [...new Set(counts), ...countsOf('10/1m'), ...countsOf('10/1m', 'api')]
     expect(new Set(all).size).toBe(odd.length + 2)
@@ -80,7 +82,7 @@ describe('the text of a count', () => {
     const again = parsePolicy(JSON.parse(JSON.stringify(policy.map(optionsOf))))
     expect(again).toEqual(policy)
     const texts = (limits: typeof policy) =>
-      limits.flatMap(limit => [countOf({ limit }), countOf({ limit, limiter: 'api' })])
+      limits.flatMap(limit => [countName({ limit }), countName({ limit, limiter: 'api' })])
     expect(texts(again)).toEqual(texts(policy))
   })
 })

@@ -1,18 +1,19 @@
 import { algorithmOf } from './algorithms/registry.js'
 import { PolicyError, shown } from './core/errors.js'
 import { countedSpan, type Limit, type Policy } from './core/limit.js'
-import { DEFAULT_LIMITER } from './store.js'
+import { type Charge, DEFAULT_LIMITER } from './store.js'
 
 /**
  * For a store of your own: what a count belongs to beside the limiter's name and the key, as text of printable ASCII, at
  * most 200 characters. Of one limiter, limits with equal texts share their counts, blocks and waiters, and no others do:
- * the key of a count may be `${limiter ?? 'default'} ${countOf(charge)} ${key}`.
+ * the key of a count may be `${limiter ?? 'default'} ${countName(charge)} ${key}`.
  *
  * It is the algorithm with the window (of a bucket without), and a name that was given to the limit: 'login@sw60000',
  * or 'sw60000' without one. Under the limiter name 'default' a limit without a name also has its quota, '100/sw60000',
  * so that limits that nobody has named do not eat each other's units.
  */
-export function countOf({ limit, limiter }: { readonly limit: Limit; readonly limiter?: string | undefined }): string {
+export function countName(counted: Pick<Charge, 'limit' | 'limiter'>): string {
+  const { limit, limiter } = counted
   const texts = TEXTS.get(limit) ?? textsOf(limit)
   return limiter === undefined || limiter === DEFAULT_LIMITER ? texts.byDefault : texts.named
 }
@@ -40,7 +41,7 @@ function textsOf(limit: Limit): Texts {
 export function checkCounts(policy: Policy, limiter: string): void {
   const known = new Map<string, Limit>()
   for (const limit of policy) {
-    const count = countOf({ limit, limiter })
+    const count = countName({ limit, limiter })
     const other = known.get(count)
     if (other !== undefined) {
       const what =
