@@ -82,11 +82,11 @@ export function failure(error: unknown): object {
   return code === 'SPILLWAY_TIMEOUT' ? { allowed: false, granted: false } : { error: `${code ?? error}` }
 }
 
-/** Of limits, as a policy is written. */
+/** Of limits, as a policy is written: two buckets of one limiter need names, or they would be one count. */
 export function policyOf(limits: readonly Limit[] = []) {
-  return limits.map(({ algorithm, quota, windowMs, burst }) => {
+  return limits.map(({ algorithm, quota, windowMs, burst }, i) => {
     const bucket = algorithm === 'token-bucket' || algorithm === 'leaky-bucket'
-    return { quota, window: windowMs, algorithm, ...(bucket && { burst }) }
+    return { quota, window: windowMs, algorithm, ...(bucket && { burst }), ...(i > 0 && { name: `limit ${i}` }) }
   })
 }
 
