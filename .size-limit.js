@@ -14,7 +14,7 @@ const WHOLE = {
   'bottleneck/light': 25,
   dashboard: 438,
   express: 211,
-  'express-rate-limit': 238,
+  'express-rate-limit': 161,
   fastify: 214,
   fetch: 132,
   h3: 213,

@@ -11,14 +11,16 @@ const EXTENDED = new WeakSet<object>()
  * Stores a decision on a request, as `req.rateLimit`; the drop-in for express-rate-limit stores its own object there.
  */
 export function leaveDecision(req: Request, decision: object): void {
-  if (isExtended(req) && req.rawHeaders) RequestValues.setValue(req.rawHeaders, NAME, decision)
-  else leaveOnRequest(req, NAME, decision)
+  leaveOnRequest(req, NAME, decision)
 }
 
 /** Stores a value on a request, as a property of that name. */
 export function leaveOnRequest(req: Request, name: string, value: unknown): void {
-  extend(req, name)
-  ;(req as unknown as Record<string, unknown>)[name] = value
+  if (name === NAME && isExtended(req) && req.rawHeaders) RequestValues.setValue(req.rawHeaders, NAME, value)
+  else {
+    extend(req, name)
+    ;(req as unknown as Record<string, unknown>)[name] = value
+  }
 }
 
 /**

@@ -1,29 +1,10 @@
 export { ipKeyGenerator } from './ip-key.js'
 export { MemoryStore, type MemoryStoreOptions } from './memory-store.js'
 export { rateLimit, rateLimit as default } from './middleware.js'
-export type {
-  AugmentedRequest,
-  Client,
-  ClientRateLimitInfo,
-  DraftHeadersVersion,
-  EnabledValidations,
-  IncrementCallback,
-  IncrementResponse,
-  LegacyStore,
-  Logger,
-  LoggerFn,
-  Options,
-  RateLimitExceededEventHandler,
-  RateLimitInfo,
-  RateLimitOptions,
-  RateLimitReachedEventHandler,
-  RateLimitRequestHandler,
-  Store,
-  ValueDeterminingMiddleware,
-} from './options.js'
+export type * from './options.js'
 export type { SendCommand, SendCommandCluster } from './redis-store.js'
 export { RedisStore, type RedisStoreOptions } from './redis-store.js'
-export type { Validations } from './validations.js'
+export type { EnabledValidations, Logger, LoggerFn, Validations } from './validations.js'
 
 /** A second in ms. */
 export const SECOND = 1000

@@ -1,83 +1,12 @@
 import type { NextFunction, Request, Response } from 'express'
-import { leaveDecision, leaveOnRequest } from '../../http/adapters/express-request.js'
+import { leaveOnRequest } from '../../http/adapters/express-request.js'
 import { watchResponse } from '../../http/node-response.js'
 import { after, isPromise, type SyncOrAsync } from '../../http/sync-or-async.js'
-import { type Configuration, configurationOf, nameOf, optionsOf, skipNone } from './configuration.js'
-import { type Count, type Counting, HitCounting, PolicyCounting, wantsPolicy } from './counting.js'
-import { resetSeconds, setDraft6Headers, setDraft7Headers, setDraft8Headers, setLegacyHeaders } from './headers.js'
+import { optionsOf } from './configuration.js'
+import { resetSeconds, setLegacyHeaders, setStandardHeaders } from './headers.js'
 import type { Options, RateLimitInfo, RateLimitOptions, RateLimitRequestHandler, Store } from './options.js'
-
-/**
- * Watches how a request ends, starting before it is counted, so that no event is missed. Once it is counted, gives it
- * back if its outcome requires that; only once, and not after its window has ended.
- */
-class Outcome {
-  readonly #ends: Array<'finish' | 'close' | 'error'> = []
-  #giveBack: (() => Promise<void> | void) | undefined
-  #resetTime: Date | undefined
-
-  constructor(
-    readonly config: Configuration,
-    readonly request: Request,
-    readonly response: Response,
-  ) {
-    response.once('finish', () => this.#ended('finish'))
-    if (!config.skipFailedRequests) return
-    response.once('close', () => this.#ended('close'))
-    response.once('error', () => this.#ended('error'))
-  }
-
-  /** The request has been counted, in a window that ends at `resetTime`. */
-  settle(resetTime: Date | undefined, giveBack: () => Promise<void> | void): void {
-    this.#giveBack = giveBack
-    // A copy, because the store may change its own object.
-    this.#resetTime = resetTime && new Date(resetTime.getTime())
-    for (const end of this.#ends) this.#judge(end)
-  }
-
-  #ended(end: 'finish' | 'close' | 'error'): void {
-    if (this.#giveBack === undefined) this.#ends.push(end)
-    else this.#judge(end)
-  }
-
-  #judge(end: 'finish' | 'close' | 'error'): void {
-    if (end === 'finish') this.#ask()
-    else if (end === 'error' || !this.response.writableEnded) this.#skip()
-  }
-
-  #ask(): void {
-    const { requestWasSuccessful, skipFailedRequests, skipSuccessfulRequests, logger } = this.config
-    const act = (success: boolean) => {
-      if (success ? skipSuccessfulRequests : skipFailedRequests) this.#skip()
-    }
-    const fail = (error: unknown) => {
-      logger.error(error, 'spillway/express-rate-limit: error in requestWasSuccessful callback.')
-    }
-    try {
-      const success = requestWasSuccessful(this.request, this.response)
-      if (isPromise(success)) success.then(act, fail)
-      else act(success)
-    } catch (error) {
-      fail(error)
-    }
-  }
-
-  #skip(): void {
-    const giveBack = this.#giveBack
-    if (giveBack === undefined) return
-    // Later events of the response change nothing.
-    this.#giveBack = () => {}
-    if (this.#resetTime && Date.now() >= this.#resetTime.getTime()) return
-    const fail = (error: unknown) => {
-      this.config.logger.error(error, 'spillway/express-rate-limit: error from store during decrement.')
-    }
-    try {
-      Promise.resolve(giveBack()).catch(fail)
-    } catch (error) {
-      fail(error)
-    }
-  }
-}
+import { type Count, type Counter, hitCounter, policyCounter, wantsPolicy } from './policy.js'
+import type { Validations } from './validations.js'
 
 const DONE = Promise.resolve()
 
@@ -87,61 +16,53 @@ const DONE = Promise.resolve()
  */
 export function rateLimit(passedOptions?: RateLimitOptions): RateLimitRequestHandler {
   const passed = passedOptions ?? {}
-  const config = configurationOf(passed)
-  const { store, validations } = config
+  const { options, validations } = optionsOf(passed)
+  const store = options.store as Store
   validations.creationStack(store)
   validations.unsharedStore(store)
-  if (!passed.store && passed.policy === undefined) validations.windowMs(config.windowMs)
-  const options = optionsOf(config)
-  initialize(store as Store, options, config)
-  const counting = wantsPolicy(config) ? new PolicyCounting(config, passed) : new HitCounting(config)
-  const limiter = new Limiter(config, options, counting)
+  if (!passed.store && passed.policy === undefined) validations.windowMs(options.windowMs)
+  initialize(store, options)
+  const counter = wantsPolicy(options) ? policyCounter(options, passed) : hitCounter(store)
+  const limiter = new Limiter(options, validations, counter)
   const middleware = (request: Request, response: Response, next: NextFunction): Promise<void> => {
     try {
       const done = limiter.handle(request, response, next)
-      return isPromise(done) ? settled(done, next) : DONE
+      return isPromise(done)
+        ? Promise.resolve(done).then(
+            () => {},
+            error => void next(error),
+          )
+        : DONE
     } catch (error) {
       next(error)
       return DONE
     }
   }
   return Object.assign(middleware, {
-    resetKey: (key: string) => counting.resetKey(key) as void,
+    resetKey: (key: string) => counter.resetKey(key) as void,
     getKey: (key: string) => {
-      if (counting.getKey !== undefined) return counting.getKey(key)
+      if (counter.getKey !== undefined) return counter.getKey(key)
       throw new Error('The current store does not support the get/getKey method')
     },
   })
 }
 
-async function settled(done: PromiseLike<void>, next: NextFunction): Promise<void> {
-  try {
-    await done
-  } catch (error) {
-    next(error)
-  }
-}
-
 /** A store's `init` is not awaited: requests may come before it is ready. */
-function initialize(store: Store, options: Options, { logger }: Configuration): void {
-  if (typeof store.init !== 'function') return
+async function initialize(store: Store, options: Options): Promise<void> {
+  let what = 'error'
   try {
-    const ready = store.init(options)
-    const fail = (error: unknown) =>
-      logger.error(error, 'spillway/express-rate-limit: async error during store initialization.')
-    if (isPromise(ready)) ready.then(undefined, fail)
+    const ready = store.init?.(options)
+    what = 'async error'
+    await ready
   } catch (error) {
-    logger.error(error, 'spillway/express-rate-limit: error during store initialization.')
+    options.logger.error(error, `spillway/express-rate-limit: ${what} during store initialization.`)
   }
 }
-
-const FAILED = Symbol('the store failed')
 
 /** A request whose key was counted. */
 interface Counted {
   readonly key: string
   readonly count: Count
-  readonly outcome: Outcome | undefined
   readonly request: Request
   readonly response: Response
   readonly next: NextFunction
@@ -149,97 +70,126 @@ interface Counted {
 
 /** One limiter. Synchronous results are not awaited: one more promise costs a request as much as counting it. */
 class Limiter {
-  readonly #settles: boolean
-
   constructor(
-    readonly config: Configuration,
     readonly options: Options,
-    readonly counting: Counting,
-  ) {
-    this.#settles = config.skipFailedRequests || config.skipSuccessfulRequests
-  }
+    readonly validations: Validations,
+    readonly counter: Counter,
+  ) {}
 
   handle(request: Request, response: Response, next: NextFunction): SyncOrAsync<void> {
-    const { skip, keyGenerator } = this.config
-    const outcome = this.#settles ? new Outcome(this.config, request, response) : undefined
-    return after(skip === skipNone ? false : skip(request, response), skipped => {
+    const { skip, keyGenerator, skipFailedRequests, skipSuccessfulRequests } = this.options
+    // Before the request is counted, so that no event is missed.
+    const end = skipFailedRequests || skipSuccessfulRequests ? endOf(response, skipFailedRequests) : undefined
+    return after(skip(request, response), skipped => {
       if (skipped) return next()
       return after(keyGenerator(request, response), key =>
         after(this.#count(key, request, response), count => {
-          if (count === FAILED) return next()
-          return this.#judge({ key, count, outcome, request, response, next })
+          if (count === undefined) return next()
+          return this.#judge({ key, count, request, response, next }, end)
         }),
       )
     })
   }
 
-  #count(key: string, request: Request, response: Response): SyncOrAsync<Count | typeof FAILED> {
+  /** Undefined: the store failed, and the request passes. */
+  #count(key: string, request: Request, response: Response): SyncOrAsync<Count | undefined> {
+    const fail = (error: unknown): undefined => {
+      const { passOnStoreError, logger } = this.options
+      if (!passOnStoreError) throw error
+      logger.error(error, 'spillway/express-rate-limit: error from store, allowing request without rate-limiting.')
+    }
     try {
-      const count = this.counting.count(key, request, response)
-      return isPromise(count) ? count.then(undefined, error => this.#failed(error)) : count
+      const count = this.counter.count(key, request, response)
+      return isPromise(count) ? count.then(undefined, fail) : count
     } catch (error) {
-      return this.#failed(error)
+      return fail(error)
     }
   }
 
-  #failed(error: unknown): typeof FAILED {
-    const { passOnStoreError, logger } = this.config
-    if (!passOnStoreError) throw error
-    logger.error(error, 'spillway/express-rate-limit: error from store, allowing request without rate-limiting.')
-    return FAILED
-  }
-
-  #judge(counted: Counted): SyncOrAsync<void> {
-    const { key, count, outcome, request, response, next } = counted
-    const { validations, limit, store, requestPropertyName } = this.config
+  #judge(counted: Counted, end: Promise<End> | undefined): SyncOrAsync<void> {
+    const { key, count, request, response, next } = counted
+    const { options, validations, counter } = this
     validations.positiveHits(count.totalHits)
-    validations.singleCount(request, store, key)
-    return after(count.limit ?? (typeof limit === 'function' ? limit(request, response) : limit), limit => {
+    validations.singleCount(request, options.store, key)
+    return after(count.limit ?? given(options.limit, request, response), limit => {
       validations.limit(limit)
       const info = infoOf(limit, count, key)
-      if (requestPropertyName === 'rateLimit') leaveDecision(request, info)
-      else leaveOnRequest(request, requestPropertyName, info)
+      leaveOnRequest(request, options.requestPropertyName, info)
       return after(this.#tell(info, counted), () => {
-        outcome?.settle(count.resetTime, () => count.giveBack())
-        if (count.totalHits > info.limit) return this.#refuse(info, counted)
-        return count.delayMs ? delay(counted, count.delayMs) : next()
+        if (end !== undefined) this.#settle(counted, end)
+        if (count.totalHits > limit) return this.#refuse(info, counted)
+        if (!count.delayMs) return next()
+        // Under a leaky bucket: until its turn; a client that goes meanwhile gives its place back.
+        const stays = watchResponse(response).stays(count.delayMs)
+        return stays.then(stayed => (stayed ? next() : counter.giveBack(key, count)))
       })
     })
   }
 
-  #tell(info: RateLimitInfo, { count: { windowMs }, request, response }: Counted): SyncOrAsync<void> {
-    const { legacyHeaders, standardHeaders, validations, identifier, ownIdentifier } = this.config
+  #tell(info: RateLimitInfo, { count, request, response }: Counted): SyncOrAsync<void> {
+    const { legacyHeaders, standardHeaders: draft, identifier, windowMs } = this.options
     if (response.headersSent) return
     if (legacyHeaders) setLegacyHeaders(response, info)
-    if (!standardHeaders) return
-    if (standardHeaders === 'draft-6') return setDraft6Headers(response, info, windowMs)
-    if (standardHeaders !== 'draft-7' && standardHeaders !== 'draft-8') {
-      return validations.headersDraftVersion(standardHeaders)
-    }
-    validations.headersResetTime(info.resetTime)
-    if (standardHeaders === 'draft-7') return setDraft7Headers(response, info, windowMs)
-    const own = identifier === ownIdentifier ? nameOf(info.limit, windowMs) : identifier
-    return after(typeof own === 'function' ? own(request, response) : own, name => {
-      if (!response.headersSent) setDraft8Headers(response, info, windowMs, name)
+    if (!draft) return
+    if (draft !== 'draft-6') this.validations.headersResetTime(info.resetTime)
+    const span = count.windowMs ?? windowMs
+    if (draft !== 'draft-8') return setStandardHeaders(response, draft, info, span)
+    return after(given(identifier, request, response, span), name => {
+      if (!response.headersSent) setStandardHeaders(response, draft, info, span, name)
     })
   }
 
-  #refuse(info: RateLimitInfo, { count: { windowMs }, request, response, next }: Counted): SyncOrAsync<void> {
-    const { legacyHeaders, standardHeaders, retryAfter, handler } = this.config
-    if (!legacyHeaders && !standardHeaders) return handler(request, response, next, this.options)
-    return after(typeof retryAfter === 'function' ? retryAfter(request, response) : retryAfter, seconds => {
-      if (!response.headersSent) {
-        response.setHeader('Retry-After', (seconds ?? resetSeconds(info, windowMs)).toString())
-      }
-      return handler(request, response, next, this.options)
+  #refuse(info: RateLimitInfo, { count, request, response, next }: Counted): SyncOrAsync<void> {
+    const { options } = this
+    const { legacyHeaders, standardHeaders, retryAfter, handler, windowMs } = options
+    if (!legacyHeaders && !standardHeaders) return handler(request, response, next, options)
+    return after(given(retryAfter, request, response), seconds => {
+      const own = resetSeconds(info, count.windowMs ?? windowMs)
+      if (!response.headersSent) response.setHeader('Retry-After', (seconds ?? own).toString())
+      return handler(request, response, next, options)
     })
+  }
+
+  /** Gives the request back if its outcome requires that, and its window has not ended. */
+  async #settle({ key, count, request, response }: Counted, end: Promise<End>): Promise<void> {
+    const { requestWasSuccessful, skipFailedRequests, skipSuccessfulRequests, logger } = this.options
+    // Read now, because the store may change its own object.
+    const endsAt = Number(count.resetTime || Number.NaN)
+    const failed = (await end) === 'failure'
+    let what = 'error in requestWasSuccessful callback.'
+    try {
+      const success = !failed && (await requestWasSuccessful(request, response))
+      what = 'error from store during decrement.'
+      const skips = success ? skipSuccessfulRequests : skipFailedRequests
+      if (skips && !(Date.now() >= endsAt)) await this.counter.giveBack(key, count)
+    } catch (error) {
+      logger.error(error, `spillway/express-rate-limit: ${what}`)
+    }
   }
 }
 
-/** Under a leaky bucket: delays the request until its turn; a client that goes meanwhile gives its place back. */
-async function delay({ count, response, next }: Counted, delayMs: number): Promise<void> {
-  if (await watchResponse(response).stays(delayMs)) next()
-  else await count.giveBack()
+type End = 'finish' | 'failure'
+
+/** How a response ends: it is finished, or, if failures count, it is lost or fails. */
+function endOf(response: Response, failures: boolean): Promise<End> {
+  return new Promise(resolve => {
+    response.once('finish', () => resolve('finish'))
+    if (!failures) return
+    response.once('error', () => resolve('failure'))
+    response.once('close', () => {
+      if (!response.writableEnded) resolve('failure')
+    })
+  })
+}
+
+/** An option, or what its function gives. Only our own default of `identifier` takes `more`. */
+function given<Value extends number | string | undefined>(
+  option: Value | ((request: Request, response: Response) => SyncOrAsync<Value>),
+  request: Request,
+  response: Response,
+  ...more: number[]
+): SyncOrAsync<Value> {
+  return typeof option === 'function' ? option(request, response, ...(more as [])) : option
 }
 
 const CURRENT = { configurable: false, enumerable: false, value: 0 }

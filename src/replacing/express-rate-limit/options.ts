@@ -1,40 +1,23 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import type { AlgorithmName, PolicyInput } from '../../limiter/core/limit.js'
+import type { CallbackHitStore, HitStore, Hits } from '../../limiter/hit-store.js'
 import type { Store as SpillwayStore } from '../../limiter/store.js'
+import type { EnabledValidations, Logger } from './validations.js'
 
 /** The count of a key and the end of its window. */
-export type ClientRateLimitInfo = {
-  /** Requests counted in the current window. */
-  totalHits: number
-  /** When the window ends; undefined if the store does not know. */
-  resetTime: Date | undefined
-}
+export type ClientRateLimitInfo = Hits
 
 /** The result of a store's `increment`. */
 export type IncrementResponse = ClientRateLimitInfo
 
 /** As `ClientRateLimitInfo`, from a store that always knows when the window ends. */
-export type Client = {
-  /** Requests counted in the current window. */
-  totalHits: number
-  /** When the window ends. */
-  resetTime: Date
-}
-
-/** The callback of a `LegacyStore`: an error, or the count and the end of the window. */
-export type IncrementCallback = (error: Error | undefined, totalHits: number, resetTime: Date | undefined) => void
+export type Client = ClientRateLimitInfo & { resetTime: Date }
 
 /** A store of express-rate-limit before version 6. */
-export type LegacyStore = {
-  /** Counts a request, and calls back. */
-  incr: (key: string, callback: IncrementCallback) => void
-  /** Gives one request back. */
-  decrement: (key: string) => void
-  /** Deletes the count of a key. */
-  resetKey: (key: string) => void
-  /** Deletes the counts of all keys. */
-  resetAll?: () => void
-}
+export type LegacyStore = CallbackHitStore
+
+/** The callback of a `LegacyStore`: an error, or the count and the end of the window. */
+export type IncrementCallback = Parameters<LegacyStore['incr']>[1]
 
 /** Returns a value for a request, synchronously or as a promise. */
 export type ValueDeterminingMiddleware<T> = (request: Request, response: Response) => T | Promise<T>
@@ -49,17 +32,6 @@ export type RateLimitExceededEventHandler = (
 
 /** The former type of `onLimitReached` in express-rate-limit. */
 export type RateLimitReachedEventHandler = (request: Request, response: Response, optionsUsed: Options) => void
-
-/** Logs the result of a check, or an error. */
-export type LoggerFn = (error: unknown, message?: string) => void
-
-/** The logger for checks and errors. */
-export interface Logger {
-  /** Logs errors: of checks, of the store. */
-  error: LoggerFn
-  /** Logs warnings about changed options. */
-  warn: LoggerFn
-}
 
 /** Which draft of the header fields `standardHeaders` follows. */
 export type DraftHeadersVersion = 'draft-6' | 'draft-7' | 'draft-8'
@@ -136,19 +108,9 @@ export type RateLimitOptions = Partial<Omit<Options, 'store'>> & {
 }
 
 /** A store of express-rate-limit. */
-export type Store = {
+export type Store = Omit<HitStore, 'init'> & {
   /** Called once with the limiter's options. Not awaited; its errors are logged. */
   init?: (options: Options) => void | Promise<void>
-  /** The count of a key; undefined if nothing is counted. */
-  get?: (key: string) => Promise<ClientRateLimitInfo | undefined> | ClientRateLimitInfo | undefined
-  /** Counts a request of a key. */
-  increment: (key: string) => Promise<IncrementResponse> | IncrementResponse
-  /** Gives one request of a key back. */
-  decrement: (key: string) => Promise<void> | void
-  /** Deletes the count of a key. */
-  resetKey: (key: string) => Promise<void> | void
-  /** Deletes the counts of all keys. */
-  resetAll?: () => Promise<void> | void
   /** Closes timers and connections of the store. */
   shutdown?: () => Promise<void> | void
   /** true: other instances never count the same keys. */
@@ -179,30 +141,5 @@ export type RateLimitRequestHandler = RequestHandler & {
   /** Deletes the count of a key. */
   resetKey: (key: string) => void
   /** The count of a key and the end of its window. Throws if the store cannot tell. */
-  getKey: (key: string) => Promise<ClientRateLimitInfo | undefined> | ClientRateLimitInfo | undefined
+  getKey: NonNullable<Store['get']>
 }
-
-/** The checks, by their names in express-rate-limit. */
-export type CheckName =
-  | 'ip'
-  | 'trustProxy'
-  | 'xForwardedForHeader'
-  | 'forwardedHeader'
-  | 'positiveHits'
-  | 'unsharedStore'
-  | 'singleCount'
-  | 'limit'
-  | 'draftPolliHeaders'
-  | 'onLimitReached'
-  | 'headersDraftVersion'
-  | 'headersResetTime'
-  | 'knownOptions'
-  | 'validationsConfig'
-  | 'creationStack'
-  | 'ipv6Subnet'
-  | 'ipv6SubnetOrKeyGenerator'
-  | 'keyGeneratorIpFallback'
-  | 'windowMs'
-
-/** The enabled checks; `default` applies to those that are not named. */
-export type EnabledValidations = { [name in CheckName | 'default']?: boolean }

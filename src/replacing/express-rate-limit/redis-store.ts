@@ -2,15 +2,13 @@ import { type Duration, parseOption } from '../../limiter/core/duration.js'
 import { PolicyError, StoreError, shown } from '../../limiter/core/errors.js'
 import { keySegment } from '../../limiter/core/key-segment.js'
 import { checkFunction } from '../../limiter/core/options.js'
-import { type GuardedPolicy, guardedAlone } from '../../limiter/guarded-policy.js'
-import { knownCounts } from '../../limiter/port.js'
 import type { RedisClient } from '../../redis/client.js'
 import { connectionOf } from '../../redis/clients.js'
 import type { IoredisLike } from '../../redis/ioredis.js'
 import { RedisStore as CoreRedisStore } from '../../redis/store/redis-store.js'
 import { literal, unlinkAll } from '../../redis/unlink-all.js'
-import { DEFAULT_WINDOW_MS, HITS_LIMIT, HITS_LIMITER, hitsCharge, hitsOf, hitsWindow, windowLength } from './hits.js'
-import type { ClientRateLimitInfo, Options, Store } from './options.js'
+import { HITS_LIMIT, HITS_LIMITER, HitsStore, windowOf } from './hits.js'
+import type { Options } from './options.js'
 
 /**
  * Sends a command: `(...args) => client.call(...args)` with ioredis, `(...args) => client.sendCommand(args)` with
@@ -76,63 +74,30 @@ const OPTIONS = ['client', 'sendCommand', 'sendCommandCluster', 'prefix', 'deadl
  * While Redis fails, methods reject with `StoreError`: within the deadline, and at once when it is known to fail.
  * Throws `PolicyError` for invalid options.
  */
-export class RedisStore implements Store {
-  /** Other instances count the same keys. */
+export class RedisStore extends HitsStore {
   readonly localKeys = false
   /** The beginning of all keys. */
   readonly prefix: string
-  /** The window of the limiter that uses it; 60 000 ms before `init`. */
-  windowMs = DEFAULT_WINDOW_MS
   readonly #client: RedisClient
-  readonly #core: CoreRedisStore
-  readonly #deadlineMs: number
-  #limit = hitsWindow(this.windowMs)
-  #policy: GuardedPolicy
 
   constructor(client: RedisClient, options?: Omit<RedisStoreOptions, 'client'>)
   constructor(options: RedisStoreOptions)
   constructor(given: RedisClient | RedisStoreOptions, more?: RedisStoreOptions) {
     const options = optionsOf(given, more)
-    const { client, sendCommand, sendCommandCluster, prefix = 'rl:', deadline = 1000 } = options
+    const { sendCommand, sendCommandCluster, prefix = 'rl:', deadline = 1000 } = options
     if (typeof prefix !== 'string' || prefix.replace(/:$/, '') === '') {
       throw new PolicyError(`RedisStore: prefix ${shown(prefix)}: expected a text that is not empty, like "rl:"`)
     }
+    const client = options.client ?? commandClient(sendCommand, sendCommandCluster)
+    const core = new CoreRedisStore(connectionOf(client, 'RedisStore'), { prefix: corePrefix(prefix) })
+    super(core, parseOption(deadline, 'RedisStore: deadline'))
     this.prefix = prefix
-    this.#client = client ?? commandClient(sendCommand, sendCommandCluster)
-    this.#core = new CoreRedisStore(connectionOf(this.#client, 'RedisStore'), { prefix: corePrefix(prefix) })
-    this.#deadlineMs = parseOption(deadline, 'RedisStore: deadline')
-    this.#policy = this.#guarded()
+    this.#client = client
   }
 
   /** Takes the length of the window from the limiter's options. Throws `PolicyError` for an invalid length. */
-  init(options: Pick<Options, 'windowMs'>): void {
-    const given = options.windowMs
-    const windowMs = parseOption(Number.isNaN(Number(given)) ? given : windowLength(given), 'RedisStore: windowMs')
-    this.windowMs = windowMs
-    this.#limit = hitsWindow(windowMs)
-    this.#policy = this.#guarded()
-  }
-
-  /** Counts a request of a key. Rejects with `StoreError`. */
-  async increment(key: string): Promise<ClientRateLimitInfo> {
-    const [verdict] = await this.#policy.verdicts('consume', key, 1)
-    return hitsOf(verdict, Date.now())
-  }
-
-  /** Gives one hit back: never below 0; an uncounted key stays uncounted. */
-  async decrement(key: string): Promise<void> {
-    await this.#policy.change({ verb: 'refund', units: 1 }, key)
-  }
-
-  /** The count of a key; undefined if nothing is counted. Rejects with `StoreError`. */
-  async get(key: string): Promise<ClientRateLimitInfo | undefined> {
-    const [verdict] = await this.#policy.verdicts('peek', key, 0)
-    return verdict.resetAfterMs > 0 ? hitsOf(verdict, Date.now()) : undefined
-  }
-
-  /** Deletes the count of a key. Rejects with `StoreError`. */
-  async resetKey(key: string): Promise<void> {
-    await this.#policy.change({ verb: 'reset', units: 0 }, key)
+  override init({ windowMs }: Pick<Options, 'windowMs'>): void {
+    super.init({ windowMs: parseOption(windowOf(windowMs), 'RedisStore: windowMs') })
   }
 
   /** Deletes all keys with this prefix: a scan of the server, which takes time in proportion to the database. */
@@ -144,19 +109,6 @@ export class RedisStore implements Store {
     } catch (cause) {
       throw new StoreError(`Redis failed to forget all keys: ${(cause as Error).message}`, { cause })
     }
-  }
-
-  #guarded(): GuardedPolicy {
-    return guardedAlone(knownCounts(this.#core)!, [hitsCharge('', this.#limit)], this.#deadlineMs)
-  }
-
-  /**
-   * What other algorithms need to count here: the underlying store, and its deadline.
-   *
-   * @internal
-   */
-  static coreOf(store: object): { readonly store: CoreRedisStore; readonly deadline: Duration } | undefined {
-    return #core in store ? { store: store.#core, deadline: store.#deadlineMs } : undefined
   }
 }
 

@@ -1,268 +1,142 @@
 import { isIP } from 'node:net'
 import type { Request } from 'express'
 import { LONGEST_TIMER_MS } from '../../limiter/core/clock.js'
-import type { CheckName, EnabledValidations, Logger, Options, Store, ValueDeterminingMiddleware } from './options.js'
+import { checkOptions, type ForeignNames } from '../../limiter/core/options.js'
 
-/**
- * A probable mistake in the use of the limiter. Logged, never thrown during a request. `code` and `help` as in
- * express-rate-limit.
- */
-class ValidationError extends Error {
-  readonly help: string
+/** Logs a finding, or an error. */
+export type LoggerFn = (error: unknown, message?: string) => void
 
-  constructor(
-    readonly code: string,
-    message: string,
-  ) {
-    const help = `https://express-rate-limit.github.io/${code}/`
-    super(`${message} See ${help} for more information.`)
-    this.name = new.target.name
-    this.help = help
-  }
+/** The logger for findings and errors. */
+export interface Logger {
+  /** Logs errors: of options, of requests, of the store. */
+  error: LoggerFn
+  /** Logs warnings about changed options. */
+  warn: LoggerFn
 }
 
-/** An option whose meaning has changed since older versions. */
-class ChangeWarning extends ValidationError {}
+/** A probable mistake: a code of express-rate-limit, and a text. */
+type Finding = readonly [code: string, text: string]
 
-const OPTIONS: Record<keyof Options, true> = {
-  windowMs: true,
-  limit: true,
-  message: true,
-  statusCode: true,
-  legacyHeaders: true,
-  standardHeaders: true,
-  identifier: true,
-  retryAfter: true,
-  requestPropertyName: true,
-  skipFailedRequests: true,
-  skipSuccessfulRequests: true,
-  keyGenerator: true,
-  ipv6Subnet: true,
-  handler: true,
-  skip: true,
-  requestWasSuccessful: true,
-  store: true,
-  validate: true,
-  headers: true,
-  max: true,
-  passOnStoreError: true,
-  logger: true,
-  algorithm: true,
-  policy: true,
+const found = (...finding: Finding) => finding
+
+/** What is looked at of a store. */
+interface Shared {
+  readonly localKeys?: boolean
+  readonly prefix?: string
 }
-/** An option with its own check, and those of express-slow-down, which passes its options on. */
-const TOLERATED = ['draft_polli_ratelimit_headers', 'delayAfter', 'delayMs', 'maxDelayMs']
-const DRAFTS = ['draft-6', 'draft-7', 'draft-8']
 
 const usedStores = new WeakSet<object>()
-/** Keys that have counted a request, per store (or per class of store, if its instances may share counts). */
-const countedKeys = new WeakMap<Request, Map<unknown, Set<string>>>()
+/** What was counted of a request: its keys, each with the store, or with the class of stores that may share counts. */
+const countedKeys = new WeakMap<Request, Array<readonly [place: unknown, key: string]>>()
 
-/** The checks of a limiter and its input, under the names and codes of express-rate-limit 8. Each throws. */
+/** Options of older versions. */
+const FORMER: ForeignNames = [
+  ['handler', 'handler is called for each refusal; req.rateLimit.used === limit + 1 for the first', 'onLimitReached'],
+  ['standardHeaders', "expected standardHeaders: 'draft-6'", 'draft_polli_ratelimit_headers'],
+]
+
+/**
+ * What no type checker sees, by its name in express-rate-limit 8; and misspelt options, because many services are
+ * written in JavaScript. Nothing is found: false or undefined.
+ */
 const checks = {
-  ip(ip: string | undefined): void {
-    if (ip === undefined) {
-      throw new ValidationError(
-        'ERR_ERL_UNDEFINED_IP_ADDRESS',
-        "An undefined 'request.ip' was detected. This might indicate a misconfiguration or the connection " +
-          'being destroyed prematurely.',
-      )
-    }
-    if (isIP(ip)) return
-    throw new ValidationError(
-      'ERR_ERL_INVALID_IP_ADDRESS',
-      `An invalid 'request.ip' (${ip}) was detected. Consider passing a custom 'keyGenerator' function to the ` +
-        'rate limiter.',
-    )
+  ip(ip: string | undefined) {
+    if (ip !== undefined) return !isIP(ip) && found('ERR_ERL_INVALID_IP_ADDRESS', `'request.ip' is no address: ${ip}.`)
+    return found('ERR_ERL_UNDEFINED_IP_ADDRESS', "'request.ip' is undefined: misconfigured, or the connection is gone.")
   },
-
-  trustProxy(request: Request): void {
-    if (request.app.get('trust proxy') !== true) return
-    throw new ValidationError(
-      'ERR_ERL_PERMISSIVE_TRUST_PROXY',
-      "The Express 'trust proxy' setting is true, which allows anyone to trivially bypass IP-based rate limiting.",
-    )
-  },
-
-  xForwardedForHeader(request: Request): void {
+  trustProxy: (request: Request) =>
+    request.app.get('trust proxy') === true &&
+    found('ERR_ERL_PERMISSIVE_TRUST_PROXY', "'trust proxy' is true: any client can name another address as its own."),
+  xForwardedForHeader(request: Request) {
     if (!request.headers['x-forwarded-for'] || request.app.get('trust proxy') !== false) return
-    throw new ValidationError(
-      'ERR_ERL_UNEXPECTED_X_FORWARDED_FOR',
-      "The 'X-Forwarded-For' header is set but the Express 'trust proxy' setting is false (default). This " +
-        'could indicate a misconfiguration which would prevent the rate limiter from accurately identifying ' +
-        'users.',
-    )
+    const text = "A request has X-Forwarded-For, and 'trust proxy' is false: all clients of a proxy are counted as one."
+    return found('ERR_ERL_UNEXPECTED_X_FORWARDED_FOR', text)
   },
-
-  forwardedHeader(request: Request): void {
+  forwardedHeader(request: Request) {
     if (!request.headers.forwarded || request.ip !== request.socket?.remoteAddress) return
-    throw new ValidationError(
+    return found(
       'ERR_ERL_FORWARDED_HEADER',
-      "The 'Forwarded' header (standardized X-Forwarded-For) is set but currently being ignored. Add a custom " +
-        'keyGenerator to use a value from this header.',
+      "A request has Forwarded, which only a 'keyGenerator' of your own can use.",
     )
   },
-
-  positiveHits(hits: unknown): void {
-    if (typeof hits === 'number' && hits >= 1 && hits === Math.round(hits)) return
-    throw new ValidationError(
-      'ERR_ERL_INVALID_HITS',
-      `The totalHits value returned from the store must be a positive integer, got ${hits}`,
+  positiveHits: (hits: unknown) =>
+    !(Number.isInteger(hits) && (hits as number) >= 1) &&
+    found('ERR_ERL_INVALID_HITS', `The store counted ${hits} hits, expected a positive integer.`),
+  unsharedStore(store: object) {
+    const isUsed = usedStores.has(store)
+    usedStores.add(store)
+    const prefix = (store as Shared).localKeys ? '' : ', with a unique prefix'
+    return (
+      isUsed && found('ERR_ERL_STORE_REUSE', `Two limiters share a ${store.constructor.name}: give each one${prefix}.`)
     )
   },
-
-  unsharedStore(store: object): void {
-    if (!usedStores.has(store)) {
-      usedStores.add(store)
+  singleCount(request: Request, store: object, key: string) {
+    const { localKeys, prefix = '' } = store as Shared
+    const place = localKeys ? store : store.constructor.name
+    const counted = countedKeys.get(request) ?? []
+    const isDouble = counted.some(one => one[0] === place && one[1] === prefix + key)
+    countedKeys.set(request, [...counted, [place, prefix + key]])
+    return isDouble && found('ERR_ERL_DOUBLE_COUNT', `A request was counted twice for the key ${key}.`)
+  },
+  limit: (limit: number) =>
+    limit === 0 && found('WRN_ERL_MAX_ZERO', 'A limit of 0 refuses all requests, since version 7.'),
+  headersResetTime: (resetTime: Date | undefined) =>
+    !resetTime &&
+    found('ERR_ERL_HEADERS_NO_RESET', "The store gives no 'resetTime': clients are told to wait a whole window."),
+  knownOptions(given: object, known: readonly string[]) {
+    try {
+      checkOptions('rateLimit', given, Object.fromEntries(known.map(name => [name, true])), '{ limit: 100 }', FORMER)
       return
-    }
-    const prefix = (store as Partial<Store>).localKeys ? '' : ' (with a unique prefix)'
-    throw new ValidationError(
-      'ERR_ERL_STORE_REUSE',
-      'A Store instance must not be shared across multiple rate limiters. Create a new instance of ' +
-        `${store.constructor.name}${prefix} for each limiter instead.`,
-    )
-  },
-
-  singleCount(request: Request, store: object, key: string): void {
-    const { localKeys, prefix = '' } = store as Partial<Store>
-    const byStore = countedKeys.get(request) ?? new Map<unknown, Set<string>>()
-    countedKeys.set(request, byStore)
-    const room = localKeys ? store : store.constructor.name
-    const keys = byStore.get(room) ?? new Set<string>()
-    byStore.set(room, keys)
-    const counted = `${prefix}${key}`
-    if (keys.has(counted)) {
-      throw new ValidationError(
-        'ERR_ERL_DOUBLE_COUNT',
-        `The hit count for ${key} was incremented more than once for a single request.`,
-      )
-    }
-    keys.add(counted)
-  },
-
-  limit(limit: number): void {
-    if (limit !== 0) return
-    throw new ChangeWarning(
-      'WRN_ERL_MAX_ZERO',
-      'Setting limit or max to 0 disables rate limiting in express-rate-limit v6 and older, but will cause all ' +
-        'requests to be blocked in v7',
-    )
-  },
-
-  draftPolliHeaders(option?: unknown): void {
-    if (!option) return
-    throw new ChangeWarning(
-      'WRN_ERL_DEPRECATED_DRAFT_POLLI_HEADERS',
-      'The draft_polli_ratelimit_headers configuration option is deprecated and has been removed in ' +
-        "express-rate-limit v7, please set standardHeaders: 'draft-6' instead.",
-    )
-  },
-
-  onLimitReached(option?: unknown): void {
-    if (!option) return
-    throw new ChangeWarning(
-      'WRN_ERL_DEPRECATED_ON_LIMIT_REACHED',
-      'The onLimitReached configuration option is deprecated and has been removed in express-rate-limit v7.',
-    )
-  },
-
-  headersDraftVersion(version?: unknown): void {
-    if (typeof version === 'string' && DRAFTS.includes(version)) return
-    throw new ValidationError(
-      'ERR_ERL_HEADERS_UNSUPPORTED_DRAFT_VERSION',
-      'standardHeaders: only the following versions of the IETF draft specification are supported: ' +
-        `${DRAFTS.join(', ')}.`,
-    )
-  },
-
-  headersResetTime(resetTime?: Date): void {
-    if (resetTime) return
-    throw new ValidationError(
-      'ERR_ERL_HEADERS_NO_RESET',
-      "standardHeaders:  'draft-7' requires a 'resetTime', but the store did not provide one. The 'windowMs' " +
-        'value will be used instead, which may cause clients to wait longer than necessary.',
-    )
-  },
-
-  knownOptions(options?: object): void {
-    for (const name of Object.keys(options ?? {})) {
-      if (Object.hasOwn(OPTIONS, name) || TOLERATED.includes(name)) continue
-      throw new ValidationError('ERR_ERL_UNKNOWN_OPTION', `Unexpected configuration option: ${name}`)
+    } catch (error) {
+      return found('ERR_ERL_UNKNOWN_OPTION', `${(error as Error).message}.`)
     }
   },
-
-  /** Checks `validate` itself. */
-  validationsConfig(enabled: Readonly<Record<string, boolean>>): void {
-    const known = [...Object.keys(checks), 'default']
-    for (const name of Object.keys(enabled)) {
-      if (known.includes(name)) continue
-      throw new ValidationError(
-        'ERR_ERL_UNKNOWN_VALIDATION',
-        `options.validate.${name} is not recognized. Supported validate options are: ${known.join(', ')}.`,
-      )
-    }
-  },
-
   /** A limiter created per request always starts from nothing. */
-  creationStack(store: object): void {
+  creationStack(store: object) {
     const stack = new Error('where was this limiter created?').stack ?? ''
     // The names of the functions in Express 4 and 5 that call handlers.
     if (!stack.includes('Layer.handle [as handle_request]') && !stack.includes('Layer.handleRequest')) return
-    const usually = (store as Partial<Store>).localKeys ? '' : ' *usually*'
-    throw new ValidationError(
+    const usually = (store as Shared).localKeys ? '' : ' *usually*'
+    return found(
       'ERR_ERL_CREATED_IN_REQUEST_HANDLER',
-      `A rate limiter should${usually} be created at app initialization, not when responding to a request.`,
+      `Limiters are${usually} made when the app starts, not in a handler.`,
     )
   },
-
-  ipv6Subnet(subnet?: unknown): void {
-    if (subnet === false) return
-    if (Number.isInteger(subnet) && (subnet as number) >= 32 && (subnet as number) <= 64) return
-    throw new ValidationError(
-      'ERR_ERL_IPV6_SUBNET',
-      `Unexpected ipv6Subnet value: ${subnet}. Expected an integer between 32 and 64 (usually 48-64).`,
-    )
-  },
-
-  ipv6SubnetOrKeyGenerator({ ipv6Subnet, keyGenerator }: Partial<Options>): void {
-    if (ipv6Subnet === undefined || !keyGenerator) return
-    throw new ValidationError(
-      'ERR_ERL_IPV6SUBNET_OR_KEYGENERATOR',
-      "Incompatible options: the 'ipv6Subnet' option is ignored when a custom 'keyGenerator' function is also set.",
-    )
-  },
-
-  keyGeneratorIpFallback(keyGenerator?: ValueDeterminingMiddleware<string>): void {
-    const source = keyGenerator?.toString() ?? ''
-    const usesAddress = source.includes('req.ip') || source.includes('request.ip')
-    if (!usesAddress || source.includes('ipKeyGenerator')) return
-    throw new ValidationError(
+  ipv6Subnet: (subnet: unknown) =>
+    subnet !== false &&
+    !(Number.isInteger(subnet) && Number(subnet) >= 32 && Number(subnet) <= 64) &&
+    found('ERR_ERL_IPV6_SUBNET', `'ipv6Subnet' is ${subnet}, expected an integer from 32 to 64, like 56.`),
+  ipv6SubnetOrKeyGenerator: ({ ipv6Subnet, keyGenerator }: { ipv6Subnet?: unknown; keyGenerator?: unknown }) =>
+    ipv6Subnet !== undefined &&
+    Boolean(keyGenerator) &&
+    found('ERR_ERL_IPV6SUBNET_OR_KEYGENERATOR', "With a 'keyGenerator' of your own, 'ipv6Subnet' is ignored."),
+  keyGeneratorIpFallback(keyGenerator: unknown) {
+    const source = String(keyGenerator)
+    if (!/req(uest)?\.ip/.test(source) || source.includes('ipKeyGenerator')) return
+    return found(
       'ERR_ERL_KEY_GEN_IPV6',
-      'Custom keyGenerator appears to use request IP without calling the ipKeyGenerator helper function for ' +
-        'IPv6 addresses. This could allow IPv6 users to bypass limits.',
+      "'keyGenerator' does not call ipKeyGenerator: an IPv6 user has countless keys.",
     )
   },
-
   /** Only for limiters with the default store. */
-  windowMs(windowMs: unknown): void {
-    if (typeof windowMs === 'number' && windowMs >= 1 && windowMs <= LONGEST_TIMER_MS) return
-    const type = typeof windowMs === 'number' ? '' : ` (${typeof windowMs})`
-    throw new ValidationError(
-      'ERR_ERL_WINDOW_MS',
-      `Invalid windowMs value: ${windowMs}${type}, must be a number between 1 and ${LONGEST_TIMER_MS} when ` +
-        'using the default MemoryStore',
-    )
-  },
-} satisfies Record<CheckName, (...args: never[]) => void>
+  windowMs: (windowMs: unknown) =>
+    !(typeof windowMs === 'number' && windowMs >= 1 && windowMs <= LONGEST_TIMER_MS) &&
+    found('ERR_ERL_WINDOW_MS', `'windowMs' is ${windowMs} (${typeof windowMs}), expected 1 to ${LONGEST_TIMER_MS}.`),
+} satisfies Record<string, (...args: never[]) => Finding | false | undefined>
 
-type Checks = typeof checks
+type Name = keyof typeof checks
 
-/** The checks of one limiter: each runs once, at the first opportunity, and logs what it finds. */
-export type Validations = Checks & {
-  /** By the name of a check: whether it still has to run. `default` applies to those that are not named. */
+/** Names that `validate` may have as well, because express-rate-limit has them: TypeScript sees what they look for. */
+type SeenByTypes = 'draftPolliHeaders' | 'onLimitReached' | 'headersDraftVersion' | 'validationsConfig'
+
+/** The enabled validations; `default` applies to those that are not named. */
+export type EnabledValidations = { [name in Name | SeenByTypes | 'default']?: boolean }
+
+/** The validations of one limiter: each runs once, at the first opportunity, and logs what it finds. */
+export type Validations = { [name in Name]: (...args: Parameters<(typeof checks)[name]>) => void } & {
+  /** By name: whether it still has to run. `default` applies to those that are not named. */
   enabled: { [name: string]: boolean }
-  /** Disables all checks that have not run yet. */
+  /** Disables all that have not run yet. */
   disable(): void
 }
 
@@ -272,19 +146,18 @@ export function validationsOf(validate: boolean | EnabledValidations, logger: Lo
   const disable = () => {
     for (const name of Object.keys(enabled)) enabled[name] = false
   }
-  const validations = { ...checks, enabled, disable }
-  for (const name of Object.keys(checks) as CheckName[]) {
-    const check = checks[name] as (...args: unknown[]) => void
+  const validations = { enabled, disable } as Validations
+  for (const name of Object.keys(checks) as Name[]) {
     validations[name] = (...args: unknown[]) => {
-      // Every request comes here: a check that has run, or is disabled, must cost nothing.
+      // Every request comes here: a validation that has run, or is disabled, must cost nothing.
       validations[name] = nothing
       if (!(enabled[name] ?? enabled.default)) return
       enabled[name] = false
       try {
-        check(...args)
+        const finding = (checks[name] as (...args: unknown[]) => Finding | false | undefined)(...args)
+        if (finding) logger[finding[0].startsWith('WRN') ? 'warn' : 'error'](errorOf(...finding))
       } catch (error) {
-        if (error instanceof ChangeWarning) logger.warn(error)
-        else logger.error(error)
+        logger.error(error)
       }
     }
   }
@@ -292,3 +165,9 @@ export function validationsOf(validate: boolean | EnabledValidations, logger: Lo
 }
 
 function nothing(): void {}
+
+/** With `code` and `help` as in express-rate-limit. */
+function errorOf(code: string, text: string): Error {
+  const help = `https://express-rate-limit.github.io/${code}/`
+  return Object.assign(new Error(`${text} See ${help}`), { name: 'ValidationError', code, help })
+}

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
-import type { RequestHandler } from 'express'
+import express, { type RequestHandler } from 'express'
 import type { Options } from '../../../src/replacing/express-rate-limit/index.js'
-import { sameOnBoth, type World } from './world.js'
+import { OURS, sameOnBoth, World } from './world.js'
 
 /** Codes of all that was logged by a limiter and a few requests to it. */
 const codes =
@@ -28,13 +28,9 @@ describe('checks find what those of express-rate-limit find, log it once, and bl
     ['ERR_ERL_INVALID_IP_ADDRESS', {}, { 'X-Forwarded-For': '192.0.2.1:443' }],
     ['ERR_ERL_INVALID_HITS', { store: new Other() }],
     ['WRN_ERL_MAX_ZERO', { limit: 0 }],
-    ['WRN_ERL_DEPRECATED_DRAFT_POLLI_HEADERS', { draft_polli_ratelimit_headers: true }],
-    ['WRN_ERL_DEPRECATED_ON_LIMIT_REACHED', { onLimitReached: () => {} }],
-    ['ERR_ERL_HEADERS_UNSUPPORTED_DRAFT_VERSION', { standardHeaders: 'draft-1' }],
     ['ERR_ERL_HEADERS_NO_RESET', { standardHeaders: 'draft-7', store: new Other() }],
     ['ERR_ERL_HEADERS_NO_RESET', { standardHeaders: 'draft-8', store: new Other() }],
     ['ERR_ERL_UNKNOWN_OPTION', { limits: 5 }],
-    ['ERR_ERL_UNKNOWN_VALIDATION', { validate: { trustProxies: false } }],
     ['ERR_ERL_IPV6_SUBNET', { ipv6Subnet: 31 }],
     ['ERR_ERL_IPV6_SUBNET', { ipv6Subnet: 56.5, validate: { ipv6Subnet: true, default: false } }],
     ['ERR_ERL_IPV6SUBNET_OR_KEYGENERATOR', { ipv6Subnet: 64, keyGenerator: () => 'me' }],
@@ -110,23 +106,39 @@ describe('checks find what those of express-rate-limit find, log it once, and bl
   })
 
   test('errors carry where to read on, and go to the console unless a logger is given', async () => {
-    await sameOnBoth(world => {
+    await sameOnBoth(async world => {
       const logged: unknown[] = []
       const { error, warn } = console
       console.error = (...args) => logged.push('error', ...args)
       console.warn = (...args) => logged.push('warn', ...args)
+      const failing = () => {
+        throw new Error('no database')
+      }
       try {
-        world.rateLimit({ nonsense: 1, onLimitReached: () => {} } as never)
-        const failing = () => {
-          throw new Error('no database')
-        }
+        world.rateLimit({ nonsense: 1 } as never)
+        const none = world.rateLimit({ limit: 0, keyGenerator: () => 'me', handler() {} })
+        await none({} as never, { setHeader() {} } as never, () => {})
         world.rateLimit({ store: Object.assign(new Other(), { init: failing }) })
       } finally {
         Object.assign(console, { error, warn })
       }
-      const texts = logged.map(entry => String(entry).replace('spillway/', ''))
-      return [texts, logged.map(entry => (entry as { help?: string }).help)]
+      return logged.map(entry => {
+        const { code, help, message } = entry as { code?: string; help?: string; message?: string }
+        return [code ?? message ?? String(entry).replace('spillway/', ''), help]
+      })
     })
+  })
+
+  test.each([
+    ['windowMS', 'did you mean windowMs?'],
+    ['onLimitReached', 'handler is called for each refusal'],
+    ['draft_polli_ratelimit_headers', "expected standardHeaders: 'draft-6'"],
+    ['limits', 'did you mean limit?'],
+  ])('an unknown option is said by name: %s', (name, hint) => {
+    const world = new World(OURS, express)
+    const texts: unknown[] = []
+    world.rateLimit({ [name]: true, logger: { ...world.logger, error: error => texts.push((error as Error).message) } })
+    expect(texts).toEqual([expect.stringContaining(`unknown option "${name}": ${hint}`)])
   })
 
   test('a wrong logger and a wrong store throw', async () => {
