@@ -1,24 +1,22 @@
 --[[
-  An ask of a process whose calls wait for budgets and places of a partner: carries out its changes, then lets calls
-  leave that fit, in the order in which they began to wait over all processes. A call takes from all of its budgets at
-  once, or from none. Calls pass those that wait for something else; nobody passes a call of the same kind.
+  An ask of a process whose calls wait for budgets and places of a partner. It tells what the calls of this process
+  count by now, which stands in place of what the ask before told and was answered; then lets calls leave that fit, in
+  the order in which they began to wait over all processes. A call takes from all of its budgets at once, or from none.
+  Calls pass those that wait for something else; nobody passes a call of the same kind.
 
   KEYS[1]      the calls that wait: HASH member → the moment of its last ask, the keys of its budgets, how many units
                wait there, what it gave as ARGV[5], and its calls, each in lines of their own
   KEYS[2]      ZSET member → the moment by which it asks again, ms
-  KEYS[3]      the number of the last ask of this member
+  KEYS[3]      HASH: `number` of the last ask of this member, and its row of each budget as it is counted here:
+               "moment units " of each moment at which units end
   KEYS[4..]    two keys of each budget or partner with places: see partners.open_budget
   ARGV[1]      now, ms; '' for the server's clock
   ARGV[2]      member, "process/number"
   ARGV[3]      number of the ask: one that came before is not carried out again
   ARGV[4]      what the channel of every process begins with
-  ARGV[5]      "rate interval," of each budget, or "places 0,"
-  ARGV[6]      changes, "letter budget moment units;" or "letter budget holder lease;":
-                 a  so many units, which count until that moment, were answered now: they end an interval from now,
-                    unless they end before
-                 b  they are given back
-                 c  so many units count from now on, although nobody has asked for them
-                 p  the holder keeps its place for so many ms; 0: it has left
+  ARGV[5]      "rate interval," of each budget; the interval of places is 0
+  ARGV[6]      the server's time when this member made the ask, ms ('' if it does not know), a semicolon, and its row of
+               each budget: "ms units " of each moment, counted from that time, and a semicolon
   ARGV[7]      the calls of this member that wait: see partners.read_lists
   ARGV[8]      how many units wait in this process for each budget
   ARGV[9]      calls that must know how long they would wait: "budget units ahead," of each budget, and a semicolon.
@@ -38,37 +36,36 @@ local partners = require 'outgoing.partners'
 local lines = require 'waiting.line.lines'
 
 local clock, member, number, channel = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
-local given, changes, calls, totals, questions = ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+local given, told, calls, totals, questions = ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 local lease, most_named = tonumber(ARGV[10]), tonumber(ARGV[11])
 local waiting_key, asks_key, record = KEYS[1], KEYS[2], KEYS[3]
 local now = timely.now_ms(clock)
 if timely.is_late(now) then return { now } end
-local last = tonumber(redis.call('GET', record) or nil)
+local last = tonumber(redis.call('HGET', record, 'number') or nil)
 if last and number <= last then return '0' end
-redis.call('SET', record, number, 'PX', '60000')
 
 local budgets, by_key, names = {}, {}, {}
 for rate, interval in string.gmatch(given, '(%d+) (%d+),') do
   local i = #budgets + 1
   names[i] = KEYS[2 + 2 * i]
-  budgets[i] = partners.open_budget(names[i], KEYS[3 + 2 * i], tonumber(rate), tonumber(interval), now)
+  budgets[i] = partners.open_budget(names[i], KEYS[3 + 2 * i], tonumber(rate), tonumber(interval), lease, now)
   budgets[i].others = 0
   by_key[names[i]] = budgets[i]
 end
 
-for letter, budget, what, count in string.gmatch(changes, '(%a) (%d+) (%S+) (%d+);') do
-  local b, units = budgets[tonumber(budget)], tonumber(count)
-  if letter == 'a' then
-    if b.after_answer < tonumber(what) then b.add(b.after_answer, b.give_back(tonumber(what), units)) end
-  elseif letter == 'b' then
-    b.give_back(tonumber(what), units)
-  elseif letter == 'c' then
-    b.add(b.after_answer, units)
-  elseif units == 0 then
-    b.used = b.used - redis.call('ZREM', b.key, what)
-  elseif redis.call('ZADD', b.key, 'XX', 'CH', string.format('%.0f', now + units), what) == 1 then
-    redis.call('PEXPIRE', b.key, units + partners.KEEP_MS)
-  end
+local base, rows = string.match(told, '^(%d*);(.*)$')
+base = tonumber(base)
+-- The clock of a server that was set, or that took over.
+if not base or math.abs(now - base) > partners.LONGEST_ASK_MS then base = now end
+local before = #names > 0 and redis.call('HMGET', record, unpack(names)) or {}
+local after, keep = {}, partners.KEEP_MS
+for row in string.gmatch(rows, '([^;]*);') do
+  local i = #after + 1
+  after[i] = string.gsub(row, '(%d+) (%d+) ', function(ms, units)
+    return string.format('%.0f %s ', base + tonumber(ms), units)
+  end)
+  if after[i] ~= (before[i] or '') then budgets[i].replace(before[i] or '', after[i]) end
+  keep = math.max(keep, budgets[i].life)
 end
 
 local lists, asks_by, unnamed = {}, {}, {}
@@ -127,14 +124,10 @@ for _ = 1, asks_again and 0 or partners.MOST_VISITED do
     wait = 0
     for i, b in ipairs(first.wanted) do
       local units = first.units[i]
-      if not mine then
-        b.reserved = b.reserved + units
-      elseif b.is_places then
-        redis.call('ZADD', b.key, string.format('%.0f', now + lease), member .. '.' .. first.number)
-        redis.call('PEXPIRE', b.key, lease + partners.KEEP_MS)
-        b.used = b.used + 1
-      else
+      if mine then
         b.used, b.granted = b.used + units, b.granted + units
+      else
+        b.reserved = b.reserved + units
       end
     end
     if mine then granted[#granted + 1] = first.number end
@@ -155,13 +148,21 @@ for _ = 1, asks_again and 0 or partners.MOST_VISITED do
     next = math.min(next, asks_by[first.member] + partners.GRACE_MS + 1 - now)
   end
 end
-for _, b in ipairs(budgets) do
+redis.call('HSET', record, 'number', number)
+for i, b in ipairs(budgets) do
   if b.granted > 0 then
-    local used, base = b.used, b.base
+    local used, base_before = b.used, b.base
     b.add(b.last_end, b.granted)
-    b.used, b.base = used, base
+    b.used, b.base = used, base_before
+    after[i] = after[i] .. string.format('%.0f %d ', b.last_end, b.granted)
+  end
+  if after[i] == '' then
+    if before[i] then redis.call('HDEL', record, names[i]) end
+  elseif after[i] ~= before[i] then
+    redis.call('HSET', record, names[i], after[i])
   end
 end
+redis.call('PEXPIRE', record, keep)
 
 local waits = {}
 for question in string.gmatch(asks_again and '' or questions, '([^;]*);') do

@@ -4,28 +4,27 @@ local partners = {}
 --[[
   Opens one budget of a partner, and ends the units whose time is over. Its keys: `ends` (ZSET of moments at which units
   end, ms, rounded up to a thousandth of the interval) and `units` (HASH moment → units; `used`: their sum). Places of a
-  partner (`interval` 0) are a ZSET holder → end of its lease, under the name `ends`. Fields of the result:
+  partner are a budget with the interval 0, whose units end with the lease of who holds them. Fields of the result:
     rate, used       units, or places
     reserved         units that the walk keeps for calls of other processes
-    last_end, after_answer   when a call that leaves now stops to count, if its answer is late or comes now
-    add(end, units), give_back(end, units)   write; give_back returns how many units still counted
+    granted          units that the walk gives to calls of this member
+    last_end         when a call that leaves now stops to count, if its answer is late
+    life             how long the keys live after the last unit was added, ms
+    add(end, units)  counts units
+    replace(before, after)   counts the row of a member in place of the one that it had: "moment units " of each moment
     wait(ahead, units)   ms until so many units fit behind the units of others who go first
 ]]
 partners.KEEP_MS = 60000
+-- An ask is not carried out so long after it was made.
+partners.LONGEST_ASK_MS = 2000
 
-function partners.open_budget(ends, units, rate, interval, now)
+function partners.open_budget(ends, units, rate, interval, lease, now)
   local grain = math.max(1, math.floor(interval / 1000))
-  local function rounded(at) return math.ceil((at + interval) / grain) * grain end
-  local b = { key = ends, rate = rate, used = 0, reserved = 0, granted = 0, is_places = interval == 0 }
-  local late = math.min(250, math.floor(interval / 5))
-  local life = interval + late + partners.KEEP_MS
-  b.last_end, b.after_answer = rounded(now + late), rounded(now)
-  if b.is_places then
-    redis.call('ZREMRANGEBYSCORE', ends, '-inf', now)
-    b.used = redis.call('ZCARD', ends)
-    b.wait = function() return math.huge end
-    return b
-  end
+  local late = interval == 0 and lease or math.min(250, math.floor(interval / 5))
+  local b = { key = ends, rate = rate, used = 0, reserved = 0, granted = 0 }
+  -- What is held counts until an interval after its lease.
+  b.life = interval + lease + partners.KEEP_MS
+  b.last_end = math.ceil((now + late + interval) / grain) * grain
   b.used = tonumber(redis.call('HGET', units, 'used') or nil) or 0
   local over = redis.call('ZRANGEBYSCORE', ends, '-inf', now, 'LIMIT', '0', '4000')
   if #over > 0 then
@@ -41,20 +40,18 @@ function partners.open_budget(ends, units, rate, interval, now)
   b.base = b.used
 
   b.add = function(at, count)
-    if count == 0 then return end
     local text = string.format('%.0f', at)
     redis.call('ZADD', ends, text, text)
     redis.call('HINCRBY', units, text, count)
     redis.call('HINCRBY', units, 'used', count)
-    redis.call('PEXPIRE', ends, life)
-    redis.call('PEXPIRE', units, life)
+    redis.call('PEXPIRE', ends, b.life)
+    redis.call('PEXPIRE', units, b.life)
     b.used, b.base = b.used + count, b.base + count
   end
-  b.give_back = function(at, most)
-    local text = string.format('%.0f', at)
+  local function give_back(text, most)
     local there = tonumber(redis.call('HGET', units, text) or nil) or 0
     local count = math.min(there, most)
-    if count == 0 then return 0 end
+    if count == 0 then return end
     if count == there then
       redis.call('HDEL', units, text)
       redis.call('ZREM', ends, text)
@@ -63,7 +60,19 @@ function partners.open_budget(ends, units, rate, interval, now)
     end
     redis.call('HINCRBY', units, 'used', -count)
     b.used, b.base = b.used - count, b.base - count
-    return count
+  end
+  b.replace = function(before, after)
+    local more = {}
+    -- If nothing is counted here, Redis has lost what this member had.
+    for at, count in string.gmatch(b.used > 0 and before or '', '(%d+) (%d+)') do more[at] = (more[at] or 0) - count end
+    for at, count in string.gmatch(after, '(%d+) (%d+)') do more[at] = (more[at] or 0) + count end
+    for at, count in pairs(more) do
+      if count < 0 then
+        give_back(at, -count)
+      elseif count > 0 and tonumber(at) > now then
+        b.add(at, count)
+      end
+    end
   end
 
   -- The moments at which units end, and how many have ended by then: read as far as somebody asks.
@@ -80,12 +89,14 @@ function partners.open_budget(ends, units, rate, interval, now)
           sums[#sums + 1] = (sums[#sums] or 0) + (tonumber(count) or 0)
         end
       end
-      if sums[index] >= nth then return moments[index] end
+      -- What is held until the end of a lease may end an interval from now.
+      if sums[index] >= nth then return math.min(moments[index], b.last_end) end
       index = index + 1
     end
   end
   b.wait = function(ahead, count)
     local used = b.used + b.reserved
+    if interval == 0 then return used + count > rate and math.huge or 0 end
     local needed = count == 0 and 0 or used + ahead + count - rate
     if needed <= 0 then return 0 end
     local intervals = math.max(0, math.ceil((needed - used) / rate))

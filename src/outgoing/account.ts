@@ -1,5 +1,6 @@
 import { formatDuration } from '../limiter/core/duration.js'
 import { TimeoutError } from '../limiter/core/errors.js'
+import { Spent } from './spent.js'
 
 /** A partner's budget, checked. */
 export interface CheckedBudget {
@@ -48,11 +49,8 @@ export function tooLong(what: string, waitMs: number): TimeoutError {
 export class Account {
   /** For errors, like 'https://api.example.com: budget "tokens"'. */
   readonly subject: string
+  readonly spent = new Spent()
   readonly #grainMs: number
-  /** Rising. */
-  readonly #ends: number[] = []
-  readonly #units = new Map<number, number>()
-  #used = 0
   #told = { used: 0, at: Number.NEGATIVE_INFINITY }
   /** The units of the calls that wait, by their urgency. */
   readonly #waiting: number[] = []
@@ -67,7 +65,7 @@ export class Account {
 
   /** More than the rate after a settlement, or after calls that were allowed elsewhere. */
   get used(): number {
-    return this.#used
+    return this.spent.sum
   }
 
   /** Over Redis so many units of all processes were used at this moment. */
@@ -79,29 +77,30 @@ export class Account {
   usedByAll(now: number): number {
     this.update(now)
     const { used, at } = this.#told
-    return now - at < this.budget.intervalMs ? Math.max(used, this.#used) : this.#used
+    return now - at < this.budget.intervalMs ? Math.max(used, this.used) : this.used
   }
 
   /** Ends the units whose time is over. */
   update(now: number): void {
-    let count = 0
-    for (; this.#ends[count] <= now; count++) this.giveBack(this.#ends[count], Number.POSITIVE_INFINITY)
-    if (count > 0) this.#ends.splice(0, count)
+    this.spent.update(now)
   }
 
   /** Whether so many units are free, whoever waits. */
   fits(units: number): boolean {
-    return units === 0 || this.#used + units <= this.budget.rate
+    return units === 0 || this.used + units <= this.budget.rate
   }
 
-  /** In how many ms so many units fit behind the units of others who go first. */
+  /** In how many ms, at least, so many units fit behind the units of others who go first. */
   waitMs(now: number, ahead: number, units: number): number {
     const { rate, intervalMs } = this.budget
     // The turn comes when this many units have ended, if units that others take meanwhile end after an interval.
-    const needed = units === 0 ? 0 : this.#used + ahead + units - rate
+    const needed = units === 0 ? 0 : this.used + ahead + units - rate
     if (needed <= 0) return 0
-    const intervals = Math.max(0, Math.ceil((needed - this.#used) / rate))
-    return this.#endOf(needed - intervals * rate, now) + intervals * intervalMs - now
+    const intervals = Math.max(0, Math.ceil((needed - this.used) / rate))
+    const nth = needed - intervals * rate
+    // Those that are held end an interval from now at the earliest.
+    const end = nth <= 0 ? now : (this.spent.endOf(nth) ?? this.endAfter(now))
+    return end + intervals * intervalMs - now
   }
 
   /** When a call that leaves now stops to count, if its answer comes late. */
@@ -115,26 +114,6 @@ export class Account {
     return Math.ceil((answeredAt + this.budget.intervalMs) / this.#grainMs) * this.#grainMs
   }
 
-  /** Counts units until `end`, whether or not they fit. */
-  add(end: number, units: number): void {
-    if (units === 0) return
-    this.#used += units
-    this.#units.set(end, (this.#units.get(end) ?? 0) + units)
-    let at = this.#ends.length
-    while (at > 0 && this.#ends[at - 1] > end) at--
-    if (this.#ends[at - 1] !== end) this.#ends.splice(at, 0, end)
-  }
-
-  /** Gives back units that count until `end`, at most as many as still do: returns how many. */
-  giveBack(end: number, most: number): number {
-    const there = this.#units.get(end) ?? 0
-    const units = Math.min(there, most)
-    this.#used -= units
-    if (units === there) this.#units.delete(end)
-    else this.#units.set(end, there - units)
-    return units
-  }
-
   /** The units of calls that wait and are as urgent as this or more. */
   waiting(urgency: number): number {
     let sum = 0
@@ -145,16 +124,23 @@ export class Account {
   wait(urgency: number, units: number): void {
     this.#waiting[urgency] = (this.#waiting[urgency] ?? 0) + units
   }
+}
 
-  /** When the unit that ends as `nth` ends. */
-  #endOf(nth: number, now: number): number {
-    let sum = 0
-    if (nth > 0) {
-      for (const end of this.#ends) {
-        sum += this.#units.get(end) ?? 0
-        if (sum >= nth) return end
-      }
-    }
-    return now
+/** The places of a partner: how many calls to it may be under way at once. */
+export class Places {
+  /** Those of this process: each is held. */
+  readonly spent = new Spent()
+
+  constructor(
+    readonly partner: string,
+    readonly permits: number,
+  ) {}
+
+  get inUse(): number {
+    return this.spent.sum
+  }
+
+  fits(): boolean {
+    return this.inUse < this.permits
   }
 }

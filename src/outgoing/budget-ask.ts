@@ -1,8 +1,8 @@
 import { keySegment } from '../limiter/core/key-segment.js'
 import { keyRoot } from '../redis/keys.js'
 import { Account } from './account.js'
-import type { Call, Places, Waiter } from './line.js'
-import type { SharedCharge } from './shared-departure.js'
+import type { Resource as Own } from './departure.js'
+import type { Call, Kind, Waiter } from './line.js'
 
 /** How many calls of one kind an ask tells the server of. It lets as many leave at once. */
 const WINDOW = 64
@@ -16,13 +16,12 @@ interface Foreign {
   readonly intervalMs: number
 }
 
-export type Resource = Account | Places | Foreign
+export type Resource = Own | Foreign
 
-/** A call of which an ask tells, the turn that it is given there, and the calls whose turn that may be. */
+/** A call of which an ask tells, and the call whose turn it is given there: itself, or one that it may pass. */
 interface Told {
   readonly waiter: Waiter
-  readonly turnAt: number
-  readonly kind: readonly Waiter[]
+  readonly turn: Call
 }
 
 /**
@@ -35,16 +34,14 @@ export class BudgetAsk {
    * By key, in the order of their numbers: after its partner was forgotten, a budget may be another object than before.
    */
   readonly resources = new Map<string, Resource>()
-  /** By their order: the calls of which it tells, each with its turn and all of its kind. */
+  /** By their order: the calls of which it tells. */
   readonly #told = new Map<number, Told>()
   readonly questions: Waiter[] = []
-  readonly answered: SharedCharge[] = []
   /** There was more to say. */
   hasMore = false
   readonly #numbers = new Map<Resource, number>()
   #calls = ''
   #questionText = ''
-  #changes = ''
 
   constructor(readonly prefix: string) {}
 
@@ -52,7 +49,7 @@ export class BudgetAsk {
   numberOf(one: Resource): number {
     let number = this.#numbers.get(one)
     if (number === undefined) {
-      const key = this.#keyOf(one)
+      const key = keyOf(one, this.prefix)
       if (!this.resources.has(key)) this.resources.set(key, one)
       number = [...this.resources.keys()].indexOf(key) + 1
       this.#numbers.set(one, number)
@@ -60,29 +57,31 @@ export class BudgetAsk {
     return number
   }
 
-  /** The calls of one kind that wait, in the order in which they leave. */
-  addCalls(kind: readonly Waiter[]): void {
-    const window = kind.slice(0, WINDOW)
-    if (kind.length > WINDOW) this.hasMore = true
-    this.#calls += `${resourcesOf(kind[0].call)
-      .map(one => this.numberOf(one))
-      .join(' ')}\t`
+  /** The calls of one kind that wait. `numberOf` of what it takes from must be known before. */
+  addCalls(kind: Kind): void {
+    const first = kind.first as Waiter
+    const numbers = resourcesOf(first.call).map(one => this.numberOf(one))
+    this.#calls += `${numbers.join(' ')}\t`
+    if (kind.size > WINDOW) this.hasMore = true
     // Calls of a higher priority are given the turns of those that they may pass.
-    const turns = kind.map(({ call }) => call.turnAt).sort((a, b) => a - b)
-    for (const [index, waiter] of window.entries()) {
-      this.#told.set(waiter.call.order, { waiter, turnAt: turns[index], kind })
+    const turns = firstTurns(kind)
+    let index = 0
+    for (const waiter of kind) {
+      const turn = turns[index++]
+      if (turn === undefined) break
       const { charges, places, order } = waiter.call
+      this.#told.set(order, { waiter, turn })
       const units = [...charges.map(charge => charge.units), ...places.map(() => 1)]
-      this.#calls += `${Math.floor(this.at - turns[index])} ${order} ${waiter.timeoutMs > 0 ? '+' : '-'} ${units.join(' ')};`
+      const age = Math.floor(this.at - turn.turnAt)
+      this.#calls += `${age} ${order} ${waiter.timeoutMs > 0 ? '+' : '-'} ${units.join(' ')};`
     }
     this.#calls += '\n'
-    for (const waiter of kind) {
-      if (waiter.isJudged) continue
-      if (this.questions.length === MOST_QUESTIONS) {
+    for (const waiter of kind.unjudged) {
+      if (waiter.isJudged) kind.unjudged.delete(waiter)
+      else if (this.questions.length === MOST_QUESTIONS) {
         this.hasMore = true
         return
-      }
-      this.#addQuestion(waiter)
+      } else this.#addQuestion(waiter)
     }
   }
 
@@ -91,9 +90,9 @@ export class BudgetAsk {
    * its process is served no more than others.
    */
   leaves(order: number): Waiter {
-    const { waiter, turnAt, kind } = this.#told.get(order) as Told
-    const passed = kind.find(({ call }) => call.turnAt === turnAt)?.call
-    if (passed !== undefined) passed.turnAt = waiter.call.turnAt
+    const { waiter, turn } = this.#told.get(order) as Told
+    const { turnAt } = turn
+    turn.turnAt = waiter.call.turnAt
     waiter.call.turnAt = turnAt
     return waiter
   }
@@ -108,44 +107,45 @@ export class BudgetAsk {
     this.#questionText += ';'
   }
 
-  /** What has changed of a charge, which is told once. */
-  addChange(charge: SharedCharge): void {
-    const number = this.numberOf(charge.account)
-    const { end, back, more, units } = charge
-    if (back > 0 && end !== undefined) this.#changes += `b ${number} ${end} ${back};`
-    if (charge.answered && end !== undefined && units > 0) this.#changes += `a ${number} ${end} ${units};`
-    if (more > 0) this.#changes += `c ${number} 0 ${more};`
-    if (charge.answered) this.answered.push(charge)
-    charge.back = charge.more = 0
-    charge.answered = false
-  }
-
-  /** The holder keeps its places for so long; 0: it has left. */
-  addLease(holder: string, places: readonly Places[], leaseMs: number): void {
-    for (const one of places) this.#changes += `p ${this.numberOf(one)} ${holder} ${leaseMs};`
-  }
-
   get keys(): string[] {
-    return [...this.resources].flatMap(([key, one]) => [key, limitOf(one)[1] > 0 ? `${key}:units` : key])
+    return [...this.resources.keys()].flatMap(key => [key, `${key}:units`])
   }
 
-  /** Rates, changes, calls, units that wait, and questions. */
-  get words(): string[] {
-    let given = ''
+  /**
+   * Rates, the rows of this process, calls, units that wait, and questions. `rowOf`: what this process counts under a
+   * key.
+   */
+  words(rowOf: (key: string) => string): string[] {
+    let [given, rows] = ['', '']
     const totals: number[] = []
-    for (const one of this.resources.values()) {
+    for (const [key, one] of this.resources) {
       given += `${limitOf(one).join(' ')},`
+      rows += `${rowOf(key)};`
       totals.push(one instanceof Account ? one.waiting(0) : 0)
     }
-    return [given, this.#changes, this.#calls, totals.join(' '), this.#questionText]
+    return [given, rows, this.#calls, totals.join(' '), this.#questionText]
   }
+}
 
-  #keyOf(one: Resource): string {
-    if ('key' in one) return one.key
-    const root = (kind: string) => keyRoot('politeFetch', kind, 'outgoing', this.prefix)
-    if (!(one instanceof Account)) return `${root('places')}:${keySegment(one.partner)}`
-    return `${root('budget')}:${keySegment(one.partner)}:${keySegment(one.budget.id)}`
+/** The key under which a budget or places are counted over all processes. */
+export function keyOf(one: Resource, prefix: string): string {
+  if ('key' in one) return one.key
+  const root = (kind: string) => keyRoot('politeFetch', kind, 'outgoing', prefix)
+  if (!(one instanceof Account)) return `${root('places')}:${keySegment(one.partner)}`
+  return `${root('budget')}:${keySegment(one.partner)}:${keySegment(one.budget.id)}`
+}
+
+/** The calls with the first turns of a kind, in the order of their turns. */
+function firstTurns(kind: Kind): Call[] {
+  const first: Call[] = []
+  for (const { call } of kind) {
+    if (first.length === WINDOW && call.turnAt >= first[WINDOW - 1].turnAt) continue
+    let at = first.length
+    while (at > 0 && first[at - 1].turnAt > call.turnAt) at--
+    first.splice(at, 0, call)
+    if (first.length > WINDOW) first.pop()
   }
+  return first
 }
 
 function resourcesOf({ charges, places }: Call): Resource[] {

@@ -2,27 +2,14 @@ import { Alarm } from '../limiter/core/alarms.js'
 import { TimeoutError } from '../limiter/core/errors.js'
 import { getOrMake } from '../limiter/core/maps.js'
 import { type Patience, Wait } from '../limiter/core/wait.js'
-import { type Account, tooLong } from './account.js'
+import { type Account, type Places, tooLong } from './account.js'
+import { Departure, type Keeper } from './departure.js'
 import { LOOK_EVERY_MS } from './pause.js'
 
 /** The lowest and the highest priority, by their numbers. */
 export const MOST_PRIORITY = 8
 /** Of a call that later ones of a higher priority have passed for as long as it may wait: it goes next. */
 const OVERDUE = 2 * MOST_PRIORITY + 1
-
-/** How many calls to a partner are under way in this process. */
-export class Places {
-  inUse = 0
-
-  constructor(
-    readonly partner: string,
-    readonly permits: number,
-  ) {}
-
-  fits(): boolean {
-    return this.inUse < this.permits
-  }
-}
 
 /** What a call costs of one budget. */
 interface Charge {
@@ -46,86 +33,15 @@ export interface Call {
    * call that it passes; that one has its turn from then on.
    */
   turnAt: number
+  /** It was allowed to leave once, and was sent too late. */
+  wasLate?: boolean
+  /** Over Redis, which has let it leave: this process has no units for it before this moment. */
+  notBefore?: number
   /**
    * In how many ms the pause ends that one of its partners has asked for; 0: there is none. Looks, from time to time,
    * whether another process has ended it.
    */
   pauseMs(): number
-}
-
-/** What counts of a call that has left. */
-export interface CountedCharge {
-  readonly account: Account
-  units: number
-  end: number
-}
-
-/** A call that has left, or may leave now. */
-export class Departure {
-  protected readonly charges: readonly CountedCharge[]
-  readonly #places: readonly Places[]
-  readonly #changed: () => void
-  #leaving: (() => void)[] | undefined = []
-
-  /** `changed`: units or places may be free that were not. */
-  constructor({ charges, places }: Call, now: number, changed: () => void) {
-    this.charges = charges.map(({ account, units }) => ({ account, units, end: account.lastEnd(now) }))
-    this.#places = places
-    this.#changed = changed
-    for (const { account, units, end } of this.charges) account.add(end, units)
-    for (const one of places) one.inUse++
-  }
-
-  /**
-   * The answer has come, or the call has failed: its units end an interval from now, unless they end before. `settles`:
-   * those of budgets with `settle` stay as they are until `settle` is called, because the partner may count what it has
-   * sent only at the end.
-   */
-  answered(settles = false): void {
-    for (const charge of this.charges) {
-      if (!settles || charge.account.budget.settle === undefined) this.#answer(charge)
-    }
-    this.#end()
-  }
-
-  /** Called when the places are free again. */
-  onLeave(listener: () => void): void {
-    this.#leaving?.push(listener)
-  }
-
-  /** The call does not leave after all. */
-  unused(): void {
-    for (const charge of this.charges) {
-      charge.account.giveBack(charge.end, charge.units)
-      charge.units = 0
-    }
-    this.#end()
-  }
-
-  /** What the call has really cost of the budget of this index, which counts from now on; undefined: as estimated. */
-  settle(index: number, units: number | undefined): void {
-    const charge = this.charges[index]
-    const { account } = charge
-    account.giveBack(charge.end, charge.units)
-    charge.units = units ?? charge.units
-    charge.end = account.endAfter(performance.now())
-    account.add(charge.end, charge.units)
-    this.#changed()
-  }
-
-  #answer(charge: CountedCharge): void {
-    const end = charge.account.endAfter(performance.now())
-    if (end >= charge.end) return
-    charge.account.add(end, charge.account.giveBack(charge.end, charge.units))
-    charge.end = end
-  }
-
-  #end(): void {
-    for (const leave of this.#leaving ?? []) leave()
-    if (this.#leaving !== undefined) for (const one of this.#places) one.inUse--
-    this.#leaving = undefined
-    this.#changed()
-  }
 }
 
 /** A call that waits. */
@@ -141,33 +57,64 @@ export interface Waiter {
   readonly alarm: Alarm
   /** Over Redis: it has been told how long it would wait. */
   isJudged: boolean
-  /** Over Redis: it was allowed to leave, but the answer came too late. */
-  wasLate: boolean
+}
+
+/** Calls of one kind and urgency that wait, in the order in which they came. */
+class Queue {
+  /** In the order in which they came. */
+  readonly #came = new Set<Waiter>()
+  /** Those that have waited before and were sent too late: they have their places, which were behind nobody. */
+  readonly #returned: Waiter[] = []
+  #newest = -1
+
+  add(waiter: Waiter): void {
+    const { order } = waiter.call
+    if (order > this.#newest) {
+      this.#newest = order
+      this.#came.add(waiter)
+      return
+    }
+    let at = this.#returned.length
+    while (at > 0 && this.#returned[at - 1].call.order > order) at--
+    this.#returned.splice(at, 0, waiter)
+  }
+
+  delete(waiter: Waiter): boolean {
+    if (this.#came.delete(waiter)) return true
+    const at = this.#returned.indexOf(waiter)
+    if (at >= 0) this.#returned.splice(at, 1)
+    return at >= 0
+  }
+
+  *[Symbol.iterator](): Iterator<Waiter> {
+    let next = 0
+    for (const waiter of this.#came) {
+      for (; this.#returned[next]?.call.order < waiter.call.order; next++) yield this.#returned[next]
+      yield waiter
+    }
+    yield* this.#returned.slice(next)
+  }
 }
 
 /** The calls of one kind that wait, by their urgency, in the order in which they came. */
 export class Kind {
-  readonly #waiters: Set<Waiter>[] = []
-  /** The greatest order of each urgency. */
-  readonly #newest: number[] = []
+  readonly #queues: Queue[] = []
+  /** Over Redis: those that have not been told how long they would wait, and some that have. */
+  readonly unjudged = new Set<Waiter>()
   size = 0
 
   add(waiter: Waiter): void {
-    const { urgency } = waiter
-    const { order } = waiter.call
-    this.#waiters[urgency] ??= new Set()
-    this.#waiters[urgency].add(waiter)
-    // A call that waits again goes back to its place.
-    if (order < (this.#newest[urgency] ?? -1)) {
-      this.#waiters[urgency] = new Set([...this.#waiters[urgency]].sort((a, b) => a.call.order - b.call.order))
-    } else this.#newest[urgency] = order
+    this.#queues[waiter.urgency] ??= new Queue()
+    this.#queues[waiter.urgency].add(waiter)
+    if (!waiter.isJudged) this.unjudged.add(waiter)
     this.size++
     for (const { account, units } of waiter.call.charges) account.wait(waiter.urgency, units)
   }
 
   /** False: it does not wait here any more. */
   delete(waiter: Waiter): boolean {
-    if (!this.#waiters[waiter.urgency]?.delete(waiter)) return false
+    if (!this.#queues[waiter.urgency]?.delete(waiter)) return false
+    this.unjudged.delete(waiter)
     this.size--
     for (const { account, units } of waiter.call.charges) account.wait(waiter.urgency, -units)
     return true
@@ -175,13 +122,11 @@ export class Kind {
 
   /** In the order in which they leave. */
   *[Symbol.iterator](): Iterator<Waiter> {
-    for (let urgency = this.#waiters.length - 1; urgency >= 0; urgency--) yield* this.#waiters[urgency] ?? []
+    for (let urgency = this.#queues.length - 1; urgency >= 0; urgency--) yield* this.#queues[urgency] ?? []
   }
 
   get first(): Waiter | undefined {
-    for (let urgency = this.#waiters.length - 1; urgency >= 0; urgency--) {
-      for (const waiter of this.#waiters[urgency] ?? []) return waiter
-    }
+    for (const waiter of this) return waiter
     return undefined
   }
 }
@@ -240,7 +185,7 @@ export class CallLine {
    */
   async take(call: Call, { timeoutMs, signal }: Patience): Promise<Departure> {
     const now = performance.now()
-    if (call.partners.length === 0) return new Departure(call, now, () => {})
+    if (call.partners.length === 0) return new Departure(call, now, this.keeperOf(call))
     const urgency = call.priority + MOST_PRIORITY
     for (const { account } of call.charges) account.update(now)
     const longest = longestWait(call, now, account => account.waiting(urgency))
@@ -260,7 +205,6 @@ export class CallLine {
       joinedAt: now,
       timeoutMs,
       isJudged: false,
-      wasLate: false,
     }
     const group = this.groupOf(call)
     getOrMake(group.kinds, call.kind, () => new Kind()).add(waiter)
@@ -354,8 +298,13 @@ export class CallLine {
     alarm.set(now + nextMs)
   }
 
+  /** The call leaves by what this process knows. */
   protected departureOf(call: Call, now: number): Departure {
-    return new Departure(call, now, () => this.look(this.groupOf(call)))
+    return new Departure(call, now, this.keeperOf(call))
+  }
+
+  protected keeperOf(call: Call): Keeper {
+    return { ledgersOf: one => [one.spent], changed: () => {}, look: () => this.look(this.groupOf(call)) }
   }
 
   #timedOut(waiter: Waiter): void {

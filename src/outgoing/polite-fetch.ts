@@ -38,8 +38,19 @@ export interface PoliteFetch {
  * its signal, which ends every wait. A redirect belongs to the call: the partner is that of the first URL.
  */
 export function politeFetch(options: PoliteOptions = {}): PoliteFetch {
-  const { limits, client, prefix, partnerOf, priorityOf, nameOf, retries, isRepeatable, maxWaitMs, send, observer } =
-    parseOptions(options)
+  const {
+    limits,
+    client,
+    prefix,
+    partnerOf,
+    priorityOf,
+    nameOf,
+    retries,
+    isRepeatable,
+    maxWaitMs,
+    send: fetched,
+    observer,
+  } = parseOptions(options)
   const redis = client && { client, prefix, guarded: guardRedis(client, DEADLINE_MS, observer, OVER_REDIS) }
   const partners = new Partners(name => new Partner(name, limits.get(name), redis, observer))
   const line = redis === undefined ? new CallLine() : new SharedLine(redis.client, redis.guarded, prefix)
@@ -47,7 +58,7 @@ export function politeFetch(options: PoliteOptions = {}): PoliteFetch {
   const polite = async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {
     const request = requestOf(input)
     const url = webUrlOf(request?.url ?? String(input))
-    if (url === undefined) return send(input, init)
+    if (url === undefined) return fetched(input, init)
     const called = partnerNames(partnerOf(url, init)).map(name => partners.of(name))
     const priority = priorityOf(url, init)
     // As for fetch, null takes the signal of the request away.
@@ -64,15 +75,20 @@ export function politeFetch(options: PoliteOptions = {}): PoliteFetch {
       /** Undefined before the first refusal; 0: the pause of the partner says how long to wait. */
       let delayMs: number | undefined
       for (let attempt = 0; ; attempt++) {
-        const departure = await route.enter({ timeoutMs: leftMs, signal }, priority, delayMs).catch(error => {
-          if (answer !== undefined && error instanceof TimeoutError) return undefined
-          discard(answer)
+        const before = answer
+        const send = () => {
+          discard(before)
+          return fetched(input, init)
+        }
+        const sent = await route.send({ timeoutMs: leftMs, signal }, priority, delayMs, send).catch(error => {
+          if (before !== undefined && error instanceof TimeoutError) return undefined
+          discard(before)
           throw error
         })
-        if (departure === undefined) return answer as Response
-        discard(answer)
+        if (sent === undefined) return before as Response
+        const { departure } = sent
         try {
-          answer = await send(input, init)
+          answer = await sent.answer
         } catch (error) {
           departure.answered()
           throw error

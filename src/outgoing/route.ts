@@ -4,7 +4,8 @@ import { type Patience, Wait } from '../limiter/core/wait.js'
 import { emitWarning } from '../limiter/core/warnings.js'
 import { type Account, type CheckedBudget, tooLong } from './account.js'
 import { isCancelled } from './copied-answer.js'
-import type { Call, CallLine, Departure } from './line.js'
+import type { Departure } from './departure.js'
+import type { Call, CallLine } from './line.js'
 import type { Partner } from './partner.js'
 
 /**
@@ -13,6 +14,12 @@ import type { Partner } from './partner.js'
  */
 const JITTER_SHARE = 0.2
 const JITTER_MS = 250
+
+/** A call that was sent. */
+interface Sent {
+  readonly departure: Departure
+  readonly answer: Promise<Response>
+}
 
 /**
  * The way of one call out: the partners whose limits and pauses hold for it, from the widest to the narrowest. They are
@@ -57,10 +64,16 @@ export class Route {
   }
 
   /**
-   * Waits until the call may leave. `delayMs`: it was refused before, and waits at least so long. Rejects with
+   * Waits until the call may leave, and sends it: there is no moment between its permission and its sending at which
+   * somebody else could leave. `delayMs`: it was refused before, and waits at least so long. Rejects with
    * `TimeoutError` at once if the wait is longer than the timeout, and with the reason of the signal.
    */
-  async enter({ timeoutMs, signal }: Patience, priority: number, delayMs: number | undefined): Promise<Departure> {
+  async send(
+    { timeoutMs, signal }: Patience,
+    priority: number,
+    delayMs: number | undefined,
+    send: () => Promise<Response>,
+  ): Promise<Sent> {
     const endsAt = performance.now() + timeoutMs
     const left = (): Patience => ({ timeoutMs: Math.max(0, Math.ceil(endsAt - performance.now())), signal })
     this.#call ??= this.#callOf(priority)
@@ -71,8 +84,8 @@ export class Route {
       const departure = await this.#take(call, left())
       // Meanwhile the partner may have asked for a pause, or the caller may have gone.
       await this.#look(signal).catch(() => {})
-      if (this.#mostPaused.pause.leftMs === 0 && !signal?.aborted) return departure
-      departure.unused()
+      if (this.#mostPaused.pause.leftMs > 0 || signal?.aborted) departure.unused()
+      else if (departure.sends()) return { departure, answer: started(send) }
     }
   }
 
@@ -147,6 +160,8 @@ export class Route {
       priority,
       order: this.#order,
       turnAt: this.#cameAt,
+      wasLate: false,
+      notBefore: 0,
       pauseMs: () => {
         const { pause } = this.#mostPaused
         if (pause.leftMs > 0) void pause.look()
@@ -171,6 +186,11 @@ export class Route {
     }
     return departure
   }
+}
+
+/** What throws at once has been sent as well, as far as anybody knows. */
+async function started(send: () => Promise<Response>): Promise<Response> {
+  return send()
 }
 
 async function costOf({ subject, budget }: Account, url: URL, init: RequestInit | undefined): Promise<number> {

@@ -1,43 +1,52 @@
 import { Alarm } from '../limiter/core/alarms.js'
 import { keySegment } from '../limiter/core/key-segment.js'
-import { BoundedMap } from '../limiter/core/maps.js'
+import { BoundedMap, getOrMake } from '../limiter/core/maps.js'
 import type { Guarded } from '../limiter/guarded.js'
 import type { ClientPort, RedisClient } from '../redis/client.js'
 import { portOf } from '../redis/clients.js'
 import { keyRoot } from '../redis/keys.js'
 import { budgetAsk } from '../redis/scripts.js'
-import { TimelyScripts } from '../redis/timely-scripts.js'
+import { AskedTooLate, TimelyScripts } from '../redis/timely-scripts.js'
 import { Mailbox } from '../waiting/line/mailbox.js'
-import { Account } from './account.js'
-import { BudgetAsk, foreignOf, type Resource } from './budget-ask.js'
-import { type Call, CallLine, type Departure, type Group, type LongestWait, type Places, type Waiter } from './line.js'
+import { Account, type Places } from './account.js'
+import { BudgetAsk, foreignOf, keyOf, type Resource } from './budget-ask.js'
+import { Departure, type Keeper } from './departure.js'
+import { type Call, CallLine, type Group, type Kind, type LongestWait, type Waiter } from './line.js'
+import { LEASE_MS, OwnUnits } from './own-units.js'
 import { LOOK_EVERY_MS } from './pause.js'
-import { type DepartureUser, type SharedCharge, SharedDeparture } from './shared-departure.js'
 
-/** A place of a dead process is free after this time. */
-const LEASE_MS = 30_000
-/** How many changes an ask carries: so that the server works for about 1 ms. */
-const MOST_CHANGES = 100
+/** How many budgets and places an ask names because their counts have changed: the next one names others. */
+const MOST_NEWS = 100
 /**
  * How many budgets and places an ask names so that the calls of other processes which wait for them keep their turns.
  */
 const MOST_NAMED = 24
 /** How long to wait after a failure before the server is asked again. */
 const REST_MS = 200
+/** The answer to an ask that came to Redis after its last moment. */
+const LATE = Symbol('late')
 
 /** Asks Redis for the calls of this process to one partner and those that are narrower: one script at a time. */
-class Asker implements DepartureUser {
+class Asker {
   readonly #line: SharedLine
   readonly #root: string
   readonly #keys: readonly [string, string, string]
   readonly #mailbox: Mailbox
   readonly #alarm = new Alarm(() => this.schedule())
-  readonly #renewal = new Alarm(() => this.#renew(), false)
+  /** Rings when Redis is to be told what this process counts, although nobody waits: that keeps no process alive. */
+  readonly #tells = new Alarm(() => {
+    this.#tellsAt = Number.POSITIVE_INFINITY
+    this.schedule()
+  }, false)
+  #tellsAt = Number.POSITIVE_INFINITY
   readonly #seen = new BoundedMap<string, Resource>(MOST_NAMED)
-  readonly #changed = new Set<SharedCharge>()
-  /** Holders whose places end, or are to last: with the lease in ms. */
-  readonly #leases = new Map<string, { readonly places: readonly Places[]; leaseMs: number }>()
-  readonly #held = new Map<string, readonly Places[]>()
+  /** What this process counts, by key. */
+  readonly #own = new Map<string, OwnUnits>()
+  readonly #ownOf = new WeakMap<Resource, OwnUnits>()
+  /** Until when Redis keeps what is held, by `performance.now()`. */
+  #leaseUntil = 0
+  /** How far the server's clock is ahead of `performance.now()`, at most; undefined: it has not answered yet. */
+  #offset: number | undefined
   #number = 0
   #isScheduled = false
   #inFlight = false
@@ -64,24 +73,23 @@ class Asker implements DepartureUser {
     this.#keys = [own, `${own}:asks`, `${own}:sent:${this.#mailbox.address}`]
   }
 
-  holderOf(order: number): string {
-    return `${this.#mailbox.address}.${order}`
+  /** Where what its calls take is counted, to be told to Redis. */
+  ownOf(one: Account | Places): OwnUnits {
+    const known = this.#ownOf.get(one)
+    if (known !== undefined && this.#own.get(known.key) === known) return known
+    const key = keyOf(one, this.#line.prefix)
+    const own = getOrMake(this.#own, key, () => new OwnUnits(key, one))
+    this.#ownOf.set(one, own)
+    return own
   }
 
-  change(charge: SharedCharge): void {
-    this.#changed.add(charge)
-    this.schedule()
-  }
-
-  hold(holder: string, places: readonly Places[]): void {
-    this.#held.set(holder, places)
-    if (this.#held.size === 1) this.#renewal.set(performance.now() + LEASE_MS / 3)
-  }
-
-  leave(holder: string, places: readonly Places[]): void {
-    this.#held.delete(holder)
-    this.#leases.set(holder, { places, leaseMs: 0 })
-    this.schedule()
+  /** Calls count otherwise than Redis was told. `isSooner`: others may leave sooner. */
+  changed(one: Account | Places, isSooner: boolean): void {
+    const own = this.ownOf(one)
+    own.changed()
+    if (isSooner) this.schedule()
+    // Redis counts them for an interval, at least, and must know by then that they count for longer.
+    else this.#tellIn(one instanceof Account ? one.budget.intervalMs / 2 : LEASE_MS / 3)
   }
 
   /** Calls may have begun or ended to wait. */
@@ -113,10 +121,17 @@ class Asker implements DepartureUser {
     this.#alarm.set(at)
   }
 
-  #renew(): void {
-    for (const [holder, places] of this.#held) this.#leases.set(holder, { places, leaseMs: LEASE_MS })
-    if (this.#held.size > 0) this.#renewal.set(performance.now() + LEASE_MS / 3)
-    if (this.#leases.size > 0) this.schedule()
+  #tellIn(ms: number): void {
+    const at = performance.now() + ms
+    if (at >= this.#tellsAt) return
+    this.#tellsAt = at
+    this.#tells.set(at)
+  }
+
+  /** What this process holds, and is to keep although it waits for nothing. */
+  #holds(): boolean {
+    for (const { spent } of this.#own.values()) if (spent.held > 0) return true
+    return false
   }
 
   async #ask(): Promise<void> {
@@ -125,47 +140,74 @@ class Asker implements DepartureUser {
     this.#alarm.clear()
     this.#comesAt = Number.POSITIVE_INFINITY
     const kinds = this.#kinds()
-    const isIdle = kinds.length === 0 && this.#changed.size === 0 && this.#leases.size === 0
-    if (isIdle && !this.#listens && !this.#mustName) return
+    this.#renew()
+    const hasNews = [...this.#own.values()].some(({ isTold }) => !isTold)
+    if (kinds.length === 0 && !hasNews && !this.#listens && !this.#mustName) return
     if (!guarded.mayAsk()) {
       this.#rest()
       return
     }
     this.#inFlight = true
     this.#again = false
-    const leaves = [...this.#leases].filter(([, { leaseMs }]) => leaseMs === 0)
     const ask = this.#next(kinds)
+    const named = [...ask.resources.keys()].flatMap(key => this.#own.get(key) ?? [])
+    const versions = named.map(({ version }) => version)
     const { address, channel } = this.#mailbox
-    const words = ['', address, String(++this.#number), channel, ...ask.words, String(LEASE_MS), String(MOST_NAMED)]
+    const words = ['', address, String(++this.#number), channel, ...this.#words(ask), String(LEASE_MS)]
     const call = TimelyScripts.of(port).run({
       script: budgetAsk,
       does: 'ask for the calls to a partner',
       keys: [...this.#keys, ...ask.keys],
-      args: until => [...words, until],
+      args: until => [...words, String(MOST_NAMED), until],
       endsAt: ask.at + guarded.deadlineMs,
       server: port.serverOf(port.slotOf(this.#keys[0])),
       byServerClock: true,
     })
+    // That this process was busy says nothing of Redis.
+    const inTime = call.catch(error => (error instanceof AskedTooLate ? LATE : Promise.reject(error)))
     try {
-      const reply = await guarded.hold(call)
+      const reply = await guarded.hold(inTime)
       this.#inFlight = false
-      this.#read(String(reply), ask)
+      if (reply === LATE) this.schedule()
+      else {
+        for (const [index, own] of named.entries()) own.told(versions[index])
+        this.#read(String(reply), ask)
+      }
     } catch {
       this.#inFlight = false
-      // What was given back or answered may be known or not.
-      for (const charge of ask.answered) charge.end = undefined
-      // That a place is free may be told twice.
-      for (const [holder, lease] of leaves) this.#leases.set(holder, lease)
       this.#rest()
     }
   }
 
+  /** Redis is to keep what is held for another lease, if a third of the last one is over. */
+  #renew(): void {
+    const now = performance.now()
+    if (!this.#holds()) return
+    if (this.#leaseUntil < now + (2 / 3) * LEASE_MS) {
+      this.#leaseUntil = now + LEASE_MS
+      for (const own of this.#own.values()) if (own.spent.held > 0) own.changed()
+    }
+    this.#tellIn(this.#leaseUntil - (2 / 3) * LEASE_MS - now)
+  }
+
+  /** The moments of its rows count from the server's time at which it was asked, as far as that is known. */
+  #words(ask: BudgetAsk): string[] {
+    const offset = this.#offset ?? -ask.at
+    const base = Math.floor(ask.at + offset)
+    const words = ask.words(key => this.#own.get(key)?.row(ask.at, this.#leaseUntil, base, offset) ?? '')
+    words[1] = `${this.#offset === undefined ? '' : base};${words[1]}`
+    return words
+  }
+
   /** The calls that wait for budgets and places, and not for the end of a pause. */
-  #kinds(): Waiter[][] {
-    return this.#line.kindsOf(this.#root).filter(([first]) => {
-      const pauseMs = first.call.pauseMs()
+  #kinds(): Kind[] {
+    return this.#line.kindsOf(this.#root).filter(kind => {
+      const { call } = kind.first as Waiter
+      const pauseMs = call.pauseMs()
+      const ownMs = (call.notBefore ?? 0) - performance.now()
       if (pauseMs > 0) this.#comeIn(Math.min(pauseMs, LOOK_EVERY_MS))
-      return pauseMs === 0
+      else if (ownMs > 0) this.#comeIn(ownMs)
+      return pauseMs === 0 && ownMs <= 0
     })
   }
 
@@ -173,23 +215,21 @@ class Asker implements DepartureUser {
   #rest(): void {
     this.#restsUntil = performance.now() + REST_MS
     this.#line.goAlone(this.#root)
-    if (this.#line.kindsOf(this.#root).length > 0 || this.#held.size > 0) this.#comeIn(REST_MS)
-    // Places that are free are told when Redis is here again, which keeps no process alive.
-    else if (this.#leases.size > 0) this.#renewal.set(this.#restsUntil)
+    if (this.#line.kindsOf(this.#root).length > 0) this.#comeIn(REST_MS)
+    else if ([...this.#own.values()].some(({ isTold }) => !isTold)) this.#tellIn(REST_MS)
     this.#listen(false)
   }
 
-  #next(kinds: readonly (readonly Waiter[])[]): BudgetAsk {
+  #next(kinds: readonly Kind[]): BudgetAsk {
     const ask = new BudgetAsk(this.#line.prefix)
     for (const kind of kinds) ask.addCalls(kind)
-    const changes = [...this.#changed].slice(0, MOST_CHANGES)
-    for (const charge of changes) {
-      this.#changed.delete(charge)
-      ask.addChange(charge)
+    let news = 0
+    for (const [key, own] of this.#own) {
+      own.spent.update(ask.at)
+      if (own.isTold && own.spent.sum === 0) this.#own.delete(key)
+      else if (!own.isTold && news++ < MOST_NEWS) ask.numberOf(own.resource)
     }
-    if (this.#changed.size > 0) ask.hasMore = true
-    for (const [holder, { places, leaseMs }] of this.#leases) ask.addLease(holder, places, leaseMs)
-    this.#leases.clear()
+    if (news > MOST_NEWS) ask.hasMore = true
     for (const [key, one] of ask.resources) {
       // What was used last is forgotten last.
       this.#seen.delete(key)
@@ -200,7 +240,7 @@ class Asker implements DepartureUser {
   }
 
   #read(reply: string, ask: BudgetAsk): void {
-    const { at, resources: named, questions, answered, hasMore } = ask
+    const { at, resources: named, questions, hasMore } = ask
     const [text, ...unnamed] = reply.split('\n')
     const [head, granted = '', waits = '', used = ''] = text.split(',')
     const [code, serverNow, nextMs] = head.split(' ').map(Number)
@@ -209,9 +249,9 @@ class Asker implements DepartureUser {
       return
     }
     const now = performance.now()
-    for (const charge of answered) {
-      if (charge.end !== undefined) charge.end = Math.min(charge.end, charge.account.endAfter(serverNow))
-    }
+    // The server's clock showed this after the ask, and before its answer.
+    const isSame = this.#offset !== undefined && this.#offset >= serverNow - now && this.#offset <= serverNow - at
+    if (!isSame) this.#offset = serverNow - at
     const resources = [...named.values()]
     const usedUnits = numbersOf(used)
     for (const [index, one] of resources.entries()) if (one instanceof Account) one.heard(usedUnits[index], now)
@@ -219,7 +259,7 @@ class Asker implements DepartureUser {
     for (const one of unnamed.map(foreignOf)) this.#seen.set(one.key, one)
     this.#mustName = unnamed.length > 0 && named.size + unnamed.length <= MOST_NAMED
     const left = numbersOf(granted)
-    for (const order of left) this.#letLeave(ask.leaves(order), serverNow, now - at)
+    for (const order of left) this.#letLeave(ask.leaves(order), at)
     const told = numbersOf(waits)
     for (const [index, waiter] of this.#mustName ? [] : questions.entries()) {
       const cause = resources[told[2 * index + 1] - 1]
@@ -228,24 +268,23 @@ class Asker implements DepartureUser {
     }
     const stillWait = this.#kinds().length > 0
     this.#listen(stillWait)
-    if (
-      this.#again ||
-      this.#mustName ||
-      (hasMore && (left.length > 0 || questions.length > 0 || this.#changed.size > 0))
-    )
+    if (this.#again || this.#mustName || (hasMore && (left.length > 0 || questions.length > 0 || !stillWait)))
       this.schedule()
     else if (stillWait) this.#comeIn(Math.max(1, at + nextMs - now))
   }
 
-  #letLeave(waiter: Waiter, serverNow: number, ageMs: number): void {
-    const departure = () => this.#line.departureOver(waiter.call, performance.now(), serverNow)
-    const shortest = Math.min(...waiter.call.charges.map(({ account }) => account.budget.intervalMs), 2500)
-    const isLate = ageMs > Math.max(50, shortest / 10) && !waiter.wasLate
-    if (isLate && !waiter.wait.ended) {
-      // The partner would get the call later than it is counted: the call waits again, in its place.
-      waiter.wasLate = true
-      departure().unused()
-    } else if (!this.#line.leaves(waiter, departure)) departure().unused()
+  /**
+   * Redis lets a call leave that was asked for at this moment. If it does not leave, the next ask, which does not count
+   * it, gives its units back.
+   */
+  #letLeave(waiter: Waiter, askedAt: number): void {
+    const { call } = waiter
+    const now = performance.now()
+    // Redis may have lost its data, or another server may have taken over: this process has its own count.
+    const waitMs = call.places.every(places => places.fits()) ? waitInProcess(call, now) : REST_MS
+    if (waitMs > 0) call.notBefore = now + waitMs
+    else if (this.#line.leaves(waiter, askedAt)) return
+    for (const one of [...call.charges.map(({ account }) => account), ...call.places]) this.changed(one, true)
   }
 
   #listen(listens: boolean): void {
@@ -299,21 +338,23 @@ export class SharedLine extends CallLine {
     return false
   }
 
-  /** The calls that wait and whose widest partner is this one: for each kind in the order in which they leave. */
-  kindsOf(root: string): Waiter[][] {
-    const kinds: Waiter[][] = []
+  /** The kinds of calls that wait and whose widest partner is this one. */
+  kindsOf(root: string): Kind[] {
+    const kinds: Kind[] = []
     for (const kind of this.groups.get(root)?.kinds.values() ?? []) {
-      if (kind.first?.call.partners[0] === root) kinds.push([...kind].filter(({ wait }) => !wait.ended))
+      if (kind.first?.call.partners[0] === root) kinds.push(kind)
     }
-    return kinds.filter(({ length }) => length > 0)
+    return kinds
   }
 
   judgeShared(waiter: Waiter, longest: LongestWait): void {
     super.judge(waiter, longest)
   }
 
-  leaves(waiter: Waiter, departure: () => Departure): boolean {
-    return this.depart(waiter, departure)
+  /** The call leaves, which Redis has counted since this moment. False: it does not wait any more. */
+  leaves(waiter: Waiter, askedAt: number): boolean {
+    const { call } = waiter
+    return this.depart(waiter, () => new Departure(call, askedAt, this.keeperOf(call)))
   }
 
   /** Redis tells how long the call would wait. */
@@ -321,13 +362,23 @@ export class SharedLine extends CallLine {
     if (this.guarded.failing) super.judge(waiter, longest)
   }
 
+  /** Redis is to be told of what leaves without it. */
   protected override departureOf(call: Call, now: number): Departure {
-    return this.departureOver(call, now, undefined)
+    const departure = super.departureOf(call, now)
+    const asker = this.#askerOf(call)
+    for (const { account } of call.charges) asker.changed(account, false)
+    for (const places of call.places) asker.changed(places, false)
+    return departure
   }
 
-  /** `grantedAt`: when Redis has let the call leave, by its clock; undefined: this process has. */
-  departureOver(call: Call, now: number, grantedAt: number | undefined): SharedDeparture {
-    return new SharedDeparture(call, now, () => this.look(this.groupOf(call)), this.#askerOf(call), grantedAt)
+  protected override keeperOf(call: Call): Keeper {
+    if (call.partners.length === 0) return super.keeperOf(call)
+    const asker = this.#askerOf(call)
+    return {
+      ledgersOf: one => [one.spent, asker.ownOf(one).spent],
+      changed: (one, isSooner) => asker.changed(one, isSooner),
+      look: () => this.look(this.groupOf(call)),
+    }
   }
 
   #askerOf({ partners: [root] }: Call): Asker {
@@ -338,6 +389,16 @@ export class SharedLine extends CallLine {
     }
     return asker
   }
+}
+
+/** In how many ms the units of a call fit into what this process counts by itself. */
+function waitInProcess({ charges }: Call, now: number): number {
+  let longest = 0
+  for (const { account, units } of charges) {
+    account.update(now)
+    if (!account.fits(units)) longest = Math.max(longest, 1, account.waitMs(now, 0, units))
+  }
+  return longest
 }
 
 function numbersOf(list: string): number[] {

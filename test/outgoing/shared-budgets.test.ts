@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
-import { Account } from '../../src/outgoing/account.js'
-import { type Call, type Departure, Places } from '../../src/outgoing/line.js'
+import { Account, Places } from '../../src/outgoing/account.js'
+import type { Departure } from '../../src/outgoing/departure.js'
+import type { Call } from '../../src/outgoing/line.js'
 import { SharedLine } from '../../src/outgoing/shared-line.js'
 import { guardRedis } from '../../src/redis/guarded-redis.js'
 import { ofCases } from '../support/cases.js'
@@ -191,7 +192,16 @@ describe('priorities', () => {
   function callOf(account: Account, order: number, priority: number): Call {
     const charges = [{ account, units: 1 }]
     const turnAt = performance.now()
-    return { kind: 'wide', partners: ['wide'], charges, places: [], priority, order, turnAt, pauseMs: () => 0 }
+    return {
+      kind: 'wide',
+      partners: ['wide'],
+      charges,
+      places: [],
+      priority,
+      order,
+      turnAt,
+      pauseMs: () => 0,
+    }
   }
   const pass = async (processes: ReadonlyArray<ReturnType<typeof processOf>>, ms: number) => {
     for (let passed = 0; passed < ms; passed++) {

@@ -1,0 +1,137 @@
+import { Account, type Places } from './account.js'
+import type { Call } from './line.js'
+import type { Spent } from './spent.js'
+
+/** What a call takes: units of a budget, or a place of a partner. */
+export type Resource = Account | Places
+
+/** Where a line counts what its calls take. */
+export interface Keeper {
+  /** All that count this budget, or these places. */
+  ledgersOf(one: Resource): readonly Spent[]
+  /** It is counted differently from now on. `isSooner`: it ends sooner than it was counted before. */
+  changed(one: Resource, isSooner: boolean): void
+  /** Units or places may be free that were not. */
+  look(): void
+}
+
+/** What a departure counts of one budget, or of the places of one partner. */
+interface CountedCharge {
+  readonly resource: Resource
+  readonly ledgers: readonly Spent[]
+  units: number
+  end: number
+}
+
+/** A permission that was not used for so long lapses: the places are given to others. */
+const LONGEST_PERMISSION_MS = 5000
+
+/**
+ * A call that may leave, and then has left: what it takes is counted from the permission, as if the call were sent
+ * then, and from the sending on by the moment of the sending.
+ */
+export class Departure {
+  readonly #call: Call
+  readonly #keeper: Keeper
+  readonly #budgets: readonly CountedCharge[]
+  readonly #places: readonly CountedCharge[]
+  readonly #lapsesAt: number
+  #leaving: (() => void)[] | undefined = []
+
+  /** `permittedAt`: since when all counts of the budgets include it. */
+  constructor(call: Call, permittedAt: number, keeper: Keeper) {
+    this.#call = call
+    this.#keeper = keeper
+    this.#budgets = call.charges.map(({ account, units }) => this.#count(account, units, account.lastEnd(permittedAt)))
+    this.#places = call.places.map(places => this.#count(places, 1, Number.POSITIVE_INFINITY))
+    const spans = call.charges.map(({ account }) => account.budget.intervalMs)
+    this.#lapsesAt = permittedAt + Math.min(LONGEST_PERMISSION_MS, ...spans)
+  }
+
+  /**
+   * The call is sent now. False: so long after its permission that others may have been given the units. Then it takes
+   * nothing, and has to wait again. A second time only the counts of this process matter: the way to Redis and back
+   * takes longer than an interval.
+   */
+  sends(): boolean {
+    const now = performance.now()
+    const isLate = now >= this.#lapsesAt && !this.#call.wasLate
+    if (isLate || this.#budgets.some(charge => hasEnded(charge, now))) {
+      this.#call.wasLate = true
+      this.unused()
+      return false
+    }
+    this.#call.wasLate = false
+    for (const charge of this.#budgets) {
+      const account = charge.resource as Account
+      // Its partner may count what it has sent only at the end.
+      const end = account.budget.settle === undefined ? account.lastEnd(now) : Number.POSITIVE_INFINITY
+      if (end !== charge.end) this.#move(charge, end)
+    }
+    return true
+  }
+
+  /**
+   * The answer has come, or the call has failed: its units end an interval from now, unless they end before. `settles`:
+   * those of budgets with `settle` are held until `settle` is called.
+   */
+  answered(settles = false): void {
+    for (const charge of this.#budgets) {
+      const { budget } = charge.resource as Account
+      if (settles && budget.settle !== undefined) continue
+      const end = (charge.resource as Account).endAfter(performance.now())
+      if (end < charge.end) this.#move(charge, end)
+    }
+    this.#leave()
+  }
+
+  /** Called when the places are free again. */
+  onLeave(listener: () => void): void {
+    this.#leaving?.push(listener)
+  }
+
+  /** The call does not leave after all. */
+  unused(): void {
+    for (const charge of this.#budgets) this.#move(charge, charge.end, 0)
+    this.#leave()
+  }
+
+  /** What the call has really cost of the budget of this index, which counts from now on; undefined: as estimated. */
+  settle(index: number, units: number | undefined): void {
+    const charge = this.#budgets[index]
+    this.#move(charge, (charge.resource as Account).endAfter(performance.now()), units)
+    this.#keeper.look()
+  }
+
+  #count(resource: Resource, units: number, end: number): CountedCharge {
+    const ledgers = this.#keeper.ledgersOf(resource)
+    for (const ledger of ledgers) ledger.add(end, units)
+    return { resource, ledgers, units, end }
+  }
+
+  /** Counts so many units until then, in place of those that it has counted. */
+  #move(charge: CountedCharge, end: number, units = charge.units): void {
+    if (end === charge.end && units === charge.units) return
+    for (const ledger of charge.ledgers) {
+      ledger.giveBack(charge.end, charge.units)
+      ledger.add(end, units)
+    }
+    this.#keeper.changed(charge.resource, end < charge.end || units < charge.units)
+    charge.end = end
+    charge.units = units
+  }
+
+  #leave(): void {
+    for (const leave of this.#leaving ?? []) leave()
+    this.#leaving = undefined
+    for (const charge of this.#places) this.#move(charge, charge.end, 0)
+    this.#keeper.look()
+  }
+}
+
+/** Whether its units have ended, and others have taken them. */
+function hasEnded({ resource, units, end }: CountedCharge, now: number): boolean {
+  if (!(resource instanceof Account) || end > now) return false
+  resource.update(now)
+  return !resource.fits(units)
+}
