@@ -1,8 +1,9 @@
 import { keySegment } from '../limiter/core/key-segment.js'
 import { keyRoot } from '../redis/keys.js'
 import { Account } from './account.js'
+import type { Call } from './call.js'
 import type { Resource as Own } from './departure.js'
-import type { Call, Kind, Waiter } from './line.js'
+import type { Kind, Waiter } from './line.js'
 
 /** How many calls of one kind an ask tells the server of. It lets as many leave at once. */
 const WINDOW = 64

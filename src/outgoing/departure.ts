@@ -1,5 +1,5 @@
 import { Account, type Places } from './account.js'
-import type { Call } from './line.js'
+import type { Call } from './call.js'
 import type { Spent } from './spent.js'
 
 /** What a call takes: units of a budget, or a place of a partner. */

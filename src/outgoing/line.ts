@@ -3,6 +3,7 @@ import { TimeoutError } from '../limiter/core/errors.js'
 import { getOrMake } from '../limiter/core/maps.js'
 import { type Patience, Wait } from '../limiter/core/wait.js'
 import { type Account, type Places, tooLong } from './account.js'
+import type { Call } from './call.js'
 import { Departure, type Keeper } from './departure.js'
 import { LOOK_EVERY_MS } from './pause.js'
 
@@ -10,39 +11,6 @@ import { LOOK_EVERY_MS } from './pause.js'
 export const MOST_PRIORITY = 8
 /** Of a call that later ones of a higher priority have passed for as long as it may wait: it goes next. */
 const OVERDUE = 2 * MOST_PRIORITY + 1
-
-/** What a call costs of one budget. */
-interface Charge {
-  readonly account: Account
-  readonly units: number
-}
-
-/** A call that wants to leave: it takes from all budgets, and a place of all partners, or waits. */
-export interface Call {
-  /** Calls of one kind take from the same budgets and places: they leave in order. */
-  readonly kind: string
-  /** The names of its partners that have limits, widest first. */
-  readonly partners: readonly string[]
-  readonly charges: readonly Charge[]
-  readonly places: readonly Places[]
-  readonly priority: number
-  /** Its place among all calls, which it keeps when it waits again: it rises with each call. */
-  readonly order: number
-  /**
-   * Its turn among the calls of all processes: when it came, by `performance.now()`, until it leaves in the turn of a
-   * call that it passes; that one has its turn from then on.
-   */
-  turnAt: number
-  /** It was allowed to leave once, and was sent too late. */
-  wasLate?: boolean
-  /** Over Redis, which has let it leave: this process has no units for it before this moment. */
-  notBefore?: number
-  /**
-   * In how many ms the pause ends that one of its partners has asked for; 0: there is none. Looks, from time to time,
-   * whether another process has ended it.
-   */
-  pauseMs(): number
-}
 
 /** A call that waits. */
 export interface Waiter {

@@ -3,9 +3,10 @@ import { watched } from '../limiter/core/meters.js'
 import { type Patience, Wait } from '../limiter/core/wait.js'
 import { emitWarning } from '../limiter/core/warnings.js'
 import { type Account, type CheckedBudget, tooLong } from './account.js'
+import type { Call } from './call.js'
 import { isCancelled } from './copied-answer.js'
 import type { Departure } from './departure.js'
-import type { Call, CallLine } from './line.js'
+import type { CallLine } from './line.js'
 import type { Partner } from './partner.js'
 
 /**

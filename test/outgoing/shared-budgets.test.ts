@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { Account, Places } from '../../src/outgoing/account.js'
+import type { Call } from '../../src/outgoing/call.js'
 import type { Departure } from '../../src/outgoing/departure.js'
-import type { Call } from '../../src/outgoing/line.js'
 import { SharedLine } from '../../src/outgoing/shared-line.js'
 import { guardRedis } from '../../src/redis/guarded-redis.js'
 import { ofCases } from '../support/cases.js'

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { Account, Places } from '../../src/outgoing/account.js'
-import type { Call } from '../../src/outgoing/line.js'
+import type { Call } from '../../src/outgoing/call.js'
 import { SharedLine } from '../../src/outgoing/shared-line.js'
 import { guardRedis } from '../../src/redis/guarded-redis.js'
 import { monitor } from '../support/monitor.js'

@@ -169,9 +169,7 @@ describe('over Redis', () => {
     expect(partner.most(INTERVAL)).toBeLessThanOrEqual(RATE)
   })
 
-  test.each([
-    [20_000, 200, 500],
-  ])(
+  test.each([[20_000, 200, 500]])(
     '%i calls of one turn keep to %i in %i ms',
     async (count, rate, intervalMs) => {
       const partner = new StrictPartner()
