@@ -1,13 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import type { EventEmitter } from 'node:events'
 import type { Decision } from '../../limiter/core/decision.js'
-import { PolicyError, shown, shownOther } from '../../limiter/core/errors.js'
+import { PolicyError, shown } from '../../limiter/core/errors.js'
 import { getOrMake } from '../../limiter/core/maps.js'
 import { checkOptions, type OptionNames } from '../../limiter/core/options.js'
 import { MemoryStore } from '../../limiter/memory/memory-store.js'
 import { LIMITER_OPTIONS } from '../../limiter/options.js'
 import { RateLimiter, type RateLimiterOptions } from '../../limiter/rate-limiter.js'
 import { type GivenKey, keyText } from '../call-option.js'
+import { givenLimiter } from '../given-limiter.js'
 import { NEWCOMERS } from '../newcomers.js'
 import { after, isPromise, type SyncOrAsync } from '../sync-or-async.js'
 
@@ -230,17 +231,11 @@ class MessageLimit<Data> {
  * limiter.
  */
 function limiterOf<Data>(options: MessageLimitOptions<Data>): RateLimiter | LimiterUse {
-  const { limiter, key: _key, cost: _cost, onLimit: _onLimit, ...own } = options
-  if (limiter === undefined) {
-    shared ??= new MemoryStore()
-    return new LimiterUse({ ...own, store: own.store ?? shared } as RateLimiterOptions)
-  }
-  const [other] = Object.keys(own)
-  if (!(limiter instanceof RateLimiter)) {
-    throw new PolicyError(`limitMessages: limiter ${shownOther(limiter, 'RateLimiter')}: expected a RateLimiter`)
-  }
-  if (other === undefined) return limiter
-  throw new PolicyError(`limitMessages: given both limiter and ${other}: expected ${other} where the limiter is made`)
+  const given = givenLimiter('limitMessages', options, Object.keys(LIMITER_OPTIONS))
+  if (given !== undefined) return given
+  const { limiter: _limiter, key: _key, cost: _cost, onLimit: _onLimit, ...own } = options
+  shared ??= new MemoryStore()
+  return new LimiterUse({ ...own, store: own.store ?? shared } as RateLimiterOptions)
 }
 
 /** A limiter, and the number of sockets that use it. */

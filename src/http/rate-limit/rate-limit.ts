@@ -1,11 +1,9 @@
 import type { Decision } from '../../limiter/core/decision.js'
 import { costOf, PolicyError } from '../../limiter/core/errors.js'
 import { maxCostOf, type PolicyInput } from '../../limiter/core/limit.js'
-import { notifyDecided } from '../../limiter/core/observer.js'
 import { emitWarning } from '../../limiter/core/warnings.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import { optionsOf, type RateLimiter } from '../../limiter/rate-limiter.js'
-import { DEFAULT_LIMITER } from '../../limiter/store.js'
 import { Client } from '../address/client.js'
 import { callOption, keyText, type OptionFunction } from '../call-option.js'
 import { type Answer, type Framework, type Gate, GONE, PASS, plainReply, wordedReply } from '../framework.js'
@@ -19,7 +17,7 @@ import type { Deferral } from './deferral.js'
 import { type HttpOptions, type HttpPolicyInput, type KeyOf, partKeys } from './options.js'
 import { type Rule, Rules } from './rules.js'
 import { parseHttpOptions, type Settings } from './settings.js'
-import { type Admission, giveBack, Settling } from './settling.js'
+import { type Admission, giveBack, look, Settling } from './settling.js'
 import { doneWaiting, mayWait, type SlowDown } from './slow-down.js'
 
 /** The properties that the middleware function carries. */
@@ -330,14 +328,6 @@ export class RateLimitGate<Request, Response, Args extends readonly unknown[]>
     const reply = wordedReply(refusal, { handler, message }, 'rateLimit', args)
     return { decision, fields: { ...fields, ...refusal.fields }, refusal: reply }
   }
-}
-
-/** Whether a request that pays at its end would fit now. It is a decision like any other, and the observer is told. */
-async function look(limiter: RateLimiter, key: LimiterKey): Promise<Decision> {
-  const decision = await limiter.peek(key)
-  const { observer, name = DEFAULT_LIMITER } = optionsOf(limiter)
-  notifyDecided(observer, decision, name)
-  return decision
 }
 
 /**

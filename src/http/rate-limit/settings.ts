@@ -1,9 +1,10 @@
-import { CostError, PolicyError, shown, shownOther } from '../../limiter/core/errors.js'
+import { CostError, PolicyError, shown } from '../../limiter/core/errors.js'
 import { checkFunction, checkInteger } from '../../limiter/core/options.js'
 import { LIMITER_OPTIONS } from '../../limiter/options.js'
-import { RateLimiter, type RateLimiterOptions } from '../../limiter/rate-limiter.js'
+import type { RateLimiter, RateLimiterOptions } from '../../limiter/rate-limiter.js'
 import { type ClientSettings, parseClientOptions } from '../address/client.js'
 import type { GivenKey, OptionFunction } from '../call-option.js'
+import { givenLimiter } from '../given-limiter.js'
 import { clash, HEADER_FORMS, type HeaderForm } from '../headers.js'
 import { bodyOf } from '../refusal.js'
 import { type BlockSettings, parseBlock } from './auto-block.js'
@@ -57,7 +58,7 @@ export function parsePlainOptions<Args extends readonly unknown[]>(options: Plai
   checkOptional(handler, 'handler', 'handler: (req, res, decision) => res.render("busy", { decision })')
   return {
     policy,
-    given: givenLimiter(options),
+    given: givenLimiter('rateLimit', options, SETTLED_BY_LIMITER),
     key,
     client: parseClientOptions('rateLimit', options),
     cost,
@@ -76,23 +77,6 @@ export function parsePlainOptions<Args extends readonly unknown[]>(options: Plai
 
 /** The options that an existing limiter determines. */
 export const SETTLED_BY_LIMITER = Object.keys(LIMITER_OPTIONS) as ReadonlyArray<keyof RateLimiterOptions>
-
-function givenLimiter<Args extends readonly unknown[]>(options: PlainOptions<Args>): RateLimiter | undefined {
-  const { limiter } = options
-  if (limiter === undefined) return undefined
-  if (!(limiter instanceof RateLimiter)) {
-    throw new PolicyError(
-      `rateLimit: limiter ${shownOther(limiter, 'RateLimiter')}: expected a RateLimiter, like new ` +
-        'RateLimiter({ policy: "100/1m" })',
-    )
-  }
-  const other = SETTLED_BY_LIMITER.find(name => options[name] !== undefined)
-  if (other === undefined) return limiter
-  throw new PolicyError(
-    `rateLimit: given both limiter and ${other}: expected ${other} where the limiter is made, like new ` +
-      'RateLimiter({ policy: "100/1m" })',
-  )
-}
 
 function checkOptional(value: unknown, name: string, example: string): void {
   if (value !== undefined) checkFunction(value, `rateLimit: ${name}`, `{ ${example} }`)

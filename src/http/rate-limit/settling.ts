@@ -1,8 +1,10 @@
 import type { Decision } from '../../limiter/core/decision.js'
 import { costOf, StoreError } from '../../limiter/core/errors.js'
+import { notifyDecided } from '../../limiter/core/observer.js'
 import { emitWarning } from '../../limiter/core/warnings.js'
 import type { LimiterKey } from '../../limiter/key.js'
-import type { RateLimiter } from '../../limiter/rate-limiter.js'
+import { optionsOf, type RateLimiter } from '../../limiter/rate-limiter.js'
+import { DEFAULT_LIMITER } from '../../limiter/store.js'
 import { callOption, type OptionFunction } from '../call-option.js'
 import type { Framework } from '../framework.js'
 import type { ResponseEnd } from '../response-watch.js'
@@ -44,7 +46,7 @@ export class Settling<Request, Response, Args extends readonly unknown[]> {
 
   #settleNow(admission: Admission, req: Request, res: Response, end: ResponseEnd): void {
     const fail = (error: unknown) => {
-      warnOfFailure('settle', error)
+      warnOfFailure('rateLimit: settle', error)
       // The first charge stands; but a handler that never ends its response is not free.
       if (!end.ended) charge(admission, leastOf(admission.paysLater ? 0 : admission.decision.cost, end))
     }
@@ -63,14 +65,27 @@ function leastOf(cost: number, { ended }: ResponseEnd): number {
   return ended ? cost : Math.max(cost, 1)
 }
 
-function charge({ limiter, key, decision, paysLater }: Admission, cost: number): void {
+/** Charges what was admitted its real cost. `user` names the option in warnings. */
+export function charge(
+  { limiter, key, decision, paysLater }: Admission,
+  cost: number,
+  user = 'rateLimit: settle',
+): void {
   const charged = paysLater ? (cost > 0 ? limiter.charge(key, cost) : undefined) : limiter.settle(decision, cost)
-  charged?.catch(error => warnOfLoss(limiter, 'settle', error))
+  charged?.catch(error => warnOfLoss(limiter, user, error))
+}
+
+/** Whether a request that pays at its end would fit now. It is a decision like any other, and the observer is told. */
+export async function look(limiter: RateLimiter, key: LimiterKey): Promise<Decision> {
+  const decision = await limiter.peek(key)
+  const { observer, name = DEFAULT_LIMITER } = optionsOf(limiter)
+  notifyDecided(observer, decision, name)
+  return decision
 }
 
 /** Gives back the charge of a request that no handler will process. */
 export async function giveBack({ limiter, decision }: Admission): Promise<void> {
-  await limiter.settle(decision, 0).catch(error => warnOfLoss(limiter, 'giving a place back', error))
+  await limiter.settle(decision, 0).catch(error => warnOfLoss(limiter, 'rateLimit: giving a place back', error))
 }
 
 /**
@@ -86,6 +101,6 @@ function warnOfLoss(limiter: RateLimiter, what: string, error: unknown): void {
 }
 
 /** The response has ended, so an error can no longer be sent. */
-function warnOfFailure(what: string, error: unknown): void {
-  emitWarning('SPILLWAY_SETTLE', `rateLimit: ${what} failed: ${(error as Error)?.message ?? error}`)
+export function warnOfFailure(what: string, error: unknown): void {
+  emitWarning('SPILLWAY_SETTLE', `${what} failed: ${(error as Error)?.message ?? error}`)
 }
