@@ -22,6 +22,7 @@ const WHOLE = {
   koa: 211,
   'koa-ratelimit': 209,
   live: 55,
+  mcp: 93,
   nest: 139,
   node: 210,
   opentelemetry: 12,

@@ -26,7 +26,7 @@ const ENTRIES = JSON.parse(readFileSync(join(root, 'scripts/entries.json'), 'utf
  * they replace.
  */
 const CALLABLE = new Set([
-  ...['express', 'express-rate-limit', 'fastify', 'fetch', 'h3', 'hono', 'koa', 'koa-ratelimit', 'node', 'ws'],
+  ...['express', 'express-rate-limit', 'fastify', 'fetch', 'h3', 'hono', 'koa', 'koa-ratelimit', 'mcp', 'node', 'ws'],
 ])
 /** Entry points whose `require` gives the class that is their default export, and has their other names as its own. */
 const CLASSES = new Set(['bottleneck', 'bottleneck/light'])

@@ -85,6 +85,7 @@ const FRAMEWORKS: readonly (readonly [name: string, entry: string, peer: string 
   ['[NestJS](docs/nest.md)', 'nest', '@nestjs/common', '`req.rateLimit`'],
   ['[fetch handlers](docs/fetch.md)', 'fetch', undefined, '`decision`'],
   ['[node:http, node:http2](docs/node.md)', 'node', undefined, '`req.rateLimit`'],
+  ['[Tools of MCP servers](docs/mcp.md)', 'mcp', '@modelcontextprotocol/sdk', '`error.data`'],
   ['[WebSockets](docs/ws.md), `ws`', 'ws', 'ws', '`onLimit(decision)`'],
 ]
 

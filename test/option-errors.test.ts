@@ -2,6 +2,7 @@ import { EventEmitter } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from '@jest/globals'
+import { Server } from '@modelcontextprotocol/sdk/server/index.js'
 import fastify from 'fastify'
 import { Redis } from 'ioredis'
 import { Pool } from 'pg'
@@ -10,8 +11,10 @@ import { createClient } from 'redis'
 import * as express from '../src/http/adapters/express.js'
 import * as fastifyAdapter from '../src/http/adapters/fastify.js'
 import * as fetch from '../src/http/adapters/fetch.js'
+import * as h3 from '../src/http/adapters/h3.js'
 import * as hono from '../src/http/adapters/hono.js'
 import * as koa from '../src/http/adapters/koa.js'
+import { limitTools } from '../src/http/adapters/mcp.js'
 import { RateLimitModule } from '../src/http/adapters/nest.js'
 import * as node from '../src/http/adapters/node.js'
 import { limitMessages } from '../src/http/adapters/ws.js'
@@ -149,7 +152,7 @@ const STORES: readonly Row[] = [
 const HTTP: readonly Row[] = [
   ['rateLimit of spillway/fetch', given => fetch.rateLimit(given), [{ polcy: policy }]],
   ['addressKey of spillway/fetch', given => fetch.addressKey(given), [{ Proxies: 1 }]],
-  ...Object.entries({ hono, koa, node }).flatMap(([name, adapter]): Row[] => [
+  ...Object.entries({ h3, hono, koa, node }).flatMap(([name, adapter]): Row[] => [
     [`rateLimit of spillway/${name}`, given => adapter.rateLimit(given), [{ polcy: policy }]],
     [`concurrencyLimit of spillway/${name}`, given => adapter.concurrencyLimit(given), [{ permits: 1, waits: 1 }]],
     [`addressKey of spillway/${name}`, given => adapter.addressKey(given), [{ Proxies: 1 }]],
@@ -241,6 +244,24 @@ const HTTP: readonly Row[] = [
     given => RateLimitModule.forRoot(given),
     [{ polcy: policy }, { ttl: 5 }, { throttlers: [] }],
   ],
+  [
+    'limitTools',
+    given => limitTools(new Server({ name: 'service', version: '1.0.0' }), given),
+    [
+      undefined,
+      {},
+      { polcy: policy },
+      { tools: 'search' },
+      { tools: { search: '10/min' } },
+      { policy, cost: -1 },
+    ].concat([
+      { policy, key: 'ann' },
+      { policy, settle: 5 },
+      { limiter: {} },
+      { tools: { search: policy }, limiter },
+    ] as never),
+  ],
+  ['limitTools of no server', given => limitTools({}, given), [{ policy }]],
   [
     'limitMessages',
     given => limitMessages(new EventEmitter(), given),

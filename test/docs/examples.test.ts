@@ -88,6 +88,13 @@ describe('every example runs', () => {
     await redis.stop()
   }, 60_000)
 
+  test.concurrent('mcp.ts waits as it is told, and loses no call', async () => {
+    const { code, output } = await run('mcp.ts')
+    expect(output.match(/^search \d$/gm)).toEqual(['search 1', 'search 2', 'search 3', 'search 4', 'search 5'])
+    expect(output).toMatch(/^refused: waits \d+ ms$/m)
+    expect(code).toBe(0)
+  }, 60_000)
+
   test.concurrent('per-user.ts gives each plan its own quota', async () => {
     const child = start('per-user.ts')
     const url = await listening(child)
@@ -292,6 +299,7 @@ describe('every example runs', () => {
       'koa.ts',
       'live.ts',
       'many-processes.ts',
+      'mcp.ts',
       'metrics.ts',
       'mutex.ts',
       'nest.ts',

@@ -6,6 +6,7 @@ import * as fetching from '../../src/http/adapters/fetch.js'
 import * as h3 from '../../src/http/adapters/h3.js'
 import * as hono from '../../src/http/adapters/hono.js'
 import * as koa from '../../src/http/adapters/koa.js'
+import * as mcp from '../../src/http/adapters/mcp.js'
 import * as node from '../../src/http/adapters/node.js'
 import * as ws from '../../src/http/adapters/ws.js'
 import * as spillway from '../../src/index.js'
@@ -47,6 +48,7 @@ const OURS: Record<string, unknown> = {
   get 'spillway/nest'() {
     return require('../../src/http/adapters/nest.js')
   },
+  'spillway/mcp': mcp,
   'spillway/node': node,
   'spillway/ws': ws,
   'spillway/express-rate-limit': { __esModule: true, ...dropIn },

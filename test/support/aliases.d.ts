@@ -20,6 +20,18 @@ declare module 'hono3' {
   export * from 'hono'
 }
 
+declare module 'mcp125/client/index.js' {
+  export * from '@modelcontextprotocol/sdk/client/index.js'
+}
+
+declare module 'mcp125/inMemory.js' {
+  export * from '@modelcontextprotocol/sdk/inMemory.js'
+}
+
+declare module 'mcp125/server/mcp.js' {
+  export * from '@modelcontextprotocol/sdk/server/mcp.js'
+}
+
 declare module 'glide22' {
   export * from '@valkey/valkey-glide'
 }

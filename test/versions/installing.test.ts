@@ -10,6 +10,7 @@ const { peerDependencies, scripts } = JSON.parse(readFileSync(join(root, 'packag
 
 /** Of each optional peer a version before those that the tests run. */
 const OLD_PEERS: Record<string, string> = {
+  '@modelcontextprotocol/sdk': '0.7.0',
   '@nestjs/common': '10.4.22',
   '@nestjs/throttler': '5.2.0',
   '@opentelemetry/api': '1.0.4',

@@ -18,6 +18,7 @@ const ENTRIES = [
   'koa',
   'koa-ratelimit',
   'live',
+  'mcp',
   'node',
   'outgoing',
   'rate-limiter-flexible',
