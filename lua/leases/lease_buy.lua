@@ -40,7 +40,6 @@ local blocks, line_at = { unpack(KEYS, 1, count) }, 4 * count + 2
 local opened = {}
 for i = 1, count do
   opened[i] = states.open(list[i], keys[i], now)
-  if opened[i].err then return redis.error_reply(opened[i].err) end
 end
 if returned ~= '' then
   local receipts = limits.read_receipts(receipts_at, count)

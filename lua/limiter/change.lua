@@ -27,9 +27,8 @@
             first block in ms, factor, the longest block in ms, forget in ms
   ARGV[…]   last: the last moment at which the script may act, ms
 
-  Returns now, and nothing else, if it was too late; an error of the first log that is something else, before
-  anything changed; else nothing. strike: now, for how much longer the key is blocked, 1 if these denials have blocked
-  it, the denials left before the block, ms until their count begins anew.
+  Returns now, and nothing else, if it was too late; else nothing. strike: now, for how much longer the key is blocked,
+  1 if these denials have blocked it, the denials left before the block, ms until their count begins anew.
 ]]
 local limits = require 'limiter.limits'
 local states = require 'limiter.states'
@@ -104,7 +103,6 @@ elseif not struck then
   local opened = {}
   for i = 1, count do
     opened[i] = states.open(list[i], keys[i], now, in_place)
-    if opened[i].err then return redis.error_reply(opened[i].err) end
   end
   local receipts = in_place and limits.read_receipts(receipts_at, count)
   if verb == 'return' then

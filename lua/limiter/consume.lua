@@ -10,7 +10,7 @@
   ARGV[…]    the cost of each request, or one for all
 
   Returns now, and nothing else if it came too late; then, for each request and each of its limits, what consume_row
-  returns. A request that could not be decided gives one text instead, the error.
+  returns.
 ]]
 local call, try, pack, read, keys, args = redis.call, redis.pcall, struct.pack, struct.unpack, KEYS, ARGV
 
@@ -108,7 +108,7 @@ local is_obstructed = call('EXISTS', unpack(keys, 1, width + 1)) > 0
 local out, size = { now }, 1
 for first = width + 1, #keys - 1, width do
   local cost = one_cost or tonumber(args[costs_at + (first - width - 1) / width])
-  local units, is_allowed, failure = 0, true, nil
+  local units, is_allowed = 0, true
   if is_obstructed and cost > 0 then
     local lines = require 'limiter.limits'
     units = lines.units_ahead(keys[width + 1], table.concat(keys, ' ', first + 1, first + width))
@@ -128,12 +128,8 @@ for first = width + 1, #keys - 1, width do
         limit.at, limit.count, limit.other, limit.found = at, count, other, at
       else
         limit.log = logs.open(key, window, now, until_ms ~= nil)
-        failure = limit.log.err
       end
-    elseif limit.log then
-      failure = limit.log.err
     end
-    if failure then break end
 
     if measure then
       limit.retry, limit.remaining, limit.reset, limit.delay, limit.next_at, limit.next_count, limit.next_other =
@@ -154,46 +150,42 @@ for first = width + 1, #keys - 1, width do
     if limit.retry ~= 0 or limit.wait > 0 or limit.blocked_for > 0 then is_allowed = false end
   end
 
-  if failure then
-    out[size + 1], size = failure, size + 1
-  else
-    for j = 1, width do
-      local limit = limits[j]
-      local measure, quota, window, key = limit.measure, limit.quota, limit.window, limit.key
-      -- If nothing is spent, a limit that would have allowed the request reports its present state.
-      if not is_allowed and limit.retry == 0 and measure then
-        limit.retry, limit.remaining, limit.reset, limit.delay, limit.next_at, limit.next_count, limit.next_other =
-          measure(quota, window, limit.third, now, 0, limit.at, limit.count, limit.other)
-      elseif not is_allowed and limit.retry == 0 then
-        limit.retry, limit.remaining, limit.reset = sliding_window.measure(quota, window, now, 0, key, limit.log)
-      end
-      local retry, remaining, reset = limit.retry, limit.remaining, limit.reset
+  for j = 1, width do
+    local limit = limits[j]
+    local measure, quota, window, key = limit.measure, limit.quota, limit.window, limit.key
+    -- If nothing is spent, a limit that would have allowed the request reports its present state.
+    if not is_allowed and limit.retry == 0 and measure then
+      limit.retry, limit.remaining, limit.reset, limit.delay, limit.next_at, limit.next_count, limit.next_other =
+        measure(quota, window, limit.third, now, 0, limit.at, limit.count, limit.other)
+    elseif not is_allowed and limit.retry == 0 then
+      limit.retry, limit.remaining, limit.reset = sliding_window.measure(quota, window, now, 0, key, limit.log)
+    end
+    local retry, remaining, reset = limit.retry, limit.remaining, limit.reset
 
-      if until_ms and measure then
-        local at, count, other = limit.next_at, limit.next_count, limit.next_other
-        if at and (count ~= limit.count or at ~= limit.at or other ~= limit.other) then
-          limit.at, limit.count, limit.other, limit.is_changed = at, count, other, true
-        elseif limit.found and retry ~= 0 and not limit.is_changed then
-          -- Under a slower limit the state matters for longer than the key was to live.
-          local left = call('PTTL', key)
-          if left < reset then
-            local lifetimes = require 'redis.lifetimes'
-            call('PEXPIRE', key, lifetimes.of(reset, left))
-          end
+    if until_ms and measure then
+      local at, count, other = limit.next_at, limit.next_count, limit.next_other
+      if at and (count ~= limit.count or at ~= limit.at or other ~= limit.other) then
+        limit.at, limit.count, limit.other, limit.is_changed = at, count, other, true
+      elseif limit.found and retry ~= 0 and not limit.is_changed then
+        -- Under a slower limit the state matters for longer than the key was to live.
+        local left = call('PTTL', key)
+        if left < reset then
+          local lifetimes = require 'redis.lifetimes'
+          call('PEXPIRE', key, lifetimes.of(reset, left))
         end
-      elseif until_ms and is_allowed and cost > 0 then
-        if logs.spend(key, limit.log, now, window, cost) then limit.is_changed = true end
       end
+    elseif until_ms and is_allowed and cost > 0 then
+      if logs.spend(key, limit.log, now, window, cost) then limit.is_changed = true end
+    end
 
-      local blocked_for = limit.blocked_for
-      if limit.wait > retry and retry >= 0 then retry = limit.wait end
-      if retry == 0 and blocked_for == 0 then
-        out[size + 1], out[size + 2], size = remaining, reset, size + 2
-        if limit.delays then out[size + 1], size = limit.delay, size + 1 end
-      else
-        if blocked_for > 0 and retry >= 0 then retry = -2 - math.max(retry, blocked_for) end
-        out[size + 1], out[size + 2], out[size + 3], size = -1 - remaining, reset, retry, size + 3
-      end
+    local blocked_for = limit.blocked_for
+    if limit.wait > retry and retry >= 0 then retry = limit.wait end
+    if retry == 0 and blocked_for == 0 then
+      out[size + 1], out[size + 2], size = remaining, reset, size + 2
+      if limit.delays then out[size + 1], size = limit.delay, size + 1 end
+    else
+      if blocked_for > 0 and retry >= 0 then retry = -2 - math.max(retry, blocked_for) end
+      out[size + 1], out[size + 2], out[size + 3], size = -1 - remaining, reset, retry, size + 3
     end
   end
 end

@@ -3,7 +3,7 @@
 
   KEYS, ARGV   as of consume_row
 
-  Returns what consume_row returns; for a key that holds something else, one text, the error.
+  Returns what consume_row returns.
 ]]
 local call, try, pack, read, keys, args = redis.call, redis.pcall, struct.pack, struct.unpack, KEYS, ARGV
 
@@ -103,9 +103,7 @@ for i = 3, #keys + 1 do
     retry, remaining, reset = log_requests.decide(key, quota, window, now, cost, spends, blocked_for, units)
     key, is_changed = nil, false
   end
-  if not retry then
-    out[size + 1], size = remaining, size + 1
-  elseif retry == 0 and blocked_for == 0 then
+  if retry == 0 and blocked_for == 0 then
     out[size + 1], out[size + 2], size = remaining, reset, size + 2
   else
     if blocked_for > 0 and retry >= 0 then retry = -2 - math.max(retry, blocked_for) end

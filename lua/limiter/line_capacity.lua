@@ -7,7 +7,6 @@ local line_capacity = {}
   The capacity (see lines.walk and asks.handle) of several limits that grant together, all or none. A waiter's details
   are the quota, the window and the burst of each limit as its process knows them: processes with an older configuration
   may wait in the same line. The facts of a grant are remaining and reset of each limit. save() writes the changes.
-  Returns { err } if a key holds a foreign value.
 
   keys, blocks, notes   for each limit: the key of its state, the ZSET of blocked keys, and the key of its note (see
                         notes.open)
@@ -17,7 +16,6 @@ function line_capacity.of(list, keys, blocks, notes, now)
   local opened, shortest, blocked = {}, math.huge, 0
   for i = 1, count do
     opened[i] = states.open(list[i], keys[i], now)
-    if opened[i].err then return opened[i] end
     shortest = math.min(shortest, list[i].window)
     blocked = math.max(blocked, limits.block_end(blocks[i], keys[i]) - now)
   end
@@ -86,10 +84,9 @@ end
 function line_capacity.wake(line_at, channel, waiting_units, list, keys, blocks, now)
   local lines = require 'waiting.line.lines'
   local line = lines.open(KEYS[line_at], KEYS[line_at + 1], KEYS[line_at + 2], channel)
-  local capacity = not line.err and line_capacity.of(list, keys, blocks, {}, now)
-  -- A line of another version, or a key that another program has changed, is reported to those who ask.
-  if not capacity or capacity.err then return end
-  lines.walk(line, nil, capacity, { next = 0 })
+  -- A line of another version is reported to those who ask.
+  if line.err then return end
+  lines.walk(line, nil, line_capacity.of(list, keys, blocks, {}, now), { next = 0 })
   lines.save(line)
   lines.note_units(line, waiting_units, keys)
 end

@@ -4,11 +4,9 @@ local sliding_window = require 'limiter.algorithms.sliding_window'
 local log_requests = {}
 
 --- Decides one request, and spends at once. `units` that wait in line come before it. A blocked or waiting key spends
---- nothing: a limit that would allow the request reports its present state. Returns retry, remaining, reset; or nil and
---- the text of an error.
+--- nothing: a limit that would allow the request reports its present state. Returns retry, remaining, reset.
 function log_requests.decide(key, quota, window, now, cost, spends, blocked_for, units)
   local log = logs.open(key, window, now, spends)
-  if log.err then return nil, log.err end
   local wait = 0
   if units > 0 and cost > 0 then wait = sliding_window.ahead(quota, window, now, units, cost, key, log) end
   local retry, remaining, reset = sliding_window.measure(quota, window, now, cost, key, log)

@@ -95,7 +95,7 @@ function log_states.open(limit, key, now, read_only)
   local function reset() return log.newest and log.newest - now + window or 0 end
   local function left(of) return math.max(0, of - (log.total - log.expired_total)) end
 
-  local state = { err = log.err, reset = reset }
+  local state = { reset = reset }
   function state.ahead(asked_limit, units, cost)
     return sliding_window.ahead(asked_limit.quota, asked_limit.window, now, units, cost, key, log)
   end

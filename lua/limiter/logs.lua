@@ -56,17 +56,15 @@ end
     expired_total  total before the oldest entry that counts       total   total of all that was ever spent
     first          index of that oldest entry (nil: 1)             newest  time of the newest
     oldest, oldest_total   of the entry at `first`   stored_newest   time of the newest as stored (nil: nothing is)
-    all_expired    true if the key holds nothing else: whoever writes deletes it first
+    all_expired    true if the key holds nothing that counts: whoever writes deletes it first
   Times in the future, other than those of leases, are moved to now, in the list too if `writable`; expired entries are
-  then dropped. While a lease lasts, newest is in the future. Returns { err } for a key that holds something else.
+  then dropped. While a lease lasts, newest is in the future. A value of somebody else counts as unused.
 ]]
 function logs.open(key, window, now, writable)
   local head = redis.pcall('LRANGE', key, '0', '1')
-  if head.err then return head end
-  if not head[1] then return { expired_total = 0, total = 0 } end
-  local last = redis.call('LINDEX', key, '-1')
-  if not head[2] or not logs.formats[#head[1]] or not logs.formats[#head[2]] or not logs.formats[#last] then
-    return { err = 'WRONGTYPE the key holds a list that is not a limit\'s' }
+  local last = head[2] and redis.call('LINDEX', key, '-1')
+  if not last or not logs.formats[#head[1]] or not logs.formats[#head[2]] or not logs.formats[#last] then
+    return { expired_total = 0, total = 0, all_expired = head.err or head[1] }
   end
   local _, expired_total = logs.unpack(head[1])
   local log = { expired_total = expired_total, first = 1 }

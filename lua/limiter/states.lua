@@ -2,7 +2,7 @@
 local rows = require 'limiter.rows'
 local states = {}
 
---- Opens it: returns what rows.open describes. Of a log that is none, `err` is the text of an error.
+--- Opens it: returns what rows.open describes.
 function states.open(limit, key, now, read_only)
   if limit.algorithm ~= 'sliding_window' then return rows.open(limit, key, now, read_only) end
   local log_states = require 'limiter.log_states'

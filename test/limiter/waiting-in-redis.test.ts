@@ -213,24 +213,21 @@ describe('an ask', () => {
     expect((await limiterOf('1/1h').peek('k', 0)).remaining).toBe(0)
   })
 
-  test('for a key with a foreign value is decided by the failure policy, and others are not affected', async () => {
+  test('for a key with a foreign value counts it as unused', async () => {
     const limiter = limiterOf('2/1s', { onStoreFailure: 'closed' })
     await limiter.acquire('k')
-    const state = await stateOf()
-    await client.set(state, 'something else')
-    await expect(limiter.acquire('k')).rejects.toThrow(/WRONGTYPE/)
-    expect(await limiter.acquire('other')).toMatchObject({ allowed: true, degraded: false })
-    expect(await client.get(state)).toBe('something else')
-    expect(await limiterOf('2/1s', { onStoreFailure: 'local' }).acquire('k')).toMatchObject({ source: 'fallback' })
+    await client.set(await stateOf(), 'something else')
+    expect(await limiter.acquire('k')).toMatchObject({ allowed: true, degraded: false, remaining: 1 })
   })
 
-  test('of a line with a foreign value fails too, and spends nothing', async () => {
-    const limiter = limiterOf('1/1h', { onStoreFailure: 'closed' })
+  test('of a line with a foreign value fails, and spends nothing; under local it waits in its process', async () => {
+    const limiter = limiterOf('2/1h', { onStoreFailure: 'closed' })
     await limiter.acquire('k')
     await client.set(`${await stateOf()}:line:meta`, 'something else')
     const standing = await limiter.peek('k', 0)
     await expect(limiter.acquire('k')).rejects.toThrow(/WRONGTYPE/)
     expect((await limiter.peek('k', 0)).resetAfterMs).toBeLessThanOrEqual(standing.resetAfterMs)
+    expect(await limiterOf('2/1h', { onStoreFailure: 'local' }).acquire('k')).toMatchObject({ remaining: 0 })
   })
 
   test('of a line of another version fails with an error that names the version', async () => {

@@ -31,7 +31,6 @@ local notes = { unpack(KEYS, 7 + 2 * count) }
 local line = lines.open(KEYS[1], KEYS[2], KEYS[3], channel)
 if line.err then return redis.error_reply(line.err) end
 local capacity = line_capacity.of(list, states, blocks, notes, now)
-if capacity.err then return redis.error_reply(capacity.err) end
 local stood = line.units > 0
 local reply = asks.handle(line, KEYS[4], KEYS[5], ask_at, capacity)
 if not reply then return { now } end

@@ -29,7 +29,6 @@ local group = rate.group
 local line = lines.open(group.line, group.asks, group.meta, channel)
 if line.err then return redis.error_reply(line.err) end
 local capacity = rates.capacity(rate, now)
-if capacity.err then return redis.error_reply(capacity.err) end
 local reply = asks.handle(line, KEYS[11], KEYS[12], 4, capacity)
 if not reply then return { now } end
 capacity.save()

@@ -22,7 +22,6 @@ local rate = rates.open(clock, now)
 if not rate then return {} end
 local limit, group = rate.limit, rate.group
 local log = logs.open(rate.log, limit.window, now, false)
-if log.err then return redis.error_reply(log.err) end
 local used_at = rate.per_client and tonumber(redis.call('ZSCORE', KEYS[2], client) or 0) or math.huge
 if used_at <= rate.forgot_at then log = { expired_total = 0, total = 0 } end
 local _, available = sliding_window.measure(limit.quota, limit.window, now, 0, rate.log, log)

@@ -28,9 +28,8 @@ return timely.run_once(function()
   if rate.per_client then rates.update(rate, client, rate.group, channel, now) end
   local group, window = rate.group, rate.limit.window
   local line = lines.open(group.line, group.asks, group.meta, channel)
+  if line.err then return redis.error_reply(line.err) end
   local log = logs.open(rate.log, window, now, true)
-  local err = line.err or log.err
-  if err then return redis.error_reply(err) end
   log_states.refund_oldest(rate.log, log, permits, window)
   redis.call('PEXPIREAT', rate.log, rate.expires_at(window))
   local capacity = rates.capacity(rate, now)

@@ -129,13 +129,12 @@ function rates.line(group, channel)
   return line
 end
 
---- Returns the capacity of an opened rate (see lines.walk and asks.handle), or { err } if its log has a foreign value.
---- save() gives the log the lifetime of the rate, if it has changed.
+--- Returns the capacity of an opened rate (see lines.walk and asks.handle). save() gives the log the lifetime of the
+--- rate, if it has changed.
 function rates.capacity(rate, now)
   local limit = rate.limit
   local state = log_states.open(limit, rate.log, now)
   local is_changed = false
-  if state.err then return state end
   local capacity = {
     now = now,
     most = limit.quota,
@@ -173,16 +172,11 @@ end
   matters, 0 if there is none.
 ]]
 function rates.apply(rate, group, channel, now, forgets, moves)
-  local kind = redis.call('TYPE', group.log).ok
-  if forgets or (kind ~= 'list' and kind ~= 'none') then redis.call('DEL', group.log) end
+  if forgets then redis.call('DEL', group.log) end
   rate.log, rate.group = group.log, group
   local line = rates.line(group, channel)
   if not line and redis.call('EXISTS', group.log) == 0 then return 0 end
   local capacity = rates.capacity(rate, now)
-  if capacity.err then
-    redis.call('DEL', group.log)
-    capacity = rates.capacity(rate, now)
-  end
   local reset = capacity.reset()
   if reset > 0 then redis.call('PEXPIREAT', group.log, rate.expires_at(reset)) end
   if not line then return reset end

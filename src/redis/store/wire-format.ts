@@ -87,20 +87,21 @@ export class VerdictReader {
     this.#at = first
   }
 
-  /** The verdicts of the next decision, or the error of this decision alone. */
+  /** The verdicts of the next decision; a proxy may reply with anything else than numbers. */
   next(): readonly Verdict[] | StoreError {
     const verdicts = new Array<Verdict>(this.limits.length)
     for (let i = 0; i < verdicts.length; i++) {
-      const first = this.#number()
-      if (Number.isNaN(first)) return new StoreError(`Redis could not decide: ${String(this.reply[this.#at - 1])}`)
-      const verdict = this.#verdict(this.limits[i], first)
-      if (Number.isNaN(verdict.resetAfterMs)) return new StoreError('Redis answered less than was asked')
+      const verdict = this.#verdict(this.limits[i])
+      if (Number.isNaN(verdict.remaining) || Number.isNaN(verdict.resetAfterMs)) {
+        return new StoreError('Redis answered a decision with something else than numbers')
+      }
       verdicts[i] = verdict
     }
     return verdicts
   }
 
-  #verdict(limit: Limit, first: number): Verdict {
+  #verdict(limit: Limit): Verdict {
+    const first = this.#number()
     const allowed = first >= 0
     const resetAfterMs = this.#number()
     if (!allowed) {

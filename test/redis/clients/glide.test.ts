@@ -77,8 +77,8 @@ describe('the client of GLIDE', () => {
     const store = new RedisStore(client, { prefix: 'wrong' })
     const limiter = new RateLimiter({ policy: '1/1h', store, deadline: '5s', onStoreFailure: 'closed' })
     await limiter.acquire('k')
-    const [log] = await redis.client().keys('wrong:*1-per-1h*')
-    await redis.client().set(log, 'something else')
+    const [log] = await redis.client().keys('wrong:{k}:*')
+    await redis.client().set(`${log}:line:meta`, 'something else')
     // A fault is told at once: it would come again.
     await expect(limiter.acquire('k')).rejects.toThrow(/: WRONGTYPE Operation against a key/)
   })
