@@ -80,20 +80,21 @@ export class Ledger {
   /** The names of the limits in the lists. */
   #names: readonly string[] | undefined
 
-  /** The limit for which a request has been charged before, if a charge counts it a second time. */
-  chargedTwice(charge: Charge): Limit | undefined {
-    if (this.#charge === undefined) return undefined
-    return charge.decision.verdicts.find(({ limit }) => this.#charged.some(earlier => counts(earlier, charge, limit)))
-      ?.limit
-  }
-
-  /** A limit has decided; it is written before the next one decides. */
-  add(charge: Charge): void {
-    if (this.#charge === undefined) this.#charge = charge
-    else {
-      this.#charges ??= [this.#charge]
-      this.#charges.push(charge)
+  /**
+   * A limit has decided; it is written before the next one decides. Returns the limit for which the request has been
+   * charged before, if this charge counts it a second time.
+   */
+  add(charge: Charge): Limit | undefined {
+    if (this.#charge === undefined) {
+      this.#charge = charge
+      return undefined
     }
+    const twice = charge.decision.verdicts.find(({ limit }) =>
+      this.#charged.some(earlier => counts(earlier, charge, limit)),
+    )
+    this.#charges ??= [this.#charge]
+    this.#charges.push(charge)
+    return twice?.limit
   }
 
   /** All units of a charge were given back. */
@@ -124,22 +125,26 @@ export class Ledger {
    * reports. `decision`: undefined for a concurrency limit, which has no numbers.
    */
   tell<Decided extends Decision | undefined>(report: Report<Decided>, decision: Decided): Told {
+    if (this.#fields === undefined) {
+      // The first limit, which for most requests is the only one.
+      this.#strictest = decision
+      this.#names = report.names
+      this.#named = report.names !== undefined
+      this.#fields = report.of(decision, undefined)
+      return { decision, fields: this.#fields, names: undefined }
+    }
     const before = this.#strictest
     let isStrictest = decision !== undefined
     if (before !== undefined && decision !== undefined) isStrictest = strictest([before, decision]) === decision
     if (isStrictest) this.#strictest = decision
     const names = report.names === undefined ? undefined : this.#name(report.names)
-    const fields = this.#add(report.of(decision, names), report.names !== undefined, isStrictest)
+    const fields = this.#add(this.#fields, report.of(decision, names), report.names !== undefined, isStrictest)
     return { decision: this.#strictest, fields, names }
   }
 
   /** Other names for those that earlier limits of the response have taken. */
   #name(names: readonly string[]): ReadonlyMap<string, string> | undefined {
-    const earlier = this.#names
-    if (earlier === undefined) {
-      this.#names = names
-      return undefined
-    }
+    const earlier = this.#names ?? []
     const taken = new Set([...earlier, ...names])
     const others = new Map<string, string>()
     for (const name of names) {
@@ -153,13 +158,7 @@ export class Ledger {
     return others.size > 0 ? others : undefined
   }
 
-  #add(own: Fields, named: boolean, isStrictest: boolean): Fields {
-    const before = this.#fields
-    if (before === undefined) {
-      this.#fields = own
-      this.#named = named
-      return own
-    }
+  #add(before: Fields, own: Fields, named: boolean, isStrictest: boolean): Fields {
     const added: Fields = {}
     for (const name in own) {
       const earlier = before[name]

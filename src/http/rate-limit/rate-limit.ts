@@ -1,6 +1,6 @@
 import type { Decision } from '../../limiter/core/decision.js'
 import { costOf, PolicyError } from '../../limiter/core/errors.js'
-import { maxCostOf, type PolicyInput } from '../../limiter/core/limit.js'
+import { type Limit, maxCostOf, type PolicyInput } from '../../limiter/core/limit.js'
 import { emitWarning } from '../../limiter/core/warnings.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import { optionsOf, type RateLimiter } from '../../limiter/rate-limiter.js'
@@ -251,17 +251,16 @@ export class RateLimitGate<Request, Response, Args extends readonly unknown[]>
   ): SyncOrAsync<Answer> {
     const admission = { limiter: rule.limiter, key, decision, paysLater }
     const ledger = Ledger.of(req as object)
-    this.#checkDouble(ledger, admission)
-    ledger.add(admission)
+    const twice = ledger.add(admission)
+    if (twice !== undefined) this.#warnOfDouble(twice)
     if (!decision.allowed) return this.#deny(rule, decision, req, res)
     const delayMs = Math.max(decision.delayMs, this.#slowDown?.delayMs(decision) ?? 0)
-    return this.#pass(rule, admission, delayMs, req, res)
+    return this.#pass(rule, admission, ledger, delayMs, req, res)
   }
 
-  /** Warns, once per middleware, when a request is charged twice for the same count. Both charges count. */
-  #checkDouble(ledger: Ledger, admission: Admission): void {
-    const limit = this.#warnedOfDouble ? undefined : ledger.chargedTwice(admission)
-    if (limit === undefined) return
+  /** Once per middleware: a request was charged twice for the same count. Both charges count. */
+  #warnOfDouble(limit: Limit): void {
+    if (this.#warnedOfDouble) return
     this.#warnedOfDouble = true
     emitWarning(
       'SPILLWAY_DOUBLE',
@@ -274,17 +273,24 @@ export class RateLimitGate<Request, Response, Args extends readonly unknown[]>
   /**
    * Lets a request continue, after `delayMs` if it must wait. A client that goes away meanwhile gets its units back.
    */
-  #pass(rule: Rule, admission: Admission, delayMs: number, req: Request, res: Response): SyncOrAsync<Answer> {
+  #pass(
+    rule: Rule,
+    admission: Admission,
+    ledger: Ledger,
+    delayMs: number,
+    req: Request,
+    res: Response,
+  ): SyncOrAsync<Answer> {
     const { decision } = admission
     if (delayMs === 0) {
       this.#settling?.follow(admission, req, res)
-      const told = Ledger.of(req as object).tell(rule.report, decision)
+      const told = ledger.tell(rule.report, decision)
       return { decision: told.decision, fields: told.fields, refusal: undefined }
     }
     const slowed = delayMs > decision.delayMs
     const slowDown = slowed ? this.#slowDown : undefined
     if (slowDown !== undefined && !mayWait()) {
-      Ledger.of(req as object).remove(admission)
+      ledger.remove(admission)
       return after(giveBack(admission), () => this.#refuse(rule, slowDown.refusedInstead(decision), req, res))
     }
     const watch = this.#framework.watch(res, req)
@@ -292,7 +298,7 @@ export class RateLimitGate<Request, Response, Args extends readonly unknown[]>
     return watch.stays(delayMs).then(async stayed => {
       if (slowed) doneWaiting()
       told?.(stayed ? 'granted' : 'aborted')
-      if (stayed) return this.#pass(rule, admission, 0, req, res)
+      if (stayed) return this.#pass(rule, admission, ledger, 0, req, res)
       // No handler will run: other limits can release the places and units of this request, too.
       watch.end()
       await giveBack(admission)
