@@ -44,6 +44,7 @@ export { MemoryStore, type MemoryStoreOptions } from './limiter/memory/memory-st
 export { RateLimiter, type RateLimiterOptions } from './limiter/rate-limiter.js'
 export type { Charge, Store } from './limiter/store.js'
 export type { RedisClient } from './redis/client.js'
+export type { BlockedKey, StoreInspectOptions, StoreView } from './redis/store/blocked-keys.js'
 export type { Backoff } from './waiting/queue/backoff.js'
 export type { ConsumeOptions, Limiter, ReceiveOptions } from './waiting/queue/consume-options.js'
 export type { Consumer } from './waiting/queue/consumer.js'

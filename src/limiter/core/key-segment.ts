@@ -33,3 +33,11 @@ function escapeUnit(unit: string): string {
   const code = unit.charCodeAt(0)
   return code < 256 ? `%${code.toString(16).padStart(2, '0')}` : `%u${code.toString(16)}`
 }
+
+/** The name that a segment stands for; of one that is too long, its hash. */
+export function segmentText(segment: string): string {
+  if (segment === '%') return ''
+  return segment.replace(/%u([0-9a-f]{4})|%([0-9a-f]{2})/g, (_, wide?: string, narrow?: string) =>
+    String.fromCharCode(Number.parseInt(wide ?? narrow ?? '', 16)),
+  )
+}

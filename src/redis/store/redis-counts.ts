@@ -100,6 +100,7 @@ export class RedisCounts implements Counts {
   }
 
   bind(counted: readonly CountedLimit[]): BoundPolicy {
+    for (const limit of counted) this.keys.meet(limit)
     return new RedisPolicy(this, counted, this.#kinds.of(counted))
   }
 

@@ -14,6 +14,7 @@ import type { Counts } from '../../limiter/port.js'
 import { SharedStore } from '../../limiter/shared-store.js'
 import type { RedisClient, RedisConnection } from '../client.js'
 import { keepPlace } from '../redis-place.js'
+import { BlockedKeys, type StoreInspectOptions, type StoreView } from './blocked-keys.js'
 import { RedisCounts } from './redis-counts.js'
 
 /** Options of the counts in Redis. */
@@ -83,6 +84,7 @@ export class RedisStore extends SharedStore {
   /** The beginning of every key. */
   readonly prefix: string
   readonly #close: CountsFeature['close']
+  readonly #blocked: BlockedKeys
 
   /** `add`: wraps the counts; `more`: the names of the options that it reads. */
   constructor(
@@ -92,12 +94,27 @@ export class RedisStore extends SharedStore {
     more: Readonly<Record<string, true>> = {},
   ) {
     const settings = parseRedisStoreOptions(options, more)
-    const { counts, close } = add(new RedisCounts({ connection, ...settings }))
+    const redisCounts = new RedisCounts({ connection, ...settings })
+    const { counts, close } = add(redisCounts)
     super(counts)
+    this.#blocked = new BlockedKeys(redisCounts)
     this.client = connection.client
     this.prefix = settings.prefix
     this.#close = close
     keepPlace(this, { client: connection.client, prefix: settings.prefix })
+  }
+
+  /**
+   * The keys that are blocked under limiters over this store, by whomever: 50, or `limit` (0 to 1000). It knows the
+   * limits of limiters that this process has built. One call of Redis that changes nothing; on a cluster one for each of
+   * the store's `tags`. Rejects with `StoreError` when Redis fails. Throws `PolicyError` for invalid options.
+   *
+   * @example
+   * const { blocked } = await store.inspect({ limiter: 'login' })
+   * for (const { key, until } of blocked.items) console.log(key, new Date(until))
+   */
+  inspect(options: StoreInspectOptions): Promise<StoreView> {
+    return this.#blocked.inspect(options)
   }
 
   /** Gives back what it holds. The client stays open. */

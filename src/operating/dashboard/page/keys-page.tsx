@@ -12,7 +12,7 @@ import {
   unblockPlan,
 } from './change-dialogs.js'
 import { type Column, Table } from './table.js'
-import { type BarKind, By, ExactText, Gauge, KeyLink, Moment, Nothing, OwnName, Panel } from './widgets.js'
+import { type BarKind, By, ExactText, Gauge, KeyLink, Moment, More, Nothing, OwnName, Panel } from './widgets.js'
 
 export function KeysPage({ view, sought }: { view: KeysView; sought: boolean }) {
   return (
@@ -243,6 +243,7 @@ function Blocks({ view }: { view: KeysView }) {
           }
         />
       )}
+      <More count={view.moreBlocks} of="blocked key" />
       {view.unlisted > 0 && (
         <p class="body muted">Not asked, because there are so many: {plural(view.unlisted, 'limiter')}.</p>
       )}

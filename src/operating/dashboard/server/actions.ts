@@ -92,7 +92,7 @@ async function ofKey(
     return { text: `${subject} has forgotten what ${name} spent.`, change: { what: 'Key reset', subject, key } }
   }
   const now = () => state.reports.now
-  const before = await state.limiters.blockedUntil(limiter, key, now())
+  const before = await state.limiters.blockedUntil(limiter, key)
   if (act.act === 'restore-block' && !isSameEnd(before, act.left, now())) {
     throw new PolicyError(`${subject} has another block of ${name} by now: look at it, and change it anew`)
   }
@@ -100,7 +100,7 @@ async function ofKey(
   const forMs = Math.ceil(wanted - now())
   if (forMs > 0) await state.limiters.block(limiter, key, forMs)
   else await state.limiters.unblock(limiter, key)
-  const left = await state.limiters.blockedUntil(limiter, key, now())
+  const left = await state.limiters.blockedUntil(limiter, key)
   const undo: PlainChange = {
     act: 'restore-block',
     limiter: subject,

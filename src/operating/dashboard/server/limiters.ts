@@ -1,15 +1,12 @@
 import { maskedAddress, readAddress } from '../../../http/address/address.js'
 import { PolicyError, shown } from '../../../limiter/core/errors.js'
-import { keySegment } from '../../../limiter/core/key-segment.js'
 import { maxCostOf, optionsOf, type Policy, type PolicyInput } from '../../../limiter/core/limit.js'
 import { getOrMake } from '../../../limiter/core/maps.js'
 import { limiterKey } from '../../../limiter/key.js'
 import { RateLimiter, standing } from '../../../limiter/rate-limiter.js'
 import type { ClientPort, RedisClient } from '../../../redis/client.js'
 import { connectionOf, portOf } from '../../../redis/clients.js'
-import { runScript } from '../../../redis/script.js'
-import { dashboardBlocked, dashboardBlocks } from '../../../redis/scripts.js'
-import { ChargeKeys } from '../../../redis/store/charge-keys.js'
+import type { BlockedKey, StoreInspectOptions, StoreView } from '../../../redis/store/blocked-keys.js'
 import { RedisStore } from '../../../redis/store/redis-store.js'
 import { type Change, type LimitState, liveChange, livePolicy, policyText } from '../../live/live-limit.js'
 import type { LivePolicies } from '../../live/live-policies.js'
@@ -17,7 +14,7 @@ import { type ChangeEnd, LiveRecords, type NamedLimit, type Position } from '../
 import { policyWords } from '../look/format.js'
 import type { LimitEntry } from '../records.js'
 import type { LiveView } from '../view.js'
-import { callByNode, type IsWanted, SharedAnswer, Unwanted } from './redis-calls.js'
+import { type IsWanted, SharedAnswer, Unwanted } from './redis-calls.js'
 
 /**
  * Whether something has changed is asked again after so long; names and defaults that processes have registered are
@@ -187,8 +184,10 @@ export class LiveLimits {
 const DEADLINE = '1s'
 /** Lists of blocks that are read: on a cluster a limit has as many as its store has tags. */
 const MOST_LISTS = 6400
-const MAX_BLOCKS = 20
-const MOST_MADE = 200
+const MAX_BLOCKS = 50
+/** Limiters of one question. */
+const AT_ONCE = 50
+const MOST_MADE = 2000
 
 /** One limiter with its limits. */
 export interface KnownLimiter {
@@ -200,15 +199,11 @@ export interface KnownLimiter {
 
 /** The blocks that were found. */
 export interface Blocks {
-  readonly blocks: readonly Block[]
+  readonly blocks: readonly BlockedKey[]
+  /** How many more there are, at least. */
+  readonly more: number
   /** Limiters whose lists were not read, because there are too many. */
   readonly unread: number
-}
-
-interface Block {
-  readonly limiter: string
-  readonly key: string
-  readonly until: number
 }
 
 /** What is known of a key under one limiter; undefined: nothing. */
@@ -220,7 +215,6 @@ export type KeyState = Awaited<ReturnType<Limiters['look']>>[number]
 export class Limiters {
   readonly #port: ClientPort
   readonly #stores = new Map<number | undefined, RedisStore>()
-  readonly #charges = new Map<number, ChargeKeys>()
   readonly #made = new Map<string, { readonly of: string; readonly limiter: RateLimiter }>()
 
   constructor(
@@ -237,28 +231,25 @@ export class Limiters {
   }
 
   /**
-   * The state of a key under some limiters at a moment of the server's clock: undefined where there is none, rejected
-   * where it cannot be read.
+   * The state of a key under some limiters: undefined where there is none, rejected where it cannot be read.
    */
-  async look(limiters: readonly KnownLimiter[], key: string, now: number) {
+  async look(limiters: readonly KnownLimiter[], key: string) {
     const names = limiters.map(({ name }) => name)
     const shared = Promise.all([this.live.ownViews(names, key), this.#blockEnds(limiters, key)])
-    return Promise.allSettled(limiters.map(limiter => this.#look(limiter, key, now, shared)))
+    return Promise.allSettled(limiters.map(limiter => this.#look(limiter, key, shared)))
   }
 
   async #look(
     limiter: KnownLimiter,
     key: string,
-    now: number,
-    shared: Promise<readonly [own: ReadonlyMap<string, LiveView>, ends: ReadonlyMap<KnownLimiter, number>]>,
+    shared: Promise<readonly [own: ReadonlyMap<string, LiveView>, ends: ReadonlyMap<string, number>]>,
   ) {
     const [[state, asked], [own, ends]] = await Promise.all([
       Promise.all([0, 1].map(cost => standing(this.#limiter(limiter), limiterKey(key), cost))),
       shared,
     ])
     const live = own.get(limiter.name)
-    const end = ends.get(limiter) ?? 0
-    const blockedUntil = end > now ? end : undefined
+    const blockedUntil = ends.get(limiter.name)
     const used = state.some(({ remaining, limit, resetAfterMs }) => remaining < maxCostOf(limit) || resetAfterMs > 0)
     if (!used && blockedUntil === undefined && live === undefined) return undefined
     const given = this.live.given(limiter.name)
@@ -298,85 +289,49 @@ export class Limiters {
    * The end of a key's block; undefined: it is not blocked. A verdict cannot tell it: there the limit itself may last
    * longer.
    */
-  async blockedUntil(limiter: KnownLimiter, key: string, now: number): Promise<number | undefined> {
-    const until = (await this.#blockEnds([limiter], key)).get(limiter) ?? 0
-    return until > now ? until : undefined
+  async blockedUntil(limiter: KnownLimiter, key: string): Promise<number | undefined> {
+    return (await this.#blockEnds([limiter], key)).get(limiter.name)
   }
 
-  async #blockEnds(limiters: readonly KnownLimiter[], key: string): Promise<ReadonlyMap<KnownLimiter, number>> {
-    const rows = limiters.flatMap(limiter => {
-      const keys = this.#keys(limiter)
-      return this.#policy(limiter).map(limit => {
-        const charge = { key, limit, limiter: limiter.name, cost: 1 }
-        const tag = keys.tagOf(key)
-        return { key: keys.blockListOf(charge, tag), limiter, member: keys.keyOf(charge, tag) }
-      })
-    })
-    const ends = new Map<KnownLimiter, number>()
-    await callByNode(this.#port, rows, async some => {
-      const lists = some.map(({ key }) => key)
-      const members = some.map(({ member }) => member)
-      const reply = (await runScript(this.#port, dashboardBlocked, lists, members)) as unknown[]
-      for (const [i, { limiter }] of some.entries())
-        ends.set(limiter, Math.max(ends.get(limiter) ?? 0, Number(reply[i])))
-    })
-    return ends
+  /** The ends of a key's blocks, by the limiters' names. */
+  async #blockEnds(limiters: readonly KnownLimiter[], key: string): Promise<ReadonlyMap<string, number>> {
+    const found = await this.#inspect(limiters, { key, limit: AT_ONCE })
+    return new Map(found.flatMap(({ blocked }) => blocked.items.map(({ limiter, until }) => [limiter, until])))
   }
 
-  /**
-   * The keys blocked now, under any of these limits: for each list the 20 whose blocks end last. Of too many limits the
-   * last are left out.
-   */
+  /** The keys blocked now, under any of these limiters, those whose blocks end last. Of too many the last are left out. */
   async blocks(limiters: readonly KnownLimiter[], isWanted: IsWanted): Promise<Blocks> {
-    const rows: Array<{ readonly key: string; readonly limiter: string }> = []
-    let read = 0
-    for (const limiter of limiters) {
-      const lists = this.#blockLists(limiter)
-      if (read > 0 && rows.length + lists.length > MOST_LISTS) break
-      read++
-      for (const key of lists) rows.push({ key, limiter: limiter.name })
-    }
-    const found = new Map<string, Block>()
-    await callByNode(this.#port, rows, async some => {
-      if (!isWanted()) throw new Unwanted('all viewers have gone')
-      const lists = some.map(({ key }) => key)
-      const reply = (await runScript(this.#port, dashboardBlocks, lists, [String(MAX_BLOCKS)])) as string[][]
-      for (const [i, members] of reply.entries()) this.#note(some[i].limiter, members, found)
+    let lists = 0
+    const read = limiters.filter((limiter, i) => {
+      lists += this.#policy(limiter).length * (this.#port.cluster ? tagsOf(limiter) : 1)
+      return i === 0 || lists <= MOST_LISTS
     })
-    return { blocks: [...found.values()].sort((a, b) => b.until - a.until), unread: limiters.length - read }
+    const found = await this.#inspect(read, { limit: MAX_BLOCKS }, isWanted)
+    const items = found.flatMap(({ blocked }) => blocked.items).sort((a, b) => b.until - a.until)
+    const more = found.reduce((sum, { blocked }) => sum + blocked.more, Math.max(0, items.length - MAX_BLOCKS))
+    return { blocks: items.slice(0, MAX_BLOCKS), more, unread: limiters.length - read.length }
   }
 
-  #blockLists(limiter: KnownLimiter): string[] {
-    const keys = this.#keys(limiter)
-    const tags = this.#port.cluster ? tagsOf(limiter) : 1
-    return this.#policy(limiter).flatMap(limit =>
-      Array.from({ length: tags }, (_, tag) => keys.blockListOf({ key: '', limit, limiter: limiter.name }, tag)),
-    )
-  }
-
-  /** Adds the members of one list with the ends of their blocks. */
-  #note(limiter: string, members: readonly string[], found: Map<string, Block>): void {
-    for (let i = 0; i < members.length; i += 2) {
-      const [key, until] = [this.#keyIn(members[i]), Number(members[i + 1])]
-      const known = found.get(`${limiter} ${key}`)
-      if (key !== undefined && (known === undefined || known.until < until))
-        found.set(`${limiter} ${key}`, { limiter, key, until })
+  /** What the stores of some limiters tell of them. */
+  async #inspect(
+    limiters: readonly KnownLimiter[],
+    options: Omit<StoreInspectOptions, 'limiter'>,
+    isWanted: IsWanted = () => true,
+  ): Promise<StoreView[]> {
+    const byStore = new Map<RedisStore, string[]>()
+    for (const limiter of limiters) {
+      // Its store knows the limits of a limiter that was built.
+      this.#limiter(limiter)
+      getOrMake(byStore, this.#storeOf(limiter), () => []).push(limiter.name)
     }
-  }
-
-  #keys(limiter: KnownLimiter): ChargeKeys {
-    const tags = tagsOf(limiter)
-    return getOrMake(this.#charges, tags, () => new ChargeKeys(keySegment(this.prefix), this.#port, tags))
-  }
-
-  /** The client's key in the key of its state: see `ChargeKeys`. */
-  #keyIn(member: string): string | undefined {
-    const [, tagged, segment] = /\{([^}]*)\}(?::([^:]*(?::[^:]*)*):[^:]*:[^:]*$)?/.exec(member) ?? []
-    const text = this.#port.cluster ? segment : tagged
-    if (text === undefined) return undefined
-    return text.replace(/%u([0-9a-f]{1,4})|%([0-9a-f]{2})/g, (_, wide?: string, narrow?: string) =>
-      String.fromCharCode(Number.parseInt(wide ?? narrow ?? '', 16)),
-    )
+    const found: StoreView[] = []
+    for (const [store, names] of byStore) {
+      for (let i = 0; i < names.length; i += AT_ONCE) {
+        if (!isWanted()) throw new Unwanted('all viewers have gone')
+        found.push(await store.inspect({ ...options, limiter: names.slice(i, i + AT_ONCE) }))
+      }
+    }
+    return found
   }
 
   #limiter(limiter: KnownLimiter): RateLimiter {
@@ -388,7 +343,7 @@ export class Limiters {
     const made = new RateLimiter({
       policy,
       name,
-      store: this.#store(entries[0]?.tags),
+      store: this.#storeOf(limiter),
       deadline: DEADLINE,
       onStoreFailure: 'closed',
       denyCache: 0,
@@ -407,7 +362,8 @@ export class Limiters {
     return [...new Map(entries.map(({ limit }) => [limit.name, limit])).values()]
   }
 
-  #store(tags: number | undefined): RedisStore {
+  #storeOf({ entries }: KnownLimiter): RedisStore {
+    const tags = entries[0]?.tags
     const options = { prefix: this.prefix, ...(tags !== undefined && { tags }) }
     return getOrMake(this.#stores, tags, () => new RedisStore(connectionOf(this.client, 'dashboard'), options))
   }

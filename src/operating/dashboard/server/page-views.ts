@@ -126,8 +126,6 @@ function openOf(state: DashboardState, reading: Reading, { id, name }: LimitEntr
   }
 }
 
-/** Blocked keys on the page. */
-const MAX_BLOCKS = 50
 /** Limiters that are asked for a key. */
 const MOST_LOOKS = 50
 
@@ -138,9 +136,9 @@ async function keysContent(state: DashboardState, ask: ViewRequest, isWanted: Is
   const isMeant = isUsed && ((limiter: string) => isUsed('limit', limiter))
   const known = isMeant === undefined ? reading.known : reading.known.filter(({ name }) => isMeant(name))
   const alive = reports.failing === undefined
-  const [noted, { blocks, unread }, search] = alive
+  const [noted, { blocks, more, unread }, search] = alive
     ? await Promise.all([state.noted.get(), state.blocks(ask.service, isWanted), searched(state, ask, isWanted)])
-    : [[], { blocks: [], unread: 0 }, undefined]
+    : [[], { blocks: [], more: 0, unread: 0 }, undefined]
   // Others may have blocked it later: the block of a note ends when the note says.
   const blockedBy = (limiter: string, blocked: string, until: number | undefined) =>
     noted.find(
@@ -157,9 +155,10 @@ async function keysContent(state: DashboardState, ask: ViewRequest, isWanted: Is
     mostRefused: reading.callers.top('refused', key => state.show(key), isMeant),
     mostAsking: reading.callers.top('asked', key => state.show(key), isMeant),
     limiters: known.map(({ name }) => name).sort(),
-    blocks: blocks.slice(0, MAX_BLOCKS).map(({ limiter, key, until }) => {
+    blocks: blocks.map(({ limiter, key, until }) => {
       return { limiter, key: state.show(key), until, by: blockedBy(limiter, key, until) }
     }),
+    moreBlocks: more,
     /** Limiters whose blocks were not read, because there are too many. */
     unlisted: unread,
     found: search && foundView(state, ask, search, blockedBy),
@@ -184,7 +183,7 @@ async function searched(state: DashboardState, ask: ViewRequest, isWanted: IsWan
   const naming = all.length <= MOST_LOOKS ? all : all.filter(({ name }) => callers.has(name, sought))
   const others = all.length <= MOST_LOOKS ? [] : all.filter(({ name }) => !callers.has(name, sought))
   const limiters = [...naming, ...others].slice(0, MOST_LOOKS)
-  const look = () => state.limiters.look(limiters, sought, state.reports.now)
+  const look = () => state.limiters.look(limiters, sought)
   const looks = await state.found.get(JSON.stringify([sought, ask.service]), look, isWanted)
   return { key, as, looks, unasked: all.length - limiters.length }
 }
