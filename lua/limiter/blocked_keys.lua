@@ -20,7 +20,7 @@ for i, list in ipairs(KEYS) do
     local ends_at = limits.block_end(list, member)
     reply[i] = ends_at > tonumber(string.sub(after, 2)) and { 1, member, ends_at } or { 0 }
   else
-    local row = redis.call('ZREVRANGEBYSCORE', list, '+inf', after, 'WITHSCORES', 'LIMIT', '0', most)
+    local row = redis.call('ZRANGE', list, '+inf', after, 'BYSCORE', 'REV', 'LIMIT', '0', most, 'WITHSCORES')
     table.insert(row, 1, redis.call('ZCOUNT', list, after, '+inf'))
     reply[i] = row
   end

@@ -32,6 +32,7 @@ const LIVES: Record<string, (client: RedisClient) => Promise<void>> = {
       await limiter.release(1)
       await limiter.setRate({ rate: 3, interval: '50ms', mode }, { keepState: true })
       expect(await limiter.availablePermits()).toBeGreaterThanOrEqual(0)
+      expect((await limiter.inspect()).config).toMatchObject({ rate: 3 })
       expect(await limiter.expire('1m')).toBe(true)
       expect(await limiter.delete()).toBe(true)
     }
@@ -49,6 +50,7 @@ const LIVES: Record<string, (client: RedisClient) => Promise<void>> = {
     await lease.release()
     const next = await waiting
     expect(await semaphore.holders()).toHaveLength(1)
+    expect((await semaphore.inspect()).holders.items).toHaveLength(1)
     const taken = await semaphore.resume(next.id)
     await semaphore.setPermits(2)
     await semaphore.addPermits(1)
@@ -84,6 +86,7 @@ const LIVES: Record<string, (client: RedisClient) => Promise<void>> = {
     expect(done.sort()).toEqual([1, 2, 3])
     await consumer.close()
     expect(await queue.dead()).toHaveLength(1)
+    expect((await queue.inspect()).messages.items).toHaveLength(1)
     expect(await queue.redrive()).toBe(1)
     const [delivery] = await queue.receive({ wait: '1s' })
     await delivery.extend()
@@ -154,6 +157,7 @@ const LIVES: Record<string, (client: RedisClient) => Promise<void>> = {
     await late.set('api', '5/1m', { key: 'carol' })
     expect(late.for('api', 'alice')[0].quota).toBe(100)
     expect(await late.history()).toHaveLength(8)
+    expect((await late.list()).items).toHaveLength(1)
     const records = new LiveRecords(client, 'test')
     expect((await records.ownLimits(['api'], 'carol'))[0].isSet).toBe(true)
     await eventually('its name is told', async () => (await records.names()).names.length === 1)

@@ -2,6 +2,7 @@ import { asyncDispose } from '../../limiter/core/async-dispose.js'
 import { type Duration, parseOption } from '../../limiter/core/duration.js'
 import { PolicyError, StoreError, shown } from '../../limiter/core/errors.js'
 import type { Policy, PolicyInput } from '../../limiter/core/limit.js'
+import { type InspectOptions, type Listed, listLimit } from '../../limiter/core/listed.js'
 import { notify, type Observer, parseObserver } from '../../limiter/core/observer.js'
 import { checkFunction, checkOptions, type OptionNames } from '../../limiter/core/options.js'
 import { emitWarning, type OutageWarnings } from '../../limiter/core/warnings.js'
@@ -54,6 +55,13 @@ export interface LiveClearOptions {
   by?: string
 }
 
+/** Options of `LivePolicies.list`. */
+export interface LiveListOptions extends InspectOptions {
+  /** Only the limits of this name and of its keys, like 'api'. Default: all names. */
+  name?: string
+}
+
+const LIST_OPTIONS: OptionNames<LiveListOptions> = { name: true, limit: true }
 const OPTIONS: OptionNames<LivePoliciesOptions> = { defaults: true, prefix: true, observer: true }
 const SET_OPTIONS: OptionNames<LiveSetOptions> = { key: true, until: true, by: true }
 const CLEAR_OPTIONS: OptionNames<LiveClearOptions> = { key: true, by: true }
@@ -186,6 +194,25 @@ export class LivePolicies {
   async history(name?: string): Promise<LiveChange[]> {
     if (name !== undefined) this.#name(name)
     return (await this.#records.history(name, MOST_HISTORY)).map(liveChange)
+  }
+
+  /**
+   * The limits in force that are not the defaults, of all names and their keys or of one name: 50, or `limit` (0 to
+   * 1000). Those of names come first, then those of keys; each the newest first, as far as they are read: of more keys
+   * than that, any. One call of Redis that changes nothing, for up to 500 names. Throws `PolicyError` for an unknown
+   * name and for an invalid option; rejects with `StoreError` when Redis fails.
+   *
+   * @example
+   * const { items, more } = await live.list({ name: 'api' })
+   * for (const { key, policy, until, by } of items) console.log(key ?? 'all', policy, until, by)
+   */
+  async list(options: LiveListOptions = {}): Promise<Listed<LiveChange>> {
+    checkOptions('LivePolicies.list', options, LIST_OPTIONS, '{ name: "api", limit: 50 }')
+    const { name } = options
+    const limit = listLimit(options.limit, 'LivePolicies.list')
+    if (name !== undefined) this.#name(name)
+    const { items, more } = await this.#records.list(name === undefined ? [...this.#names.keys()] : [name], limit)
+    return { items: items.map(liveChange), more }
   }
 
   /**

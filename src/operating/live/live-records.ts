@@ -1,12 +1,22 @@
 import { clientSegment, keySegment } from '../../limiter/core/key-segment.js'
 import type { PolicyInput } from '../../limiter/core/limit.js'
+import type { Listed } from '../../limiter/core/listed.js'
 import { checkText } from '../../limiter/core/options.js'
 import { randomText } from '../../limiter/core/short-key.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { portOf } from '../../redis/clients.js'
 import { Commands } from '../../redis/commands.js'
 import { notConnected } from '../../redis/replies.js'
-import { liveHistory, liveKeys, liveLoad, liveNames, liveRegister, liveSet, liveSince } from '../../redis/scripts.js'
+import {
+  liveHistory,
+  liveKeys,
+  liveList,
+  liveLoad,
+  liveNames,
+  liveRegister,
+  liveSet,
+  liveSince,
+} from '../../redis/scripts.js'
 import {
   type Change,
   type ChangeText,
@@ -179,6 +189,35 @@ export class LiveRecords {
   async ownLimits(names: readonly string[], key: string): Promise<LiveLimit[]> {
     const loaded = portions(names).map(some => this.#ofKeys(some, Array(some.length).fill(fieldOfKey(key))))
     return (await Promise.all(loaded)).flatMap(({ limits }) => limits)
+  }
+
+  /**
+   * Limits that were set and are in force: those of these names, unless only keys are meant, then those of their keys,
+   * each the newest first.
+   */
+  async list(names: readonly string[], limit: number, onlyKeys = false): Promise<Listed<Change>> {
+    const { state, ofNames } = this.keys
+    const inForce = new Map<string, Change>()
+    let keys = 0
+    for (const some of portions(names)) {
+      const ofKeys = some.flatMap(name => this.keys.ofKeys(name))
+      const args = [String(2 * limit), ...some]
+      const [now, count, ...texts] = await this.#read(liveList, [state, ofNames[0], ofNames[1], ...ofKeys], args)
+      keys += Number(count)
+      for (const change of texts.map(readChange)) {
+        if (change === undefined || (change.untilMs ?? Number.POSITIVE_INFINITY) <= Number(now)) continue
+        if (onlyKeys && change.key === undefined) continue
+        const id = JSON.stringify([change.name, change.key])
+        // A temporary limit stands before the one that lasts.
+        if (inForce.get(id)?.untilMs === undefined) inForce.set(id, change)
+      }
+    }
+    const all = [...inForce.values()].sort(
+      (a, b) => Number(a.key !== undefined) - Number(b.key !== undefined) || b.seq - a.seq,
+    )
+    const ofNamesCount = all.filter(({ key }) => key === undefined).length
+    const items = all.slice(0, limit)
+    return { items, more: Math.max(all.length, ofNamesCount + keys) - items.length }
   }
 
   async #ofKeys(names: readonly string[], fields: readonly string[]) {

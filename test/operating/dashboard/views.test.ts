@@ -500,6 +500,25 @@ describe('live limits', () => {
     expect(await held()).toEqual({ standing: '200/1m' })
   })
 
+  test('all keys with limits of their own are listed, with until and by whom, and how many more there are', async () => {
+    const live = open(new LivePolicies(client, { defaults: { api: '100/1m', login: '5/1m' } }))
+    const observer = report()
+    await limiterOf('api', '100/1m', observer).consume('x')
+    await live.set('login', '9/1m')
+    await live.set('api', '5/1m', { key: 'user:1', by: 'ann', until: '1h' })
+    await live.set('login', '6/1m', { key: 'user:2' })
+    const page = await start({ keys: 'plain', live })
+    const view = await page.shows('keys', ({ ownLimits }) => ownLimits.length === 2)
+    expect(view.ownLimits).toMatchObject([
+      { limiter: 'login', key: { text: 'user:2' }, policy: '6/1m' },
+      { limiter: 'api', key: { text: 'user:1' }, policy: '5/1m', by: 'ann', until: expect.any(Number) },
+    ])
+    expect(view.moreOwnLimits).toBe(0)
+    for (let i = 0; i < 60; i++) await live.set('api', '7/1m', { key: `tenant:${i}` })
+    const many = await page.shows('keys', ({ ownLimits }) => ownLimits.length === 50)
+    expect(many.moreOwnLimits).toBe(12)
+  })
+
   test('changes by LivePolicies elsewhere are in the history too; without `live` nothing can be changed, and a text says why', async () => {
     const live = open(new LivePolicies(client, { defaults: { api: '100/1m' } }))
     await live.set('api', '50/1m', { by: 'deploy' })

@@ -491,3 +491,62 @@ test('a temporary limit ends at its moment, also in a process that was interrupt
     sends.mockRestore()
   }
 })
+
+describe('list', () => {
+  test('tells all limits in force that are not the defaults, of names and of keys, and changes nothing', async () => {
+    const live = liveOf()
+    expect(await live.list()).toEqual({ items: [], more: 0 })
+    await live.set('login', '9/15m', { by: 'ann' })
+    await live.set('api', '5/1m', { key: 'user:1' })
+    await live.set('api', '6/1m', { key: 'user:1', until: '1h', by: 'bob' })
+    await live.set('api', '7/1m', { key: 'x'.repeat(300) })
+    await live.set('api', '8/1m', { key: 'gone' })
+    await live.clear('api', { key: 'gone' })
+    await live.set('api', '8/1m', { key: 'over', until: 1 })
+    await eventually('it is over', async () => (await live.list()).items.every(({ key }) => key !== 'over'))
+    const admin = redis.client()
+    const stored = async () =>
+      Promise.all((await admin.keys(`${prefix}:*`)).sort().map(key => admin.dumpBuffer(key).then(String)))
+    const before = await stored()
+    const { items, more } = await live.list()
+    expect(await stored()).toEqual(before)
+    expect(more).toBe(0)
+    expect(items.map(({ name, key, policy, by }) => [name, key?.slice(0, 6), policy, by])).toEqual([
+      ['login', undefined, '9/15m', 'ann'],
+      ['api', 'xxxxxx', '7/1m', undefined],
+      ['api', 'user:1', '6/1m', 'bob'],
+    ])
+    expect(Math.abs((items[2].until?.getTime() ?? 0) - Date.now() - 3_600_000)).toBeLessThan(60_000)
+    expect((await live.list({ name: 'login' })).items).toHaveLength(1)
+    expect(await live.list({ limit: 1 })).toMatchObject({ items: [{ name: 'login' }], more: 2 })
+  })
+
+  test('is bounded, however many keys have their own limit, and says how many it does not list', async () => {
+    const live = liveOf()
+    const admin = redis.client()
+    const records = new LiveRecords(redis.client(), 'test', prefix)
+    const fields = Array.from({ length: 3000 }, (_, i) => {
+      const change = JSON.stringify({ name: 'api', key: `user:${i}`, policy: '5/1m', from: 'test' })
+      return [`user:${i}`, `epoch ${i + 1} ${Date.now()} -1 ${change}`]
+    })
+    await admin.hset(records.keys.ofKeys('api')[0], ...fields.flat())
+    await live.list()
+    const calls = async () => Number(/cmdstat_hscan:calls=(\d+)/.exec(await admin.info('commandstats'))?.[1])
+    const before = await calls()
+    const { items, more } = await live.list({ limit: 20 })
+    expect((await calls()) - before).toBeLessThanOrEqual(2)
+    expect([items.length, more]).toEqual([20, 2980])
+    expect(new Set(items.map(({ key }) => key)).size).toBe(20)
+    expect(items.every(({ policy }) => policy === '5/1m')).toBe(true)
+  })
+
+  test('leaves out a record that cannot be read, and refuses invalid options', async () => {
+    const live = liveOf()
+    await live.set('api', '5/1m', { key: 'user:1' })
+    const records = new LiveRecords(redis.client(), 'test', prefix)
+    await redis.client().hset(records.keys.ofKeys('api')[0], 'bad', 'what is this', 'worse', 'e 1 1 -1 {"name":3}')
+    expect((await live.list()).items).toHaveLength(1)
+    for (const options of [{ name: 'other' }, { limit: -1 }, { most: 1 }])
+      await expect(live.list(options as never)).rejects.toThrow(PolicyError)
+  })
+})

@@ -30,6 +30,7 @@ export function KeysPage({ view, sought }: { view: KeysView; sought: boolean }) 
         </div>
       )}
       {(view.blocks.length > 0 || !sought) && <Blocks view={view} />}
+      {!sought && view.ownLimits.length > 0 && <OwnLimits view={view} />}
     </>
   )
 }
@@ -247,6 +248,43 @@ function Blocks({ view }: { view: KeysView }) {
       {view.unlisted > 0 && (
         <p class="body muted">Not asked, because there are so many: {plural(view.unlisted, 'limiter')}.</p>
       )}
+    </Panel>
+  )
+}
+
+/** Keys with limits of their own: all that were set and are in force. */
+function OwnLimits({ view: { ownLimits, moreOwnLimits, now } }: { view: KeysView }) {
+  return (
+    <Panel title="Limits of their own" side="set here, and by LivePolicies">
+      <Table
+        rows={ownLimits}
+        keyOf={keyOfRow}
+        columns={[
+          ...WHO,
+          { title: 'Limits', kind: 'names', cell: ({ policy }) => <code>{policy}</code> },
+          {
+            title: 'Until',
+            kind: 'nowrap',
+            cell: ({ until }) =>
+              until === undefined ? (
+                <span class="muted">it is changed</span>
+              ) : (
+                <Moment at={until}>{when(until, now)}</Moment>
+              ),
+          },
+          {
+            title: 'Given by',
+            kind: 'wide',
+            cell: ({ by, at }) => (
+              <>
+                {by === undefined ? <span class="muted">not told</span> : <bdi>{by}</bdi>}
+                <span class="muted">, {when(at, now)}</span>
+              </>
+            ),
+          },
+        ]}
+      />
+      <More count={moreOwnLimits} of="key" />
     </Panel>
   )
 }

@@ -1,8 +1,10 @@
 import { StoreError } from '../../../limiter/core/errors.js'
+import type { Listed } from '../../../limiter/core/listed.js'
 import type { ClientPort, RedisClient } from '../../../redis/client.js'
 import { portOf } from '../../../redis/clients.js'
 import { runScript } from '../../../redis/script.js'
 import { dashboardChanges, dashboardNoteChange } from '../../../redis/scripts.js'
+import type { Change } from '../../live/live-limit.js'
 import { listOf, moment, objectOf, parsed, type Shape, text } from '../shapes.js'
 import type { AlertView, ChangeRequest, KeyView } from '../view.js'
 import { alertsOf } from './alerts.js'
@@ -96,6 +98,7 @@ export class DashboardState {
   readonly keyViews: KeyViews
   readonly holderNames: HolderNames
   readonly #blocks: SharedAnswers<Blocks>
+  readonly #ownLimits = new SharedAnswers<Listed<Change>>(MOST_KEPT, MANY_MS)
   readonly noted: SharedAnswer<Noted>
   /** Reads `deadLetters`. */
   readonly dead: SharedAnswer<void>
@@ -194,6 +197,13 @@ export class DashboardState {
     return this.#blocks.get(JSON.stringify([service]), ask, isWanted)
   }
 
+  /** Limits that keys have of their own, under the limiters that a service, or any, uses. */
+  ownLimits(service: string | undefined): Promise<Listed<Change>> {
+    const isUsed = this.reading.usedBy(service)
+    const names = this.live.names.filter(name => isUsed === undefined || isUsed('limit', name))
+    return this.#ownLimits.get(JSON.stringify([service]), () => this.live.ownLimits(names))
+  }
+
   /** A key in its displayed form; viewers may act on it. */
   show(key: string): KeyView {
     return this.keyViews.view(key)
@@ -208,7 +218,8 @@ export class DashboardState {
     if (called !== undefined) return called
     const noted = [...(await this.noted.get()), ...this.live.history].find(({ key }) => isMeant(key))
     if (noted !== undefined) return noted.key
-    return (await this.blocks(undefined, isWanted)).blocks.find(({ key }) => isMeant(key))?.key
+    const owned = (await this.ownLimits(undefined)).items.find(({ key }) => isMeant(key))
+    return owned?.key ?? (await this.blocks(undefined, isWanted)).blocks.find(({ key }) => isMeant(key))?.key
   }
 
   /** The limiters that count in Redis and that a service, or any, uses, the worst first. */

@@ -1,6 +1,7 @@
 import { maskedAddress, readAddress } from '../../../http/address/address.js'
 import { PolicyError, shown } from '../../../limiter/core/errors.js'
 import { maxCostOf, optionsOf, type Policy, type PolicyInput } from '../../../limiter/core/limit.js'
+import type { Listed } from '../../../limiter/core/listed.js'
 import { getOrMake } from '../../../limiter/core/maps.js'
 import { limiterKey } from '../../../limiter/key.js'
 import { RateLimiter, standing } from '../../../limiter/rate-limiter.js'
@@ -23,6 +24,7 @@ import { type IsWanted, SharedAnswer, Unwanted } from './redis-calls.js'
 const FRESH_MS = 900
 const NAMES_MS = 10_000
 const MOST_HISTORY = 200
+const MOST_OWN = 50
 
 /**
  * Whether limits can be changed: for the `LivePolicies` of this process, for all that Redis knows (the command), or not
@@ -117,6 +119,12 @@ export class LiveLimits {
       if (live !== undefined) views.set(name, this.#viewOf(name, key, live, this.policy(name) ?? []))
     }
     return views
+  }
+
+  /** Limits that keys have of their own, the newest first. */
+  async ownLimits(limiters: readonly string[]): Promise<Listed<Change>> {
+    const names = limiters.filter(name => this.has(name))
+    return names.length === 0 ? { items: [], more: 0 } : this.#records.list(names, MOST_OWN, true)
   }
 
   /** The policy of a limiter as its author wrote it, with all its limits; of what is in force for all keys. */

@@ -136,9 +136,14 @@ async function keysContent(state: DashboardState, ask: ViewRequest, isWanted: Is
   const isMeant = isUsed && ((limiter: string) => isUsed('limit', limiter))
   const known = isMeant === undefined ? reading.known : reading.known.filter(({ name }) => isMeant(name))
   const alive = reports.failing === undefined
-  const [noted, { blocks, more, unread }, search] = alive
-    ? await Promise.all([state.noted.get(), state.blocks(ask.service, isWanted), searched(state, ask, isWanted)])
-    : [[], { blocks: [], more: 0, unread: 0 }, undefined]
+  const [noted, { blocks, more, unread }, own, search] = alive
+    ? await Promise.all([
+        state.noted.get(),
+        state.blocks(ask.service, isWanted),
+        state.ownLimits(ask.service),
+        searched(state, ask, isWanted),
+      ])
+    : [[], { blocks: [], more: 0, unread: 0 }, { items: [], more: 0 }, undefined]
   // Others may have blocked it later: the block of a note ends when the note says.
   const blockedBy = (limiter: string, blocked: string, until: number | undefined) =>
     noted.find(
@@ -159,6 +164,10 @@ async function keysContent(state: DashboardState, ask: ViewRequest, isWanted: Is
       return { limiter, key: state.show(key), until, by: blockedBy(limiter, key, until) }
     }),
     moreBlocks: more,
+    ownLimits: own.items.map(({ name, key = '', policy, atMs, untilMs, by }) => {
+      return { limiter: name, key: state.show(key), policy: policy ?? '', at: atMs, until: untilMs, by }
+    }),
+    moreOwnLimits: own.more,
     /** Limiters whose blocks were not read, because there are too many. */
     unlisted: unread,
     found: search && foundView(state, ask, search, blockedBy),
