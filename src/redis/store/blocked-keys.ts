@@ -28,7 +28,7 @@ export interface BlockedKey {
 
 /** What a store tells about limiters. */
 export interface StoreView {
-  /** The blocked keys, those whose blocks end last at the beginning. Under several limits there may be more. */
+  /** The blocked keys, those whose blocks end last at the beginning. Of several limits, there may be more than `more`. */
   readonly blocked: Listed<BlockedKey>
 }
 

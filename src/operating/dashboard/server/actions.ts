@@ -4,7 +4,8 @@ import { type Change, changeId, livePolicy, policyText } from '../../live/live-l
 import { plural, policyWords, span, windowWords } from '../look/format.js'
 import { moment } from '../shapes.js'
 import type { ChangeRequest, ChangeResult } from '../view.js'
-import type { DashboardState, NotedChange, PlainChange } from './dashboard-state.js'
+import type { NotedChange, PlainChange } from './change-history.js'
+import type { DashboardState } from './dashboard-state.js'
 import type { KnownLimiter } from './limiters.js'
 import { hidden } from './page-views.js'
 

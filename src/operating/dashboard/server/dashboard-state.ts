@@ -1,79 +1,19 @@
 import { StoreError } from '../../../limiter/core/errors.js'
 import type { Listed } from '../../../limiter/core/listed.js'
-import type { ClientPort, RedisClient } from '../../../redis/client.js'
-import { portOf } from '../../../redis/clients.js'
-import { runScript } from '../../../redis/script.js'
-import { dashboardChanges, dashboardNoteChange } from '../../../redis/scripts.js'
+import type { RedisClient } from '../../../redis/client.js'
 import type { Change } from '../../live/live-limit.js'
-import { listOf, moment, objectOf, parsed, type Shape, text } from '../shapes.js'
-import type { AlertView, ChangeRequest, KeyView } from '../view.js'
+import type { AlertView, KeyView } from '../view.js'
 import { alertsOf } from './alerts.js'
+import { ChangeHistory, type Noted } from './change-history.js'
 import { History } from './history.js'
-import { type Blocks, type KeyState, type KnownLimiter, Limiters, type LimitWriter, LiveLimits } from './limiters.js'
-import { type KeyStyle, KeyViews } from './options.js'
+import { HolderNames } from './holder-names.js'
+import { type KeyStyle, KeyViews } from './key-views.js'
+import { type Blocks, type KeyState, type KnownLimiter, Limiters } from './limiters.js'
+import { type LimitWriter, LiveLimits } from './live-limits.js'
 import { Reading } from './reading.js'
 import { type IsWanted, SharedAnswer, SharedAnswers } from './redis-calls.js'
 import { Reports } from './reports.js'
-import { HolderNames, type ReadQueue, type ReadRow, SharedObjects } from './shared-objects.js'
-
-/** An act with its key as it is. */
-export type PlainChange = ChangeRequest & { readonly key?: string; readonly ref?: undefined }
-
-/** A change by the dashboard, as stored in Redis. */
-export interface NotedChange {
-  readonly user?: string
-  readonly what: string
-  readonly subject: string
-  readonly key?: string
-  readonly before?: string
-  readonly after?: string
-  readonly until?: number
-  readonly act: PlainChange
-  /** The changes of live limits that it made: `changeId` of each. */
-  readonly live?: readonly string[]
-  readonly undo?: PlainChange
-}
-
-/** The history of changes by the dashboard: the newest 200, for 90 days. */
-class ChangeHistory {
-  readonly #port: ClientPort
-
-  constructor(
-    client: RedisClient,
-    readonly key: string,
-  ) {
-    this.#port = portOf(client, 'dashboard')
-  }
-
-  async note(change: NotedChange): Promise<void> {
-    await runScript(this.#port, dashboardNoteChange, [this.key], [JSON.stringify(change)])
-  }
-
-  async list(): Promise<Array<NotedChange & { readonly at: number }>> {
-    const lines = (await runScript(this.#port, dashboardChanges, [this.key], [])) as unknown[]
-    return lines.flatMap(line => {
-      const change = readChange(String(line))
-      return change === undefined ? [] : [change]
-    })
-  }
-}
-
-/** What an act does is checked when it is carried out. */
-const CHANGE_REQUEST: Shape<PlainChange> = given => objectOf({ act: text })(given) && (given as PlainChange)
-const CHANGE: Shape<NotedChange> = objectOf<
-  Pick<NotedChange, 'what' | 'subject' | 'act'>,
-  Required<Omit<NotedChange, 'what' | 'subject' | 'act'>>
->(
-  { what: text, subject: text, act: CHANGE_REQUEST },
-  { user: text, key: text, before: text, after: text, until: moment, live: listOf(text), undo: CHANGE_REQUEST },
-)
-
-/** Undefined for an invalid change. */
-function readChange(line: string): (NotedChange & { readonly at: number }) | undefined {
-  const [, at, json] = /^(\d+) (.*)$/s.exec(line) ?? []
-  const [notedAt, change] = [moment(Number(at)), parsed(json, CHANGE)]
-  return notedAt === undefined || change === undefined ? undefined : { ...change, at: notedAt }
-}
+import { type ReadQueue, type ReadRow, SharedObjects } from './shared-objects.js'
 
 /** Pages ask every two seconds: those of several viewers share what was read since the first of them asked. */
 const FRESH_MS = 900
@@ -84,8 +24,6 @@ const FEW_QUEUES = 20
 /** Queues whose dead letters are counted. */
 const MOST_COUNTED = 200
 const MOST_KEPT = 200
-
-export type Noted = Awaited<ReturnType<ChangeHistory['list']>>
 
 /** The state that pages and changes share: one for each dashboard. */
 export class DashboardState {
@@ -201,7 +139,9 @@ export class DashboardState {
   ownLimits(service: string | undefined): Promise<Listed<Change>> {
     const isUsed = this.reading.usedBy(service)
     const names = this.live.names.filter(name => isUsed === undefined || isUsed('limit', name))
-    return this.#ownLimits.get(JSON.stringify([service]), () => this.live.ownLimits(names))
+    // Until something is changed, or there are other names.
+    const version = JSON.stringify([service, names.length, this.live.history[0]?.seq])
+    return this.#ownLimits.get(version, () => this.live.ownLimits(names))
   }
 
   /** A key in its displayed form; viewers may act on it. */

@@ -1,25 +1,16 @@
-import { StoreError } from '../../../limiter/core/errors.js'
 import { countName } from '../../../limiter/count-name.js'
-import { replyWords } from '../../../redis/replies.js'
 import { changeId, liveChange, policyText } from '../../live/live-limit.js'
-import { COUNTED, FALLBACK, percentile, SHADOW } from '../counts.js'
-import type { LevelRow, LimitEntry } from '../records.js'
-import type {
-  ChangeRequest,
-  ChangeView,
-  QueueCounts,
-  QueueRow,
-  Series,
-  SharedRow,
-  UnreadRow,
-  ViewRequest,
-} from '../view.js'
-import type { DashboardState, Noted, PlainChange } from './dashboard-state.js'
-import { addressIn, type KeyState } from './limiters.js'
+import { COUNTED, FALLBACK, SHADOW } from '../counts.js'
+import type { LimitEntry } from '../records.js'
+import type { ChangeRequest, ChangeView, Series, ViewRequest } from '../view.js'
+import type { Noted, PlainChange } from './change-history.js'
+import type { DashboardState } from './dashboard-state.js'
+import { type foundView, keysContent } from './keys-view.js'
+import { NO_QUEUES, NO_SHARED, queueRows, sharedRows } from './object-rows.js'
 import type { Rated, Reading } from './reading.js'
 import { type IsWanted, Unwanted } from './redis-calls.js'
 import { shareOf } from './reports.js'
-import type { DeadView, ReadRow } from './shared-objects.js'
+import type { DeadView } from './shared-objects.js'
 
 const ROWS = 50
 const MOST_ROWS = 1000
@@ -126,111 +117,10 @@ function openOf(state: DashboardState, reading: Reading, { id, name }: LimitEntr
   }
 }
 
-/** Limiters that are asked for a key. */
-const MOST_LOOKS = 50
-
-/** The page of keys: one that is sought, those that ask most and are refused most, and those that are blocked. */
-async function keysContent(state: DashboardState, ask: ViewRequest, isWanted: IsWanted) {
-  const { reading, reports } = state
-  const isUsed = reading.usedBy(ask.service)
-  const isMeant = isUsed && ((limiter: string) => isUsed('limit', limiter))
-  const known = isMeant === undefined ? reading.known : reading.known.filter(({ name }) => isMeant(name))
-  const alive = reports.failing === undefined
-  const [noted, { blocks, more, unread }, own, search] = alive
-    ? await Promise.all([
-        state.noted.get(),
-        state.blocks(ask.service, isWanted),
-        state.ownLimits(ask.service),
-        searched(state, ask, isWanted),
-      ])
-    : [[], { blocks: [], more: 0, unread: 0 }, { items: [], more: 0 }, undefined]
-  // Others may have blocked it later: the block of a note ends when the note says.
-  const blockedBy = (limiter: string, blocked: string, until: number | undefined) =>
-    noted.find(
-      ({ subject, key, until: noted }) =>
-        subject === limiter &&
-        key === blocked &&
-        noted !== undefined &&
-        until !== undefined &&
-        Math.abs(noted - until) < 1000,
-    )?.user
-  return (base: ViewBase) => ({
-    ...base,
-    page: 'keys' as const,
-    mostRefused: reading.callers.top('refused', key => state.show(key), isMeant),
-    mostAsking: reading.callers.top('asked', key => state.show(key), isMeant),
-    limiters: known.map(({ name }) => name).sort(),
-    blocks: blocks.map(({ limiter, key, until }) => {
-      return { limiter, key: state.show(key), until, by: blockedBy(limiter, key, until) }
-    }),
-    moreBlocks: more,
-    ownLimits: own.items.map(({ name, key = '', policy, atMs, untilMs, by }) => {
-      return { limiter: name, key: state.show(key), policy: policy ?? '', at: atMs, until: untilMs, by }
-    }),
-    moreOwnLimits: own.more,
-    /** Limiters whose blocks were not read, because there are too many. */
-    unlisted: unread,
-    found: search && foundView(state, ask, search, blockedBy),
-  })
-}
-
-interface Search {
-  readonly key: string
-  readonly as: string | undefined
-  readonly looks: readonly KeyState[]
-  readonly unasked: number
-}
-
-/** Looks for a key; undefined if none is asked for, or none is known by its ref. */
-async function searched(state: DashboardState, ask: ViewRequest, isWanted: IsWanted): Promise<Search | undefined> {
-  const key = ask.ref !== undefined ? await state.keyOf(ask.ref, isWanted) : ask.key
-  if (key === undefined || key === '') return undefined
-  const as = addressIn(key)
-  const sought = as ?? key
-  const { callers } = state.reading
-  const all = state.sharedLimiters(ask.service)
-  const naming = all.length <= MOST_LOOKS ? all : all.filter(({ name }) => callers.has(name, sought))
-  const others = all.length <= MOST_LOOKS ? [] : all.filter(({ name }) => !callers.has(name, sought))
-  const limiters = [...naming, ...others].slice(0, MOST_LOOKS)
-  const look = () => state.limiters.look(limiters, sought)
-  const looks = await state.found.get(JSON.stringify([sought, ask.service]), look, isWanted)
-  return { key, as, looks, unasked: all.length - limiters.length }
-}
-
-function foundView(
-  state: DashboardState,
-  ask: ViewRequest,
-  { key, as, looks, unasked }: Search,
-  blockedBy: (limiter: string, key: string, until: number | undefined) => string | undefined,
-) {
-  const sought = as ?? key
-  const limiters = looks.flatMap(look => {
-    const known = look.status === 'fulfilled' ? look.value : undefined
-    if (known === undefined) return []
-    return [{ ...known, blockedBy: blockedBy(known.limiter, sought, known.blockedUntil) }]
-  })
-  return {
-    // A user who typed the key knows it; keys that were shown masked stay masked.
-    key: ask.ref === undefined ? { ...state.show(sought), text: key } : state.show(sought),
-    /** The key as counted, if it differs: an address in its usual notation. */
-    as,
-    limiters,
-    /** How many limiters were asked: those first whose reports name the key, then the worst. */
-    asked: looks.length,
-    /** How many were not asked, because there are too many. */
-    unasked,
-    /** How many of them could not be read: another version's, or slow. */
-    unread: looks.filter(({ status }) => status === 'rejected').length,
-  }
-}
-
 /** Objects of a kind on a page of their own, and on the first page. */
 const MOST_OBJECTS = 50
 const FEW_OBJECTS = 8
 const MOST_CHANGES = 200
-const NO_QUEUES: { queues: LetteredRow[]; moreQueues: number } = { queues: [], moreQueues: 0 }
-const NO_SHARED = { shared: [] as SharedRow[], moreShared: 0 }
-
 /** Who looks. */
 export interface Viewer {
   readonly access: 'read' | 'write'
@@ -310,81 +200,6 @@ function viewBaseOf(state: DashboardState, { access, user }: Viewer) {
     noLive: live.refusal,
     /** False: no process has reported, and no object is known. */
     installed: reports.processes.length > 0 || reports.entries.size > 0,
-  }
-}
-
-type LetteredRow = QueueRow & { readonly letters: readonly DeadView[] }
-
-/** As many queues as a page shows: those with dead letters before others, in the order of the alphabet. */
-async function queueRows(state: DashboardState, most: number, withLetters: boolean, service: string | undefined) {
-  const { reading, deadLetters } = state
-  const names = reading.names('queue', service)
-  const chosen = [...names].sort((a, b) => Number(isDead(b)) - Number(isDead(a))).slice(0, most)
-  const queues = await Promise.all(
-    chosen.sort().map(async (name): Promise<LetteredRow> => {
-      const { counts, letters }: { counts: QueueCounts | UnreadRow; letters: readonly DeadView[] } = await state
-        .queue(name, withLetters)
-        .catch(error => ({ counts: unread(name)(error), letters: [] }))
-      const sums = reading.lateness.get(name)
-      if (sums === undefined) return { ...counts, letters }
-      const [late50, late99] = [percentile(sums.lateness, 0.5), percentile(sums.lateness, 0.99)]
-      const attempts = sums.deliveries > 0 ? sums.attempts / sums.deliveries : undefined
-      return { ...counts, letters, late50, late99, attempts }
-    }),
-  )
-  return { queues, moreQueues: names.length - chosen.length }
-
-  function isDead(name: string): boolean {
-    return (deadLetters.get(name) ?? 0) > 0
-  }
-}
-
-async function sharedRows(state: DashboardState, most: number, withHolders: boolean, service: string | undefined) {
-  const { reading, objects, holderNames } = state
-  const [semaphores, rates] = [reading.names('semaphore', service), reading.names('rate', service)]
-  const levels = reading.levels(service)
-  const told = ({ object, name, inUse, waiting = 0, used, rate, intervalMs, reservoir }: LevelRow): SharedRow => ({
-    kind: (used === undefined ? object : 'budget') as SharedRow['kind'],
-    name,
-    waiting,
-    ...(used !== undefined && { inUse: used, of: rate, intervalMs }),
-    ...(inUse !== undefined && { inUse }),
-    ...(reservoir !== undefined && { reservoir }),
-    ...(withHolders && object !== 'limiter' && object !== 'rate' && holderNames.places(object, name)),
-  })
-  const rowOf = async (kind: 'semaphore' | 'rate', name: string): Promise<SharedRow> => {
-    const ask = () => (kind === 'rate' ? objects.rateRow(name) : objects.semaphoreRow(name, withHolders))
-    const { row, leases }: ReadRow = await state.sharedRows
-      .get(JSON.stringify([kind, name, withHolders]), ask)
-      .catch(error => ({ row: { kind, ...unread(name)(error), waiting: 0 } }))
-    if (leases !== undefined) {
-      // Redis was asked before the last reports came, perhaps: who the holders are is told by these.
-      const holders = holderNames.leases(name, leases.items)
-      return { ...row, holders, moreHolders: leases.more }
-    }
-    // Permits and rates of which Redis knows nothing under this name are counted elsewhere, like those of politeFetch.
-    const isElsewhere = row.of === undefined && row.unread === undefined
-    const level = isElsewhere && levels.find(row => row.object === kind && row.name === name)
-    return level ? { ...row, ...told(level) } : row
-  }
-  const rows = await Promise.all([
-    ...semaphores.slice(0, most).map(name => rowOf('semaphore', name)),
-    ...rates.slice(0, most).map(name => rowOf('rate', name)),
-  ])
-  const inProcesses = levels.filter(({ object }) => object !== 'semaphore' && object !== 'rate' && object !== 'queue')
-  const shared: SharedRow[] = [...rows, ...inProcesses.slice(0, most).map(told)]
-  return { shared, moreShared: semaphores.length + rates.length + inProcesses.length - shared.length }
-}
-
-/**
- * What is known of an object that did not answer: it stays on the page, since an operator may look for just this one.
- */
-function unread(name: string): (error: unknown) => UnreadRow {
-  return error => {
-    const cause = (error as Error | undefined)?.cause ?? error
-    // A deadline's error has no cause.
-    const isSilent = cause instanceof StoreError
-    return { name, unread: isSilent ? 'does not answer' : `cannot be read: ${replyWords(cause).slice(0, 200)}` }
   }
 }
 
