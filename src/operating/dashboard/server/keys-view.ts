@@ -1,7 +1,6 @@
 import type { ViewRequest } from '../view.js'
 import type { DashboardState } from './dashboard-state.js'
 import { addressIn, type KeyState } from './limiters.js'
-import type { ViewBase } from './page-views.js'
 import type { IsWanted } from './redis-calls.js'
 
 /** Limiters that are asked for a key. */
@@ -32,8 +31,7 @@ export async function keysContent(state: DashboardState, ask: ViewRequest, isWan
         until !== undefined &&
         Math.abs(noted - until) < 1000,
     )?.user
-  return (base: ViewBase) => ({
-    ...base,
+  return {
     page: 'keys' as const,
     mostRefused: reading.callers.top('refused', key => state.show(key), isMeant),
     mostAsking: reading.callers.top('asked', key => state.show(key), isMeant),
@@ -49,7 +47,7 @@ export async function keysContent(state: DashboardState, ask: ViewRequest, isWan
     /** Limiters whose blocks were not read, because there are too many. */
     unlisted: unread,
     found: search && foundView(state, ask, search, blockedBy),
-  })
+  }
 }
 
 interface Search {

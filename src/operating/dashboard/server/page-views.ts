@@ -149,8 +149,10 @@ export async function viewOf(state: DashboardState, ask: ViewRequest, viewer: Vi
 async function contentOf(state: DashboardState, ask: ViewRequest, isWanted: IsWanted) {
   const alive = state.reports.failing === undefined
   switch (ask.page) {
-    case 'keys':
-      return keysContent(state, ask, isWanted)
+    case 'keys': {
+      const keys = await keysContent(state, ask, isWanted)
+      return (base: ViewBase) => ({ ...base, ...keys })
+    }
     case 'waiting': {
       const shared = alive ? await sharedRows(state, MOST_OBJECTS, true, ask.service) : NO_SHARED
       return (base: ViewBase) => ({ ...base, page: 'waiting' as const, ...shared })
