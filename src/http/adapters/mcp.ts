@@ -253,7 +253,7 @@ function limitsOf(tool: string, policy: PolicyInput) {
     return parsePolicy(policy).map(limit => {
       // A name is at most 64 printable characters.
       const prefix = tool.replace(/[^\x20-\x7e]/g, '?').slice(0, 63 - limit.name.length)
-      const options = optionsOf({ ...limit, name: `${prefix}:${limit.name}` })
+      const options = optionsOf({ ...limit, name: `${prefix}:${limit.name}`, namedAfter: undefined })
       // A short window that is a number is told of, because it may be meant in seconds.
       return 'calendar' in options ? options : { ...options, window: `${limit.windowMs}ms` }
     })
