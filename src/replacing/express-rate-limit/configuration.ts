@@ -18,7 +18,8 @@ const OTHERS =
  */
 export function optionsOf(passed: RateLimitOptions): { readonly options: Options; readonly validations: Validations } {
   const given: Partial<Options> = Object.fromEntries(Object.entries(passed).filter(([, value]) => value !== undefined))
-  const logger = loggerOf(passed.logger)
+  const logger = passed.logger ?? consoleLogger
+  checkLogger(logger)
   const validations = validationsOf(given.validate ?? true, logger)
   const defaults = {
     windowMs: DEFAULT_WINDOW_MS,
@@ -58,8 +59,8 @@ const consoleLogger: Logger = {
   error: (...args) => console.error(...args.reverse()),
 }
 
-function loggerOf(logger: Logger = consoleLogger): Logger {
-  if (typeof logger?.error === 'function' && typeof logger.warn === 'function') return logger
+function checkLogger({ error, warn }: Partial<Logger>): void {
+  if (typeof error === 'function' && typeof warn === 'function') return
   throw new TypeError('Provided logger does not implement the Logger interface')
 }
 

@@ -37,7 +37,7 @@ export function setStandardHeaders(
   } else if (draft === 'draft-8') {
     // The only form for several limiters: each adds its own.
     append(response, 'RateLimit', `"${name}"; r=${remaining}; t=${reset}`)
-    append(response, 'RateLimit-Policy', `"${name}"; q=${limit}; w=${window}; pk=:${partitionKey(key)}:`)
+    append(response, 'RateLimit-Policy', `"${name}"; q=${limit}; w=${window}; pk=:${partitionKey(String(key))}:`)
   }
 }
 

@@ -131,12 +131,12 @@ class Limiter {
     if (response.headersSent) return
     if (legacyHeaders) setLegacyHeaders(response, info)
     if (!draft) return
-    if (draft !== 'draft-6') this.validations.headersResetTime(info.resetTime)
     const span = count.windowMs ?? windowMs
-    if (draft !== 'draft-8') return setStandardHeaders(response, draft, info, span)
-    return after(given(identifier, request, response, span), name => {
+    const write = (name?: string) => {
+      if (draft === 'draft-7' || draft === 'draft-8') this.validations.headersResetTime(info.resetTime)
       if (!response.headersSent) setStandardHeaders(response, draft, info, span, name)
-    })
+    }
+    return draft === 'draft-8' ? after(given(identifier, request, response, span), write) : write()
   }
 
   #refuse(info: RateLimitInfo, { count, request, response, next }: Counted): SyncOrAsync<void> {
