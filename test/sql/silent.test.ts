@@ -1,44 +1,88 @@
+import { chmod, copyFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import { afterAll, afterEach, beforeAll, expect, jest, test } from '@jest/globals'
 import postgres from 'postgres'
 import { parsePolicy } from '../../src/limiter/core/limit.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { PostgresStore } from '../../src/sql/postgres-store.js'
 import { eventually } from '../support/eventually.js'
+import { giveToServer, ownedFolder, PostgresServer } from '../support/postgres-server.js'
 import { TcpProxy } from '../support/tcp-proxy.js'
-import { testPostgres } from '../support/test-postgres.js'
+import { type TestDatabase, testPostgres } from '../support/test-postgres.js'
 
 jest.setTimeout(60_000)
 
 const database = testPostgres()
-let proxy: TcpProxy
-beforeAll(() => new PostgresStore(database.pool()).createTable())
-beforeEach(async () => {
-  proxy = await TcpProxy.start(database.port)
+const certificates = join(import.meta.dirname, '../support/tls')
+/** The same over TLS, whose sockets are wrapped. */
+let secure: PostgresServer
+let certificate: string
+beforeAll(async () => {
+  await new PostgresStore(database.pool()).createTable()
+  certificate = await ownedFolder('spillway-certificate-')
+  for (const file of ['server.pem', 'server.key']) {
+    await copyFile(join(certificates, file), join(certificate, file))
+    await chmod(join(certificate, file), 0o600)
+    await giveToServer(join(certificate, file))
+  }
+  const [ssl_cert_file, ssl_key_file] = ['server.pem', 'server.key'].map(file => join(certificate, file))
+  secure = await PostgresServer.start({ settings: { ssl: 'on', ssl_cert_file, ssl_key_file } })
+  await new PostgresStore(secure.pool()).createTable()
 })
-afterEach(() => proxy.stop())
-const far = () => database.url.replace(`:${database.port}/`, `:${proxy.port}/`)
+afterAll(async () => {
+  await secure.stop()
+  await rm(certificate, { recursive: true })
+})
 
-describe.each<[string, () => { client: object; end: () => Promise<unknown> }]>([
-  [
-    'pg',
-    () => {
-      const pool = database.pool({ connectionString: far(), max: 1 })
-      return { client: pool, end: () => pool.end() }
-    },
-  ],
-  [
-    'postgres',
-    () => {
-      const sql = postgres(far(), { max: 1, onnotice: () => {} })
-      return { client: sql, end: () => sql.end({ timeout: 0 }) }
-    },
-  ],
-])('over %s', (_, open) => {
-  test('a connection that is dropped without a word is given up: decided by the database again within seconds', async () => {
-    const { client, end } = open()
+let proxy: TcpProxy | undefined
+afterEach(async () => {
+  await proxy?.stop()
+  proxy = undefined
+})
+const tls = { rejectUnauthorized: false }
+
+interface Opened {
+  readonly proxy: TcpProxy
+  readonly client: object
+  readonly end: () => Promise<unknown>
+}
+
+const WAYS: ReadonlyArray<[string, () => Promise<Opened>]> = [
+  ['pg', () => pgOf(database)],
+  ['postgres', () => postgresOf(database)],
+]
+const TLS_WAYS: typeof WAYS = [
+  ['pg over TLS', () => pgOf(secure, tls)],
+  ['postgres over TLS', () => postgresOf(secure, tls)],
+]
+
+/** The way to a server, through a proxy. */
+async function farFrom(server: TestDatabase | PostgresServer): Promise<{ url: string; proxy: TcpProxy }> {
+  proxy = await TcpProxy.start(server.port)
+  const url = server instanceof PostgresServer ? server.url() : server.url
+  return { proxy, url: url.replace(`:${server.port}/`, `:${proxy.port}/`) }
+}
+
+async function pgOf(server: TestDatabase | PostgresServer, ssl?: object): Promise<Opened> {
+  const { url, proxy } = await farFrom(server)
+  const pool = database.pool({ connectionString: url, ssl, max: 1 })
+  return { proxy, client: pool, end: () => pool.end() }
+}
+
+async function postgresOf(server: TestDatabase | PostgresServer, ssl: object | false = false): Promise<Opened> {
+  const { url, proxy } = await farFrom(server)
+  const sql = postgres(url, { max: 1, onnotice: () => {}, ssl })
+  return { proxy, client: sql, end: () => sql.end({ timeout: 0 }) }
+}
+
+test.each([...WAYS, ...TLS_WAYS])(
+  '%s: a connection that is dropped without a word is given up: decided by the database again within seconds',
+  async (_, open) => {
+    const { proxy, client, end } = await open()
     const limiter = new RateLimiter({ policy: '100/1h', name: 'silent', store: new PostgresStore(client) })
-    expect((await limiter.consume('k')).degraded).toBe(false)
+    // To connect over TLS takes longer than a deadline on a busy machine.
+    await eventually('decided by the database', async () => !(await limiter.consume('k')).degraded)
     proxy.swallowNewest()
     const cutAt = performance.now()
     const isBack = async () => {
@@ -48,17 +92,17 @@ describe.each<[string, () => { client: object; end: () => Promise<unknown> }]>([
     await eventually('decided by the database', isBack, 20_000)
     // 5 s, and up to 5 s more until the breaker asks again.
     expect(performance.now() - cutAt).toBeLessThan(11_000)
-    void end()
-  })
-
-  test('createTable settles, though the server accepts and is silent', async () => {
-    proxy.swallow()
-    const { client, end } = open()
-    const startedAt = performance.now()
-    await expect(new PostgresStore(client, { table: 'silent' }).createTable()).rejects.toThrow('did not answer in time')
-    expect(performance.now() - startedAt).toBeLessThan(11_000)
     void end().catch(() => {})
-  })
+  },
+)
+
+test.each(WAYS)('%s: createTable settles, though the server accepts and is silent', async (_, open) => {
+  const { proxy, client, end } = await open()
+  proxy.swallow()
+  const startedAt = performance.now()
+  await expect(new PostgresStore(client, { table: 'silent' }).createTable()).rejects.toThrow('did not answer in time')
+  expect(performance.now() - startedAt).toBeLessThan(11_000)
+  void end().catch(() => {})
 })
 
 test('an answer that comes after its timeout changes nothing: settlements still give back', async () => {
