@@ -71,6 +71,9 @@ function clients(): string {
       every(({ blocks }) => blocks) ? (besides.blocks ?? 'yes') : '–',
     ]
   })
+  const runtimes = JSON.parse(readFileSync(fileOf('test/runtimes/binaries/package.json'), 'utf8'))
+  const [, bun] = /(\d+\.\d+)/.exec(runtimes.dependencies['@oven/bun-linux-x64']) as RegExpExecArray
+  rows.push(['`RedisClient` of Bun', bun, 'yes', '–', '–', '–', '–'])
   const head = ['client', 'versions', 'one server', 'cluster', 'Sentinel', 'listens', 'blocks']
   return markdown(head, ['---', '---', '---', '---', '---', '---', '---'], ...rows)
 }

@@ -83,7 +83,8 @@ export interface RedisStoreOptions extends CountsOptions {
 export class RedisStore extends StoreInRedis {
   /**
    * `client`: a `Redis` or `Cluster` of ioredis or iovalkey, a client, cluster or sentinel of node-redis, a
-   * `GlideClient` or `GlideClusterClient`, or a `Redis` of @upstash/redis (Redis over HTTP). The store never closes it.
+   * `GlideClient` or `GlideClusterClient`, a `Redis` of @upstash/redis (Redis over HTTP), or a
+   * `RedisClient` of Bun. The store never closes it.
    */
   constructor(client: RedisClient, options: RedisStoreOptions = {}) {
     super(connectionOf(client, 'RedisStore'), options, counts => featuresOf(counts, options), { leases: true })

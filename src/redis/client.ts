@@ -36,7 +36,7 @@ export interface ListeningEvents {
 export type OpenListening = (events: ListeningEvents) => Promise<Listening> | undefined
 
 /**
- * A user's Redis client: of ioredis, iovalkey, node-redis, GLIDE or @upstash/redis. Typed structurally, as the package
+ * A user's Redis client: of ioredis, iovalkey, node-redis, GLIDE, Bun or @upstash/redis. Typed structurally, as the package
  * imports none, and so loosely that a variable of type `object` is one too: only what is often passed by mistake does
  * not compile, a promise of a client and `{ client }`.
  */

@@ -1,6 +1,7 @@
 import { PolicyError, shown } from '../limiter/core/errors.js'
 import { getOrMake } from '../limiter/core/maps.js'
 import { emitWarning, OutageWarnings } from '../limiter/core/warnings.js'
+import * as bun from './bun.js'
 import type { ClientPort, GaveUp, OpenBlocking, OpenListening, RedisClient, RedisConnection } from './client.js'
 import * as glide from './glide.js'
 import * as ioredis from './ioredis.js'
@@ -36,6 +37,7 @@ function newPort(client: RedisClient, user: string): ClientPort {
   if (nodeRedis.isNodeRedis(client)) return nodeRedis.nodeRedisPort(client, warnOnce(client))
   if (glide.isGlide(client)) return glide.glidePort(client)
   if (upstash.isUpstash(client)) return upstash.upstashPort(client)
+  if (bun.isBun(client)) return bun.bunPort(client, warnOnce(client))
   throw unknown(client, user)
 }
 
@@ -57,7 +59,7 @@ function unknown(client: unknown, user: string): PolicyError {
   return new PolicyError(
     `${user}: client ${shown(client)}: expected a client of ioredis or iovalkey, like new ` +
       "Redis('redis://127.0.0.1:6379') or new Cluster([…]), of node-redis, like createClient({ url: " +
-      "'redis://127.0.0.1:6379' }), createCluster or createSentinel, of @upstash/redis, like new Redis({ url: " +
+      "'redis://127.0.0.1:6379' }), createCluster or createSentinel, of Bun 1.4, like new RedisClient(url), of @upstash/redis, like new Redis({ url: " +
       "'https://…', token }), or of @valkey/valkey-glide, like await GlideClient.createClient({ addresses: […] " +
       '}) or GlideClusterClient',
   )
@@ -99,7 +101,7 @@ function addressOf(options: (Address & { socket?: Address; url?: unknown }) | un
 
 /**
  * Opens blocking connections beside this client; undefined if it cannot be duplicated, like a sentinel of node-redis,
- * or has no connections, like @upstash/redis.
+ * has no connections, like @upstash/redis, or none that do not reconnect, like that of Bun.
  */
 export function blockingOf(client: RedisClient): OpenBlocking | undefined {
   if (ioredis.isIoredisBlocker(client)) return ioredis.ioredisBlocking(client)
@@ -109,7 +111,7 @@ export function blockingOf(client: RedisClient): OpenBlocking | undefined {
 
 /**
  * Opens listening connections beside this client; undefined if the client provides none, like a node-redis sentinel,
- * GLIDE before 2.3, and @upstash/redis.
+ * GLIDE before 2.3, @upstash/redis, and that of Bun.
  */
 export function listeningOf(client: RedisClient): OpenListening | undefined {
   if (ioredis.isIoredisListener(client)) return ioredis.ioredisListening(client)

@@ -1,4 +1,5 @@
 import { StoreError } from '../limiter/core/errors.js'
+import { bunCommand, isBun } from './bun.js'
 import type { RedisClient } from './client.js'
 import { glideCommand, glideNodes, isGlide } from './glide.js'
 import { type IoredisLike, isIoredis } from './ioredis.js'
@@ -50,6 +51,7 @@ export async function walkKeys(client: RedisClient, pattern: string, visit?: Vis
     return
   }
   if (isUpstash(client)) return walkByCommands((...words) => upstashCommand(client, words), pattern, visit)
+  if (isBun(client)) return walkByCommands((...words) => bunCommand(client, words), pattern, visit)
   throw new StoreError('the client cannot walk through the keys of its server')
 }
 

@@ -2,8 +2,20 @@ import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import type { RedisClient } from 'spillway'
 
+interface BunClient {
+  readonly connected: boolean
+  onconnect: (() => unknown) | null
+  evalsha(...args: never[]): unknown
+  close(): void
+}
+const runtime = globalThis as { Bun?: { RedisClient: new (url: string, options: object) => BunClient } }
+
 /** The clients that the cases run on. */
-export const CLIENTS = { ioredis, 'node-redis': nodeRedis }
+export const CLIENTS: Readonly<Record<string, () => Promise<Connection>>> = {
+  ioredis,
+  'node-redis': nodeRedis,
+  ...(runtime.Bun && { Bun: bun }),
+}
 
 /** A connection of its own to the server of the tests. */
 interface Connection {
@@ -41,4 +53,14 @@ async function nodeRedis(): Promise<Connection> {
   client.on('error', error => console.error(error))
   await client.connect()
   return { client, end: () => client.close() }
+}
+
+async function bun(): Promise<Connection> {
+  return openBun(process.env.REDIS_URL as string)
+}
+
+/** The client of Bun itself. */
+export function openBun(url: string) {
+  const client = new runtime.Bun!.RedisClient(url, { maxRetries: 2 ** 31 - 1 })
+  return { client, end: async () => client.close() }
 }

@@ -1,11 +1,13 @@
 // Runs on every runtime: every case, one line of JSON for each. Ends by itself: nothing of spillway keeps a process
 // alive.
 import { LAST, type Outcome } from './case.js'
+import { bunOutage } from './cases/bun-outage.js'
 import { entries } from './cases/entries.js'
 import { exact } from './cases/exact.js'
 import { expressCases } from './cases/express.js'
 import { fetchCases } from './cases/fetch.js'
 import { h3Cases } from './cases/h3.js'
+import { live } from './cases/live.js'
 import { processLoads } from './cases/process-load.js'
 import { sharedObjects } from './cases/shared-objects.js'
 import { sqlite } from './cases/sqlite.js'
@@ -18,6 +20,8 @@ const CASES = [
   ...fetchCases,
   ...h3Cases,
   ...sharedObjects,
+  ...live,
+  ...bunOutage,
   ...processLoads,
 ]
 

@@ -1,7 +1,7 @@
 import type { Finding } from './run.js'
 import type { Runtime } from './runtimes.js'
 
-const SHARED = ['SharedRateLimiter', 'Semaphore', 'DelayQueue']
+const SHARED = ['SharedRateLimiter', 'Semaphore', 'DelayQueue', 'LivePolicies']
 
 /**
  * The rows of the table of docs/runtimes.md: the cases that each tells of, and whether its cells say what the cases
@@ -11,6 +11,7 @@ const ROWS: readonly (readonly [title: string, tells: (name: string) => boolean,
   ['every algorithm, exact in memory', name => name === 'exact in memory'],
   ['exact on Redis: ioredis, node-redis', name => name.startsWith('exact on Redis')],
   ['exact on SQLite: its library', name => name === 'exact on SQLite', true],
+  ['`RedisClient` of Bun: stores, shared objects, live limits', name => name.endsWith(', Bun')],
   ['Express, h3', name => name === 'Express' || name === 'h3'],
   ['`spillway/fetch`, served by', name => name === 'fetch', true],
   ['requests that end early', name => name.endsWith('requests that end early')],

@@ -58,8 +58,8 @@ async function queue(...clients: RedisClient[]): Promise<string> {
   const startedAt = performance.now()
   await one.push({ n: 2 }, { delay: '200ms' })
   await one.push({ n: 0 })
-  await eventually('the first is done', () => done.length === 1)
-  await eventually('the second is done', () => done.length === 2)
+  // A receiver that cannot block asks once a second, and finds both.
+  await eventually('both are done', () => done.length === 2)
   assert.ok(performance.now() - startedAt > 198)
   await one.push({ n: 1 })
   await eventually('it is tried again', () => done.length === 3)
