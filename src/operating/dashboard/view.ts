@@ -24,6 +24,8 @@ export interface AlertView {
 export interface KeyView {
   readonly text: string
   readonly ref: string
+  /** Where it is known: when its block ends. */
+  readonly blockedUntil?: number
 }
 
 /** How far back charts go. */
@@ -153,6 +155,8 @@ export interface ViewRequest {
   readonly rows?: number
   /** Limits: of the charts; default 15m. */
   readonly range?: Range
+  /** Limits: only those whose names hold this text. */
+  readonly text?: string
   /** Only what this service uses. */
   readonly service?: string
   /** Keys page: the key to look up, as typed, or the `ref` of a shown one. */
@@ -190,7 +194,9 @@ export type ChangeRequest =
     }
   | { readonly act: 'force-release'; readonly name: string; readonly lease: string }
   | { readonly act: 'pause' | 'resume'; readonly name: string }
-  | { readonly act: 'redrive'; readonly name: string; readonly id?: string }
+  /** Of dead letters; without ids of all. */
+  | { readonly act: 'redrive' | 'discard'; readonly name: string; readonly ids?: readonly string[] }
+  | ({ readonly act: 'show-key' } & KeyGiven)
 
 /** Puts back what was set for a limiter or a key, unless it was changed again. */
 type UndoLimit = {

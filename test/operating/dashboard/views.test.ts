@@ -202,6 +202,59 @@ describe('limits', () => {
     ])
   })
 
+  test('an opened row tells of the breakers of those who use its limiter, and of no others', async () => {
+    const [shop, mail] = [report(), report({ service: 'mail' })]
+    await limiterOf('api', '5/1h', shop).consume('x')
+    await limiterOf('mails', '5/1h', mail).consume('x')
+    mail.breakerOpened?.(new Error('connect ECONNREFUSED'))
+    const page = await start()
+    await page.shows('limits', ({ rows, alerts }) => rows.length === 2 && alerts.length > 0)
+    const ids = (await page.view({ page: 'limits' })).rows.map(({ id }) => id)
+    await eventually('it stands at the limiter of that service', async () => {
+      const { rows } = await page.view({ page: 'limits', open: ids })
+      const broken = rows.filter(({ open }) => open?.breaker !== undefined).map(({ limiter }) => limiter)
+      return broken.length > 0 && JSON.stringify(broken) === '["mails"]'
+    })
+    const { rows } = await page.view({ page: 'limits', open: ids })
+    expect(rows.find(({ limiter }) => limiter === 'api')?.open?.breaker).toBeUndefined()
+  })
+
+  test('a key that is blocked says so where it is listed', async () => {
+    const observer = report()
+    const login = limiterOf('login', '2/1h', observer)
+    for (let i = 0; i < 9; i++) await login.consume('203.0.113.9')
+    const page = await start()
+    await page.shows('limits', ({ rows }) => (rows[0]?.open?.mostRefused.length ?? 0) > 0)
+    await page.act({ act: 'block', limiter: 'login', key: '203.0.113.9', for: '1h' })
+    const { rows } = await page.view({ page: 'limits' })
+    expect((rows[0].open?.mostRefused[0].key.blockedUntil ?? 0) - Date.now()).toBeGreaterThan(3_500_000)
+    await page.act({ act: 'unblock', limiter: 'login', key: '203.0.113.9' })
+    expect((await page.view({ page: 'limits' })).rows[0].open?.mostRefused[0].key.blockedUntil).toBeUndefined()
+  })
+
+  test('are found by a part of the name of their limiter or of their own', async () => {
+    const observer = report()
+    for (const name of ['checkout', 'login', 'search']) await limiterOf(name, '5/1h name=hourly', observer).consume('x')
+    const page = await start()
+    await page.shows('limits', ({ rows }) => rows.length === 3)
+    const found = async (text: string) =>
+      (await page.view({ page: 'limits', text })).rows.map(({ limiter }) => limiter).sort()
+    expect(await found('LOG')).toEqual(['login'])
+    expect(await found('hourly')).toEqual(['checkout', 'login', 'search'])
+    expect(await page.view({ page: 'limits', text: 'nothing' })).toMatchObject({ rows: [], total: 0 })
+  })
+
+  test('alerts that are not shown are counted', async () => {
+    const observer = report()
+    for (let i = 0; i < 11; i++) {
+      const limiter = limiterOf(`api-${i}`, '2/1h', observer)
+      await Promise.all(Array.from({ length: 30 }, (_, j) => limiter.consume(`user ${j % 3}`)))
+    }
+    const page = await start()
+    const { alerts, moreAlerts } = await page.shows('limits', view => view.alerts.length + view.moreAlerts === 11)
+    expect([alerts.length, moreAlerts]).toEqual([8, 3])
+  })
+
   test('an open breaker has its own band', async () => {
     const observer = report()
     const page = await start()
@@ -236,6 +289,24 @@ describe('keys', () => {
     expect((await login.peek('customer-4711@example.com', 0)).remaining).toBe(2)
     const [change] = (await page.view({ page: 'changes' })).changes
     expect(change).toMatchObject({ what: 'Key reset', subject: 'login', user: 'ann', key: { text } })
+  })
+
+  test('that are masked keep what says their kind and their end, and who may write sees one whole', async () => {
+    const observer = report()
+    const page = await start()
+    const api = limiterOf('api', '9/1h', observer)
+    const keys = ['user:12', 'user:13', 'tenant:acme-corporation', 'ab', 'x:', '203.0.113.9']
+    for (const key of keys) await api.consume(key)
+    const { mostAsking } = await page.shows('keys', ({ mostAsking }) => mostAsking.length === keys.length)
+    expect(mostAsking.map(({ key }) => key.text).sort()).toEqual(
+      ['user:••2', 'user:••3', 'tenant:••tion', '••', '••', '20••9'].sort(),
+    )
+    const { ref } = mostAsking.find(({ key }) => key.text === 'user:••2')?.key ?? { ref: '' }
+    expect(await page.act({ act: 'show-key', ref })).toMatchObject({ status: 200, text: 'The key is user:12' })
+    const [change] = (await page.view({ page: 'changes' })).changes
+    expect(change).toMatchObject({ what: 'Key shown', user: 'ann', key: { text: 'user:••2' } })
+    const reader = await start({ authorize: () => 'read' })
+    expect((await reader.act({ act: 'show-key', ref })).status).toBe(403)
   })
 
   test.each(['masked', 'hashed'] as const)(
@@ -456,7 +527,7 @@ describe('live limits', () => {
     await page.act({ act: 'set-limit', limiter: 'api', policy: '300/1m', key: 'user:1' })
     const { changes } = await page.view({ page: 'changes' })
     expect(changes.map(({ user, after, key }) => [user, after, key?.text])).toEqual([
-      ['ann', '300 in any minute', 'us••'],
+      ['ann', '300 in any minute', 'user:••'],
       ['deploy-script', '1/1m', undefined],
       ['ann', '200 in any minute', undefined],
     ])
@@ -621,13 +692,26 @@ describe('shared objects', () => {
     expect(masked.queues[0].letters.map(({ payload }) => payload)).toEqual(new Array(3).fill(undefined))
     expect(late99).toBeGreaterThanOrEqual(0)
     expect((await page.act({ act: 'pause', name: 'mail' })).status).toBe(200)
-    expect((await page.act({ act: 'redrive', name: 'mail', id: letters[0].id })).text).toBe(
+    expect((await page.act({ act: 'redrive', name: 'mail', ids: [letters[0].id] })).text).toBe(
       '1 dead letter of mail is delivered again.',
     )
     expect((await page.act({ act: 'redrive', name: 'mail' })).text).toBe('2 dead letters of mail are delivered again.')
     expect((await page.view({ page: 'queues' })).queues[0]).toMatchObject({ ready: 3, dead: 0, paused: true })
     await page.act({ act: 'resume', name: 'mail' })
     expect((await page.view({ page: 'queues' })).queues[0]).toMatchObject({ paused: false })
+    const failingAgain = queue.consume(async () => {
+      throw new Error('no')
+    })
+    const again = await page.shows('queues', ({ queues }) => queues[0]?.letters.length === 3)
+    await failingAgain.close()
+    const [first] = again.queues[0].letters
+    expect((await page.act({ act: 'discard', name: 'mail', ids: [first.id] })).text).toBe(
+      '1 dead letter of mail is gone for good.',
+    )
+    expect((await page.act({ act: 'discard', name: 'mail' })).text).toBe('2 dead letters of mail are gone for good.')
+    expect(await page.act({ act: 'discard', name: 'mail', ids: [5] } as never)).toMatchObject({ status: 400 })
+    expect((await page.view({ page: 'queues' })).queues[0]).toMatchObject({ ready: 0, dead: 0 })
+    expect((await page.view({ page: 'changes' })).changes[0]).toMatchObject({ what: 'Dead letters discarded' })
   })
 })
 

@@ -29,14 +29,20 @@ export interface Address {
   readonly ref?: string
   /** Only what this service uses; '' or absent: all. */
   readonly service?: string
+  /** Of the limits: only those whose names hold this text. */
+  readonly text?: string
   /** Of the charts; absent: 15 minutes. */
   readonly range?: Range
 }
 
-/** Service and range stay as they are in the current address, unless they are given. */
+/** Service, range and text stay as they are in the current address, unless they are given. */
 export function addressText({ page, row, key, ref, ...given }: Address): string {
-  const { service = '', range = '15m' } = { ...readAddress(location.hash), ...given }
-  const chosen = new URLSearchParams({ ...(service !== '' && { service }), ...(range !== '15m' && { range }) })
+  const { service = '', range = '15m', text = '' } = { ...readAddress(location.hash), ...given }
+  const chosen = new URLSearchParams({
+    ...(service !== '' && { service }),
+    ...(range !== '15m' && { range }),
+    ...(text !== '' && { text }),
+  })
   const query = chosen.size > 0 ? `?${chosen}` : ''
   if (key !== undefined) return `#/keys/=${encodeURIComponent(key)}${query}`
   if (ref !== undefined) return `#/keys/~${ref}${query}`
@@ -48,7 +54,8 @@ function readAddress(hash: string): Address {
   const page = PAGES.find(([known]) => known === name)?.[0] ?? 'limits'
   const given = new URLSearchParams(query)
   const [service, range] = [given.get('service'), RANGES.find(([known]) => known === given.get('range'))?.[0]]
-  const chosen = { ...(service && { service }), ...(range && { range }) }
+  const text = given.get('text')
+  const chosen = { ...(service && { service }), ...(range && { range }), ...(text && { text }) }
   if (page === 'keys' && rest.startsWith('=')) return { page, key: decoded(rest.slice(1)), ...chosen }
   if (page === 'keys' && rest.startsWith('~')) return { page, ref: rest.slice(1), ...chosen }
   return rest === '' ? { page, ...chosen } : { page, row: rest, ...chosen }
@@ -56,6 +63,11 @@ function readAddress(hash: string): Address {
 
 export function go(address: Address): void {
   location.hash = addressText(address)
+}
+
+/** As `go`, but "back" leaves it out: for a text that is being typed. */
+export function goInPlace(address: Address): void {
+  location.replace(addressText(address))
 }
 
 export function useAddress(): Address {

@@ -268,6 +268,19 @@ export function resetPlan(limiter: string, of: KeyView, processes: number): Plan
   }
 }
 
+export function showPlan(of: KeyView): Plan {
+  return {
+    title: 'Show a key',
+    verb: 'Show key',
+    sentence: () => (
+      <>
+        <ExactText text={of.text} /> is shown whole, to you. The changes will say that you have seen it.
+      </>
+    ),
+    act: () => ({ act: 'show-key', ref: of.ref }),
+  }
+}
+
 /** `policy`: all limits that hold now, as they are typed. */
 export function limitPlan(limiter: string, policy: string, processes: number, of?: KeyView): Plan {
   const whose = of === undefined ? {} : { ref: of.ref }

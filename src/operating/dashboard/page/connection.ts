@@ -25,6 +25,8 @@ export function sendChange(act: ChangeRequest): Promise<ChangeResult> {
 }
 
 const SESSION = 'spillway-session'
+/** Where the browser forbids storage, a session lasts as long as the page. */
+let session: string | undefined
 
 /**
  * `spillway dashboard` prints an address with a token that works once: it is exchanged for a session, which only pages
@@ -37,23 +39,29 @@ export async function logIn(): Promise<void> {
   const response = await fetch('login', { method: 'POST', headers: { 'x-spillway-login': token } }).catch(
     () => undefined,
   )
-  if (response?.ok) localStorage.setItem(SESSION, await response.text())
+  if (!response?.ok) return
+  session = await response.text()
+  stored(storage => storage.setItem(SESSION, session ?? ''))
 }
 
-function session(): Record<string, string> {
-  // A browser may forbid storage; only the command needs it.
+function sessionHeader(): Record<string, string> {
+  session ??= stored(storage => storage.getItem(SESSION)) ?? undefined
+  return session === undefined ? {} : { 'x-spillway-session': session }
+}
+
+/** Uses the storage of the browser, which may forbid it. */
+function stored<T>(use: (storage: Storage) => T): T | undefined {
   try {
-    const known = localStorage.getItem(SESSION)
-    return known === null ? {} : { 'x-spillway-session': known }
+    return use(localStorage)
   } catch {
-    return {}
+    return undefined
   }
 }
 
 async function request<T>(path: string, method: string, content: object, signal: AbortSignal): Promise<T> {
   const response = await fetch(path, {
     method,
-    headers: { ...session(), 'x-spillway-request': base64url(JSON.stringify(content)) },
+    headers: { ...sessionHeader(), 'x-spillway-request': base64url(JSON.stringify(content)) },
     signal: AbortSignal.any([signal, AbortSignal.timeout(REPLY_TIMEOUT_MS)]),
   })
   if (response.ok) return (await response.json()) as T

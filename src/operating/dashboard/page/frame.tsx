@@ -197,13 +197,13 @@ export function AlertBanners({ view, polled }: { view: ViewBase | undefined; pol
           <span class="since">since {clock(view.failing.since, true)}</span>
         </div>
       )}
-      <Alerts alerts={alerts} now={view?.now ?? 0} />
+      <Alerts alerts={alerts} more={view?.moreAlerts ?? 0} now={view?.now ?? 0} />
     </>
   )
 }
 
 /** Several fold into one line, so that the limits stay in sight: the first one is the worst. */
-function Alerts({ alerts, now }: { alerts: readonly AlertView[]; now: number }) {
+function Alerts({ alerts, more, now }: { alerts: readonly AlertView[]; more: number; now: number }) {
   const [worst, ...others] = alerts
   if (worst === undefined) return null
   if (others.length === 0) return <Alert alert={worst} now={now} />
@@ -213,12 +213,13 @@ function Alerts({ alerts, now }: { alerts: readonly AlertView[]; now: number }) 
         <strong>
           <AlertTitle alert={worst} />
         </strong>
-        <span class="more">and {plural(others.length, 'more alert')}</span>
+        <span class="more">and {plural(others.length + more, 'more alert')}</span>
         <Since at={worst.since} now={now} />
       </summary>
       {alerts.map(alert => (
         <Alert key={alert.id} alert={alert} now={now} />
       ))}
+      {more > 0 && <p class="band">and {plural(more, 'alert')} that are not shown</p>}
     </details>
   )
 }

@@ -9,6 +9,7 @@ import {
   clearPlan,
   limitPlan,
   resetPlan,
+  showPlan,
   unblockPlan,
 } from './change-dialogs.js'
 import { type Column, Table } from './table.js'
@@ -25,8 +26,18 @@ export function KeysPage({ view, sought }: { view: KeysView; sought: boolean }) 
       )}
       {!sought && (
         <div class="panels">
-          <Ranking title="Refused most" rows={view.mostRefused} empty="Nobody is refused." kind="of-refused" />
-          <Ranking title="Asking most" rows={view.mostAsking} empty="Nobody asks." kind="" />
+          <Ranking
+            title="Refused most"
+            rows={view.mostRefused}
+            empty={view.status.refusedShare > 0 ? 'No process tells of them.' : 'Nobody is refused.'}
+            kind="of-refused"
+          />
+          <Ranking
+            title="Asking most"
+            rows={view.mostAsking}
+            empty={view.status.perSecond > 0 ? 'No process tells of them.' : 'Nobody asks.'}
+            kind=""
+          />
         </div>
       )}
       {(view.blocks.length > 0 || !sought) && <Blocks view={view} />}
@@ -47,6 +58,9 @@ function Found({ found, view }: { found: KeyFound; view: KeysView }) {
             counted as <ExactText text={as} />
           </span>
         )}
+        {key.text.includes('••') || key.text.startsWith('#') ? (
+          <ChangeButton plan={() => showPlan(key)}>Show key…</ChangeButton>
+        ) : null}
       </h2>
       {unread > 0 && (
         <p class="amber">{plural(unread, 'limiter')} could not be read: of another version, or Redis was slow.</p>

@@ -2,8 +2,8 @@ import { useContext, useEffect, useRef, useState } from 'preact/hooks'
 import { clock, count, limitWords, percent, plural, rate, span, when } from '../look/format.js'
 import type { LimitRow, LimitsView } from '../server/page-views.js'
 import type { KeyRate, Range } from '../view.js'
-import { type Address, addressText, RANGES } from './address.js'
-import { ActingContext, blockPlan, ChangeButton, clearPlan, limitPlan } from './change-dialogs.js'
+import { type Address, addressText, goInPlace, RANGES } from './address.js'
+import { ActingContext, blockPlan, ChangeButton, clearPlan, limitPlan, unblockPlan } from './change-dialogs.js'
 import { LargeChart, SmallChart, sentenceOf, trafficOf } from './chart.js'
 import { QueueSummary } from './queues-page.js'
 import { ColumnHeads } from './table.js'
@@ -18,6 +18,10 @@ const SOURCES = [
   ['fallback', 'fallback'],
 ] as const
 
+const SHOWN_CALLERS = 3
+/** Requests are counted, and none of the keys that processes tell of belongs to this limit. */
+const UNTOLD = 'Not told: each process tells of its 100 busiest keys.'
+
 /**
  * The content of an opened row of a limit: the large chart, the keys that are refused and that ask most, the sources of
  * decisions, actions.
@@ -28,6 +32,7 @@ function LimitDetail({ row, now }: { row: LimitRow; now: number }) {
   const traffic = trafficOf(row.series)
   const sources = SOURCES.filter(([source]) => (open?.sources[source] ?? 0) > 0)
   const [worst] = open?.mostRefused ?? []
+  const isBlocked = worst?.key.blockedUntil !== undefined
   const nowWords = limitWords(facts)
   return (
     <div class="detail-body">
@@ -72,8 +77,18 @@ function LimitDetail({ row, now }: { row: LimitRow; now: number }) {
         )}
       </div>
       <div class="who">
-        <Callers title="refused most" rows={open?.mostRefused} empty="Nobody is refused." kind="of-refused" />
-        <Callers title="asks most" rows={open?.mostAsking} empty="Nobody asks." kind="" />
+        <Callers
+          title="refused most"
+          rows={open?.mostRefused}
+          empty={row.refused > 0 ? UNTOLD : 'Nobody is refused.'}
+          kind="of-refused"
+        />
+        <Callers
+          title="asks most"
+          rows={open?.mostAsking}
+          empty={row.allowed + row.refused > 0 ? UNTOLD : 'Nobody asks.'}
+          kind=""
+        />
         {live !== undefined && (
           <p class="muted">
             Live: {live.words}
@@ -83,9 +98,12 @@ function LimitDetail({ row, now }: { row: LimitRow; now: number }) {
         )}
         <div class="actions">
           {worst !== undefined && (
-            <ChangeButton kind="first" plan={() => blockPlan(limiter, worst.key, processes)}>
+            <ChangeButton
+              kind="first"
+              plan={() => (isBlocked ? unblockPlan : blockPlan)(limiter, worst.key, processes)}
+            >
               <span>
-                Block{' '}
+                {isBlocked ? 'Unblock' : 'Block'}{' '}
                 <span class="key">
                   <bdi>{worst.key.text}</bdi>
                 </span>
@@ -124,7 +142,7 @@ function Callers({
   empty: string
   kind: 'of-refused' | ''
 }) {
-  const shown = rows?.slice(0, 3)
+  const shown = rows?.slice(0, SHOWN_CALLERS)
   return (
     <div class="callers">
       <h3 class="muted">{title}</h3>
@@ -134,12 +152,22 @@ function Callers({
         <ul>
           {shown.map(({ key, perSecond, share }) => (
             <li key={key.ref}>
-              <KeyLink of={key} />
+              <span>
+                <KeyLink of={key} />
+                {key.blockedUntil !== undefined && (
+                  <span class="tag plain">blocked until {clock(key.blockedUntil)}</span>
+                )}
+              </span>
               <span class="number">{rate(perSecond)}/s</span>
               <Bar share={share} kind={kind} />
             </li>
           ))}
         </ul>
+      )}
+      {rows !== undefined && rows.length > SHOWN_CALLERS && (
+        <p class="small">
+          <a href={addressText({ page: 'keys' })}>and {count(rows.length - SHOWN_CALLERS)} more</a>
+        </p>
       )}
     </div>
   )
@@ -159,6 +187,8 @@ export function LimitsPage({
   more: () => void
 }) {
   const { rows, isSorted, sort } = useSteadyOrder(view.rows)
+  // Once for all rows: there may be a thousand.
+  const columns = useColumns()
   return (
     <>
       <Panel
@@ -170,12 +200,24 @@ export function LimitsPage({
                 worst first again
               </button>
             )}
+            <input
+              class="filter"
+              type="search"
+              aria-label="Only limits whose names hold"
+              placeholder="Filter by name…"
+              value={address.text ?? ''}
+              onInput={event => goInPlace({ ...address, page: 'limits', text: event.currentTarget.value })}
+              spellcheck={false}
+              autocomplete="off"
+            />
             <RangeChoice range={view.range} address={address} />
           </>
         }
       >
         {rows.length === 0 ? (
-          <Nothing>No limiter has decided anything yet.</Nothing>
+          <Nothing>
+            {address.text === undefined ? 'No limiter has decided anything yet.' : 'No limit has such a name.'}
+          </Nothing>
         ) : (
           <table class="limits">
             <ColumnHeads
@@ -190,7 +232,14 @@ export function LimitsPage({
             />
             <tbody>
               {rows.map(row => (
-                <Row key={row.id} row={row} now={view.now} isOpen={open.has(row.id)} toggle={() => toggle(row.id)} />
+                <Row
+                  key={row.id}
+                  row={row}
+                  now={view.now}
+                  columns={columns}
+                  isOpen={open.has(row.id)}
+                  toggle={() => toggle(row.id)}
+                />
               ))}
             </tbody>
           </table>
@@ -230,10 +279,21 @@ function RangeChoice({ range, address }: { range: Range; address: Address }) {
   )
 }
 
-function Row({ row, now, isOpen, toggle }: { row: LimitRow; now: number; isOpen: boolean; toggle: () => void }) {
+function Row({
+  row,
+  now,
+  columns,
+  isOpen,
+  toggle,
+}: {
+  row: LimitRow
+  now: number
+  columns: number
+  isOpen: boolean
+  toggle: () => void
+}) {
   const { id, limiter, facts, per, series, live } = row
   const traffic = trafficOf(series)
-  const columns = useColumns()
   const detail = `detail-${id}`
   return (
     <>

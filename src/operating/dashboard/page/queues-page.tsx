@@ -97,7 +97,12 @@ function Queue({ queue, now }: { queue: QueuesView['queues'][number]; now: numbe
       }
       actions={
         <>
-          {dead > 0 && <ChangeButton plan={() => redrivePlan(name, dead)}>Redrive all…</ChangeButton>}
+          {dead > 0 && (
+            <>
+              <ChangeButton plan={() => lettersPlan('redrive', name, dead)}>Redrive all…</ChangeButton>
+              <ChangeButton plan={() => lettersPlan('discard', name, dead)}>Discard all…</ChangeButton>
+            </>
+          )}
           <ChangeButton plan={() => pausePlan(name, !paused)}>{paused ? 'Resume…' : 'Pause…'}</ChangeButton>
         </>
       }
@@ -132,6 +137,22 @@ function Queue({ queue, now }: { queue: QueuesView['queues'][number]; now: numbe
   )
 }
 
+/** Dead letters of one reason. */
+interface Group {
+  readonly reason: string
+  readonly letters: readonly DeadView[]
+}
+
+function groupsOf(letters: readonly DeadView[]): Group[] {
+  const groups = new Map<string, DeadView[]>()
+  for (const letter of letters) {
+    const group = groups.get(letter.reason)
+    if (group === undefined) groups.set(letter.reason, [letter])
+    else group.push(letter)
+  }
+  return [...groups].map(([reason, letters]) => ({ reason, letters }))
+}
+
 function Letters({
   name,
   letters,
@@ -147,28 +168,59 @@ function Letters({
     <>
       <Table
         of="letters"
-        rows={letters}
-        keyOf={({ id }) => id}
+        rows={groupsOf(letters)}
+        keyOf={({ reason }) => reason}
         columns={[
-          { title: 'Dead letter', kind: 'names', cell: letter => <Letter of={letter} /> },
-          { title: 'Attempts', kind: 'number wide', cell: ({ attempts }) => count(attempts) },
-          { title: 'Died', kind: 'number', cell: ({ diedAt }) => <Ago at={diedAt} now={now} /> },
+          {
+            title: 'Dead letters, by reason',
+            kind: 'names',
+            cell: ({ reason, letters }) => (
+              <details>
+                <summary>
+                  <bdi>{reason === '' ? 'no reason was given' : reason}</bdi>
+                  {letters.length > 1 && <span class="muted"> × {count(letters.length)}</span>}
+                </summary>
+                {letters.map(letter => (
+                  <Letter key={letter.id} of={letter} name={name} isAlone={letters.length === 1} />
+                ))}
+              </details>
+            ),
+          },
+          {
+            title: 'Died last',
+            kind: 'number',
+            cell: ({ letters }) => <Ago at={Math.max(...letters.map(({ diedAt }) => diedAt))} now={now} />,
+          },
         ]}
-        acts={({ id }) => <ChangeButton plan={() => redrivePlan(name, 1, id)}>Redrive…</ChangeButton>}
+        acts={({ letters }) => <LetterActions name={name} ids={letters.map(({ id }) => id)} />}
       />
       <More count={more} of="dead letter" />
     </>
   )
 }
 
-function Letter({ of: { id, reason, diedAt, payload } }: { of: DeadView }) {
+function LetterActions({ name, ids }: { name: string; ids: readonly string[] }) {
   return (
-    <details>
-      <summary>
-        <bdi>{reason === '' ? 'no reason was given' : reason}</bdi>
-      </summary>
+    <>
+      <ChangeButton plan={() => lettersPlan('redrive', name, ids.length, ids)}>Redrive…</ChangeButton>
+      <ChangeButton plan={() => lettersPlan('discard', name, ids.length, ids)}>Discard…</ChangeButton>
+    </>
+  )
+}
+
+function Letter({
+  of: { id, attempts, diedAt, payload },
+  name,
+  isAlone,
+}: {
+  of: DeadView
+  name: string
+  isAlone: boolean
+}) {
+  return (
+    <div class="letter">
       <p class="muted">
-        id <ExactText text={id} />, died at {clock(diedAt, true)}
+        id <ExactText text={id} />, {plural(attempts, 'attempt')}, died at {clock(diedAt, true)}
       </p>
       {payload === undefined ? (
         <p class="muted">Its payload is shown only with the option keys: 'plain'.</p>
@@ -177,29 +229,39 @@ function Letter({ of: { id, reason, diedAt, payload } }: { of: DeadView }) {
           <code>{payload}</code>
         </pre>
       )}
-    </details>
+      {!isAlone && (
+        <div class="actions">
+          <LetterActions name={name} ids={[id]} />
+        </div>
+      )}
+    </div>
   )
 }
 
-function redrivePlan(name: string, dead: number, id?: string): Plan {
+/** `ids`: absent for all dead letters of a queue. */
+function lettersPlan(act: 'redrive' | 'discard', name: string, dead: number, ids?: readonly string[]): Plan {
+  const verb = act === 'redrive' ? 'Redrive' : 'Discard'
+  const one = ids?.length === 1 ? ids[0] : undefined
+  const are = one === undefined && dead !== 1 ? 'are' : 'is'
   return {
-    title: id === undefined ? `Redrive the dead letters of ${name}` : `Redrive a dead letter of ${name}`,
-    verb: 'Redrive',
+    title: one === undefined ? `${verb} ${plural(dead, 'dead letter')} of ${name}` : `${verb} a dead letter of ${name}`,
+    verb,
     sentence: () => (
       <>
         <strong>{name}</strong>:{' '}
-        {id === undefined ? (
+        {one === undefined ? (
           plural(dead, 'dead letter')
         ) : (
           <>
-            the dead letter <ExactText text={id} />
+            the dead letter <ExactText text={one} />
           </>
         )}{' '}
-        {id === undefined && dead !== 1 ? 'are' : 'is'} delivered again, at once, with all attempts anew. The handler
-        must tolerate a second run.
+        {act === 'redrive'
+          ? `${are} delivered again, at once, with all attempts anew. The handler must tolerate a second run.`
+          : `${are} deleted for good, with what the handler never did. This cannot be undone.`}
       </>
     ),
-    act: () => (id === undefined ? { act: 'redrive', name } : { act: 'redrive', name, id }),
+    act: () => ({ act, name, ...(ids !== undefined && { ids }) }),
   }
 }
 

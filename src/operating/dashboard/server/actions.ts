@@ -64,14 +64,12 @@ async function outcomeOf(state: DashboardState, act: PlainChange, user: string |
     case 'pause':
     case 'resume':
       return ofQueue(state, act)
-    case 'redrive': {
-      const ids = act.id === undefined ? undefined : [text(act.id, 'id')]
-      const back = await state.objects.queue(act.name).redrive(ids === undefined ? {} : { ids })
-      const words = plural(back, 'dead letter')
-      return {
-        text: `${words} of ${act.name} ${back === 1 ? 'is' : 'are'} delivered again.`,
-        change: { what: 'Dead letters redriven', subject: act.name, after: act.id === undefined ? words : act.id },
-      }
+    case 'redrive':
+    case 'discard':
+      return ofLetters(state, act)
+    case 'show-key': {
+      const key = text(act.key, 'key')
+      return { text: `The key is ${key}`, change: { what: 'Key shown', subject: 'one key', key } }
     }
     default:
       throw new PolicyError(
@@ -254,6 +252,29 @@ async function ofQueue(
       subject: name,
       undo: { act: paused ? 'resume' : 'pause', name },
     },
+  }
+}
+
+async function ofLetters(
+  state: DashboardState,
+  { act, name, ids }: Extract<PlainChange, { act: 'redrive' | 'discard' }>,
+): Promise<Outcome> {
+  if (ids !== undefined && !(Array.isArray(ids) && ids.every(id => typeof id === 'string'))) {
+    throw new PolicyError(`ids ${shown(ids)}: expected ids of dead letters, like ["order-17"]`)
+  }
+  const queue = state.objects.queue(text(name, 'name'))
+  const count = await queue[act](ids === undefined ? {} : { ids })
+  const words = plural(count, 'dead letter')
+  const after = ids?.length === 1 ? ids[0] : words
+  if (act === 'discard') {
+    return {
+      text: `${words} of ${name} ${count === 1 ? 'is' : 'are'} gone for good.`,
+      change: { what: 'Dead letters discarded', subject: name, after },
+    }
+  }
+  return {
+    text: `${words} of ${name} ${count === 1 ? 'is' : 'are'} delivered again.`,
+    change: { what: 'Dead letters redriven', subject: name, after },
   }
 }
 

@@ -15,26 +15,29 @@ const MOST_ALERTS = 8
 const FEW_QUEUES = 3
 const FORMATS = { share: percent, ms: latency, count }
 
+/** As many as a page shows, and how many more there are. */
+export interface Alerts {
+  readonly alerts: readonly AlertView[]
+  readonly moreAlerts: number
+}
+
 /**
  * The current problems, in words: those that processes with alerts report, and the dashboard's own rules for limiters
  * and queues of which no such process tells. `dead`: how many dead letters each queue has.
  */
-export function alertsOf(
-  reading: Reading,
-  dead: ReadonlyMap<string, number>,
-  show: (key: string) => KeyView,
-): AlertView[] {
+export function alertsOf(reading: Reading, dead: ReadonlyMap<string, number>, show: (key: string) => KeyView): Alerts {
   const { reports, limits } = reading
   const judging = reports.alive.filter(({ record }) => record.alerts !== undefined)
   const fired = judging.flatMap(({ record }) => record.alerts ?? [])
   const judged = subjectsOf(reports, judging)
   const letters = deadLetters([...dead].filter(([name]) => !judged.queues.has(name)))
+  // Only those that are shown are put into words: to find the beginning takes as long as all the rest.
   const found = [
-    ...breakerAlerts(reports),
-    ...firing(fired, limits, show),
+    ...[...breakerAlerts(reports), ...firing(fired, limits, show)].map(alert => () => alert),
     ...refusals(reading, name => !judged.limiters.has(name), show),
   ]
-  return [...found.slice(0, MOST_ALERTS - letters.length), ...letters]
+  const alerts = [...found.slice(0, MOST_ALERTS - letters.length).map(alert => alert()), ...letters]
+  return { alerts, moreAlerts: found.length + letters.length - alerts.length }
 }
 
 /** The limiters and queues of which processes tell. */
@@ -75,7 +78,11 @@ interface LimiterSum {
 }
 
 /** A limiter refuses by all its limits together, and its alert leads to the worst of them. */
-function refusals(reading: Reading, isOurs: (limiter: string) => boolean, show: (key: string) => KeyView): AlertView[] {
+function refusals(
+  reading: Reading,
+  isOurs: (limiter: string) => boolean,
+  show: (key: string) => KeyView,
+): Array<() => AlertView> {
   const { reports, callers } = reading
   const limiters = new Map<string, LimiterSum>()
   for (const limit of reading.limits) {
@@ -138,11 +145,7 @@ function refusals(reading: Reading, isOurs: (limiter: string) => boolean, show: 
       }),
     })
   }
-  // Only those that are shown are put into words: to find the beginning takes as long as all the rest.
-  return found
-    .sort((a, b) => b.share - a.share)
-    .slice(0, MOST_ALERTS)
-    .map(({ alert }) => alert())
+  return found.sort((a, b) => b.share - a.share).map(({ alert }) => alert)
 }
 
 /** The name of the limit of which an alert tells, if that of its limiter does not say which it is. */

@@ -2,8 +2,8 @@ import { StoreError } from '../../../limiter/core/errors.js'
 import type { Listed } from '../../../limiter/core/listed.js'
 import type { RedisClient } from '../../../redis/client.js'
 import type { Change } from '../../live/live-limit.js'
-import type { AlertView, KeyView } from '../view.js'
-import { alertsOf } from './alerts.js'
+import type { KeyView } from '../view.js'
+import { type Alerts, alertsOf } from './alerts.js'
 import { ChangeHistory, type Noted } from './change-history.js'
 import { History } from './history.js'
 import { HolderNames } from './holder-names.js'
@@ -46,7 +46,7 @@ export class DashboardState {
   /** How many dead letters each queue has, as last read. */
   deadLetters: ReadonlyMap<string, number> = new Map()
   #reading: Reading | undefined
-  #alerts: { readonly of: Reading; readonly dead: ReadonlyMap<string, number>; readonly found: AlertView[] } | undefined
+  #alerts: { readonly of: Reading; readonly dead: ReadonlyMap<string, number>; readonly found: Alerts } | undefined
   #changed = ''
 
   constructor(
@@ -111,7 +111,7 @@ export class DashboardState {
   }
 
   /** The current problems, found once for each reading. */
-  get alerts(): AlertView[] {
+  get alerts(): Alerts {
     const { reading: of, deadLetters: dead } = this
     if (this.#alerts?.of !== of || this.#alerts.dead !== dead)
       this.#alerts = { of, dead, found: alertsOf(of, dead, key => this.show(key)) }
@@ -133,6 +133,16 @@ export class DashboardState {
   blocks(service: string | undefined, isWanted?: IsWanted): Promise<Blocks> {
     const ask = (isWanted: IsWanted) => this.limiters.blocks(this.sharedLimiters(service), isWanted)
     return this.#blocks.get(JSON.stringify([service]), ask, isWanted)
+  }
+
+  /** The blocks of one limiter. */
+  blocksUnder(name: string, isWanted?: IsWanted): Promise<Blocks> {
+    const ask = (isWanted: IsWanted) =>
+      this.limiters.blocks(
+        this.sharedLimiters().filter(limiter => limiter.name === name),
+        isWanted,
+      )
+    return this.#blocks.get(JSON.stringify([undefined, name]), ask, isWanted)
   }
 
   /** Limits that keys have of their own, under the limiters that a service, or any, uses. */

@@ -82,6 +82,7 @@ const VIEW_REQUEST = objectOf<Pick<ViewRequest, 'page'>, Required<Omit<ViewReque
     open: given => (Array.isArray(given) ? OPEN(given)?.slice(0, MOST_OPEN) : undefined),
     rows: whole,
     range: rangeIn,
+    text,
     service: text,
     key: text,
     ref: text,

@@ -66,10 +66,18 @@ export class KeyViews {
   }
 }
 
-/** A key with its middle left out: '203••7'. */
+/** What a key begins with that says of what kind it is: 'user:'. */
+const KIND = /^[A-Za-z][\w.-]{0,19}:(?=.)/
+
+/** A key with its middle left out: '20••7'. One that says its kind keeps that and its end: 'user:••42'. */
 function masked(key: string): string {
-  const letters = [...key]
+  const [kind = ''] = KIND.exec(key) ?? []
+  const letters = [...key.slice(kind.length)]
   const shown = Math.min(2 * MOST_SHOWN, Math.floor(letters.length / 3))
+  if (kind !== '') {
+    const end = Math.min(MOST_SHOWN, Math.max(shown, Math.min(1, letters.length - 1)))
+    return kind + GAP + letters.slice(letters.length - end).join('')
+  }
   const head = Math.min(MOST_SHOWN, Math.ceil(shown * 0.65))
   const tail = shown - head
   return letters.slice(0, head).join('') + GAP + letters.slice(letters.length - tail).join('')

@@ -30,6 +30,8 @@ export type ProcessesView = Extract<View, { page: 'processes' }>
 export type ProcessView = ProcessesView['processes'][number]
 export type { DeadView }
 
+const NO_BLOCKS: Blocked = new Map()
+
 type Objects = Awaited<ReturnType<typeof queueRows>> & Awaited<ReturnType<typeof sharedRows>>
 
 /**
@@ -41,14 +43,13 @@ function limitsView(
   { range = '15m', service, ...ask }: ViewRequest,
   objects: Objects,
   chartOf: (limit: string) => Series,
+  blocked: Blocked,
 ) {
   const { reading } = state
-  const isUsed = reading.usedBy(service)
-  const rated = isUsed === undefined ? reading.rated : reading.rated.filter(({ entry }) => isUsed('limit', entry.name))
+  const rated = ratedOf(state, { service, ...ask })
   const most = Math.min(MOST_ROWS, Math.max(ROWS, ask.rows ?? ROWS))
-  const wanted = new Set(ask.open)
+  const wanted = openRows(rated, ask.open)
   const chosen = rated.filter(({ entry }, i) => i < most || wanted.has(entry.id))
-  const openAtFirst = ask.open === undefined ? chosen[0]?.entry.id : undefined
   return {
     ...base,
     page: 'limits' as const,
@@ -57,12 +58,49 @@ function limitsView(
     ...objects,
     rows: chosen.map(row => {
       const { id } = row.entry
-      return rowOf(state, reading, row, wanted.has(id) || id === openAtFirst, chartOf(id))
+      return rowOf(state, reading, row, wanted.has(id), chartOf(id), blocked)
     }),
   }
 }
 
-function rowOf(state: DashboardState, reading: Reading, rated: Rated, isOpen: boolean, series: Series) {
+/** The limits that a view shows: those of a service, or whose names hold a text. */
+function ratedOf({ reading }: DashboardState, { service, text = '' }: ViewRequest): readonly Rated[] {
+  const isUsed = reading.usedBy(service)
+  const sought = text.toLowerCase()
+  if (isUsed === undefined && sought === '') return reading.rated
+  return reading.rated.filter(({ entry: { name, limit } }) => {
+    const isMeant = name.toLowerCase().includes(sought) || limit.name.toLowerCase().includes(sought)
+    return isMeant && (isUsed === undefined || isUsed('limit', name))
+  })
+}
+
+/** The ids of the rows that are open: the worst, as long as none was chosen. */
+function openRows(rated: readonly Rated[], open: readonly string[] | undefined): ReadonlySet<string> {
+  return new Set(open ?? rated.slice(0, 1).map(({ entry }) => entry.id))
+}
+
+/** The ends of blocks, by limiter and key. */
+type Blocked = ReadonlyMap<string, ReadonlyMap<string, number>>
+
+/** The keys that are blocked under the limiters of open rows. */
+async function blockedOf(state: DashboardState, ask: ViewRequest, isWanted: IsWanted): Promise<Blocked> {
+  const rated = ratedOf(state, ask)
+  const open = openRows(rated, ask.open)
+  const names = new Set(rated.filter(({ entry }) => open.has(entry.id)).map(({ entry }) => entry.name))
+  const found = await Promise.all([...names].map(name => state.blocksUnder(name, isWanted)))
+  return new Map(
+    [...names].map((name, i) => [name, new Map(found[i].blocks.map(({ key, until }) => [key, until] as const))]),
+  )
+}
+
+function rowOf(
+  state: DashboardState,
+  reading: Reading,
+  rated: Rated,
+  isOpen: boolean,
+  series: Series,
+  blocked: Blocked,
+) {
   const { id, name, limit, per, store } = rated.entry
   // The quota that an entry tells may be that of a single key, or of a moment ago.
   const policy = state.live.policy(name)
@@ -88,11 +126,11 @@ function rowOf(state: DashboardState, reading: Reading, rated: Rated, isOpen: bo
     /** The limiter has other limits by now. */
     replaced: policy !== undefined && current === undefined ? true : undefined,
     series,
-    open: isOpen ? openOf(state, reading, rated.entry) : undefined,
+    open: isOpen ? openOf(state, reading, rated.entry, blocked) : undefined,
   }
 }
 
-function openOf(state: DashboardState, reading: Reading, { id, name }: LimitEntry) {
+function openOf(state: DashboardState, reading: Reading, { id, name }: LimitEntry, blocked: Blocked) {
   const { counts } = state.reports.recent(id, 6)
   const sources: Record<string, number> = {}
   for (let place = SHADOW + 1; place <= FALLBACK; place++) {
@@ -101,10 +139,14 @@ function openOf(state: DashboardState, reading: Reading, { id, name }: LimitEntr
   }
   // Reports name the keys of a limiter, not of each of its limits.
   const { allowed, refused } = reading.ratesOf(name)
-  const broken = state.reports.alive.flatMap(({ record }) => (record.breaker === undefined ? [] : [record.breaker]))
+  const show = (key: string) => ({ ...state.show(key), blockedUntil: blocked.get(name)?.get(key) })
+  // Of the services that use this limiter: the stores of others have breakers of their own.
+  const broken = state.reports.alive.flatMap(({ record: { breaker, service } }) =>
+    breaker === undefined || reading.usedBy(service)?.('limit', name) !== true ? [] : [breaker],
+  )
   return {
-    mostRefused: reading.callers.top('refused', key => state.show(key), name, refused),
-    mostAsking: reading.callers.top('asked', key => state.show(key), name, allowed + refused),
+    mostRefused: reading.callers.top('refused', show, name, refused),
+    mostAsking: reading.callers.top('asked', show, name, allowed + refused),
     /** Who decided, as shares. */
     sources,
     ...(broken.length > 0 && {
@@ -172,12 +214,13 @@ async function contentOf(state: DashboardState, ask: ViewRequest, isWanted: IsWa
     case 'processes':
       return (base: ViewBase) => processesView(state, base, ask)
     default: {
-      const [queues, shared, chartOf] = await Promise.all([
+      const [queues, shared, chartOf, blocked] = await Promise.all([
         alive ? queueRows(state, FEW_OBJECTS, false, ask.service) : NO_QUEUES,
         alive ? sharedRows(state, FEW_OBJECTS, false, ask.service) : NO_SHARED,
         state.history.charts(ask.range ?? '15m'),
+        alive ? blockedOf(state, ask, isWanted).catch(() => NO_BLOCKS) : NO_BLOCKS,
       ])
-      return (base: ViewBase) => limitsView(state, base, ask, { ...queues, ...shared }, chartOf)
+      return (base: ViewBase) => limitsView(state, base, ask, { ...queues, ...shared }, chartOf, blocked)
     }
   }
 }
@@ -195,7 +238,7 @@ function viewBaseOf(state: DashboardState, { access, user }: Viewer) {
     user,
     // Alerts are of all services, whichever is shown.
     status: reading.status,
-    alerts: state.alerts,
+    ...state.alerts,
     /** All that have reported. */
     services: reading.services,
     /** Why limits cannot be changed here; undefined: they can. */
