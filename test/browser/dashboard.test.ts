@@ -236,6 +236,23 @@ describe('changing', () => {
     await page.context().close()
   })
 
+  test('one who may write sees a masked key whole, and limits are found by name', async () => {
+    const { page, errors } = await open(writer.url)
+    await row(page, 'login').waitFor()
+    await page.getByRole('searchbox', { name: 'Only limits whose names hold' }).fill('log')
+    await row(page, 'api').waitFor({ state: 'detached' })
+    expect(page.url()).toContain('text=log')
+    await page.reload()
+    await row(page, 'login').waitFor()
+    expect(await row(page, 'api').count()).toBe(0)
+    await page.locator('.callers a.key').first().click()
+    await page.getByRole('button', { name: 'Show key…' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Show key' }).click()
+    await page.getByText(/^The key is ./).waitFor()
+    expect(errors).toEqual([])
+    await page.context().close()
+  })
+
   test('a dead letter is redriven, with the keyboard alone', async () => {
     const { page } = await open(writer.url, '#/queues')
     await page.getByRole('button', { name: 'Redrive all…' }).waitFor()
@@ -254,6 +271,13 @@ describe('changing', () => {
     await page.keyboard.press('Enter')
     await page.getByText('1 dead letter of webhooks is delivered again.').waitFor()
     expect(await queue.stats()).toMatchObject({ dead: 0, ready: 1 })
+    const failing = queue.consume(delivery => delivery.reject('no such customer'))
+    await page.getByText('no such customer').waitFor()
+    await failing.close()
+    await page.getByRole('button', { name: 'Discard…' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Discard' }).click()
+    await page.getByText('1 dead letter of webhooks is gone for good.').waitFor()
+    expect(await queue.stats()).toMatchObject({ dead: 0, ready: 0 })
     await page.context().close()
   })
 
@@ -354,6 +378,26 @@ describe('another origin', () => {
     expect(await client.keys('*forged*')).toEqual([])
     await page.context().close()
     await Promise.all([open.close(), other.close()])
+  })
+
+  test('that forbids storage is let in by the one-time address as long as the page lives', async () => {
+    const child = spawn(process.execPath, [
+      childProgram("import './src/operating/cli/main.ts'"),
+      'dashboard',
+      '--redis',
+      redis.url,
+    ])
+    children.push(child)
+    const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string]
+    const context = await browser.newContext({ viewport: WIDE })
+    const page = await context.newPage()
+    await page.addInitScript(
+      "Object.defineProperty(window, 'localStorage', { get() { throw new DOMException('denied', 'SecurityError') } })",
+    )
+    await page.goto(line)
+    await row(page, 'login').waitFor()
+    await context.close()
+    child.kill('SIGINT')
   })
 
   test('of the same machine sees nothing of the command, whose session serves several tabs', async () => {

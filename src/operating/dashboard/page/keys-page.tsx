@@ -274,11 +274,22 @@ function OwnLimits({ view: { ownLimits, moreOwnLimits, now } }: { view: KeysView
         rows={ownLimits}
         keyOf={keyOfRow}
         columns={[
-          ...WHO,
-          { title: 'Limits', kind: 'names', cell: ({ policy }) => <code>{policy}</code> },
+          {
+            title: 'Key',
+            kind: 'names',
+            cell: ({ key, limiter }) => (
+              <>
+                <KeyLink of={key} />
+                <span class="only-narrow muted">
+                  <bdi>{limiter}</bdi>
+                </span>
+              </>
+            ),
+          },
+          { title: 'Limiter', kind: 'names wide', cell: ({ limiter }) => <bdi>{limiter}</bdi> },
+          { title: 'Limits', kind: 'names', cell: ({ policy }) => <ExactText text={policy} /> },
           {
             title: 'Until',
-            kind: 'nowrap',
             cell: ({ until }) =>
               until === undefined ? (
                 <span class="muted">it is changed</span>

@@ -188,7 +188,7 @@ function Letters({
           },
           {
             title: 'Died last',
-            kind: 'number',
+            kind: 'number wide',
             cell: ({ letters }) => <Ago at={Math.max(...letters.map(({ diedAt }) => diedAt))} now={now} />,
           },
         ]}
@@ -201,10 +201,10 @@ function Letters({
 
 function LetterActions({ name, ids }: { name: string; ids: readonly string[] }) {
   return (
-    <>
+    <div class="actions">
       <ChangeButton plan={() => lettersPlan('redrive', name, ids.length, ids)}>Redrive…</ChangeButton>
       <ChangeButton plan={() => lettersPlan('discard', name, ids.length, ids)}>Discard…</ChangeButton>
-    </>
+    </div>
   )
 }
 
@@ -229,11 +229,7 @@ function Letter({
           <code>{payload}</code>
         </pre>
       )}
-      {!isAlone && (
-        <div class="actions">
-          <LetterActions name={name} ids={[id]} />
-        </div>
-      )}
+      {!isAlone && <LetterActions name={name} ids={[id]} />}
     </div>
   )
 }
