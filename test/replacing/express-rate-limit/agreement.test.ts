@@ -124,6 +124,9 @@ class Answer extends EventEmitter {
   }
 }
 
+/** Errors of the service are passed on as they are; what is no function, or no subnet, is told in other words. */
+const tell = (error: unknown) => (String(error).includes('service') ? String(error) : 'an error')
+
 async function ask(limiters: readonly RequestHandler[], step: Step, world: World): Promise<unknown> {
   const { ip, headers, trust, status, end, isBegun } = step
   const get = (name: string) => headers[name]
@@ -134,7 +137,9 @@ async function ask(limiters: readonly RequestHandler[], step: Step, world: World
   const passed: unknown[] = []
   for (const limiter of limiters) {
     const before = passed.length
-    await limiter(req as never, res as never, (error?: unknown) => passed.push(error === undefined ? 'on' : `${error}`))
+    await limiter(req as never, res as never, (error?: unknown) =>
+      passed.push(error === undefined ? 'on' : tell(error)),
+    )
     if (passed.length === before || passed.at(-1) !== 'on') break
   }
   // A limiter that has refused has ended it.
@@ -161,10 +166,15 @@ async function played(
   jest.setSystemTime(START)
   const world = new World(module, () => fails())
   const seen: unknown[] = []
-  const limiters = all.map(({ store, ...options }): RateLimitRequestHandler => {
-    const own = typeof store === 'string' ? storeOf(store, seen) : store
-    return world.limiter({ ...options, store: own } as Partial<Options>)
-  })
+  let limiters: RateLimitRequestHandler[]
+  try {
+    limiters = all.map(({ store, ...options }) => {
+      const own = typeof store === 'string' ? storeOf(store, seen) : store
+      return world.limiter({ ...options, store: own } as Partial<Options>)
+    })
+  } catch (error) {
+    return (error as Error).name
+  }
   for (const step of steps) {
     if (step.kind === 'pause') world.advance(step.ms)
     else if (step.kind === 'request') seen.push(await ask(limiters, step, world))
@@ -180,6 +190,11 @@ async function played(
 beforeEach(() => void jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'performance'] }))
 afterEach(() => void jest.useRealTimers())
 
+async function sameOnBoth(limiters: readonly Record<string, unknown>[], steps: readonly Step[]): Promise<void> {
+  const expected = await played(THEIRS, limiters, steps)
+  expect([limiters, await played(OURS, limiters, steps)]).toEqual([limiters, expected])
+}
+
 test('whatever the options, the requests and their ends', async () => {
   await forRandom(1500, async random => {
     const optionsOf = () => {
@@ -187,7 +202,55 @@ test('whatever the options, the requests and their ends', async () => {
       return Object.fromEntries(chosen.map(([name, values]) => [name, random.pick(values)]))
     }
     const limiters = random.integer(0, 3) === 0 ? [optionsOf(), optionsOf()] : [optionsOf()]
-    const steps = Array.from({ length: 10 }, () => stepOf(random))
-    expect(await played(OURS, limiters, steps)).toEqual(await played(THEIRS, limiters, steps))
+    await sameOnBoth(
+      limiters,
+      Array.from({ length: 10 }, () => stepOf(random)),
+    )
   })
 }, 60_000)
+
+/** Values that plain JavaScript lets through. */
+const ODD: readonly unknown[] = [
+  '3',
+  '2.5',
+  ' 3 ',
+  'three',
+  '',
+  2.5,
+  -1,
+  0,
+  129,
+  Number.NaN,
+  Number.POSITIVE_INFINITY,
+  null,
+  true,
+  false,
+  { valueOf: () => 2 },
+  Object('2'),
+  [2],
+  {},
+]
+
+const NO_ODDITY = ['windowMs', 'store']
+
+test.each(Object.keys(OPTIONS).filter(option => !NO_ODDITY.includes(option)))(
+  'an odd value acts as in express-rate-limit: %s',
+  async option => {
+    const request: Step = {
+      ...{ kind: 'request', ms: 0, key: '', headers: {}, trust: 1, status: 200, end: 'finish', isBegun: false },
+      ip: option === 'ipv6Subnet' ? '2001:db8::1' : '192.0.2.1',
+    }
+    const base = {
+      limit: 1,
+      standardHeaders: option === 'identifier' ? 'draft-8' : true,
+      skipFailedRequests: option === 'requestWasSuccessful',
+    }
+    for (const value of ODD) {
+      const isLimit = option === 'limit' || option === 'max'
+      for (const given of isLimit ? [value, () => value, async () => value] : [value]) {
+        const options = option === 'max' ? { max: given } : { ...base, [option]: given }
+        await sameOnBoth([options], [request, request, request, request])
+      }
+    }
+  },
+)
