@@ -31,7 +31,7 @@ const GATE = [
   { name: 'browser', run: 'npm run verify -- browser' },
   {
     name: 'versions',
-    run: 'npm run verify -- versions express4 fastify4 hono3 koa2 nest11 nitro mcp125 clients glide22',
+    run: 'npm run verify -- versions express4 fastify4 hono3 koa2 nest11 nitro mcp125 pages clients glide22',
     env: { SPILLWAY_VERSIONS: 'one' },
   },
   { name: 'simulation', run: 'npm run simulate -- --seed 1 --schedules 2000' },
