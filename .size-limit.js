@@ -14,7 +14,7 @@ const WHOLE = {
   'bottleneck/light': 25,
   dashboard: 438,
   express: 213,
-  'express-rate-limit': 161,
+  'express-rate-limit': 168,
   fastify: 216,
   fetch: 132,
   h3: 215,
