@@ -1,7 +1,7 @@
 import { afterIo } from '../limiter/core/clock.js'
 import type { Verdict } from '../limiter/core/decision.js'
 import type { Limit } from '../limiter/core/limit.js'
-import { notify, type Observer } from '../limiter/core/observer.js'
+import { CHANNELS, type Observer, tell } from '../limiter/core/observer.js'
 import { processId } from '../limiter/core/short-key.js'
 import type { BoundPolicy, CountedLimit, Keys, Reply, Verb } from '../limiter/port.js'
 import type { Charge } from '../limiter/store.js'
@@ -41,7 +41,7 @@ export class LeaseBook implements PolicyLeases {
   /** The key of the last spend. */
   #last: LeasedKey | undefined
   readonly #busyKeys: BusyKeys
-  readonly #observers = new Set<Observer>()
+  readonly #observers = new Set<Observer>([CHANNELS])
   #tidying: ReturnType<typeof setInterval> | undefined
 
   constructor({ terms, seller, now, defer, decide, busy }: LeaseBookParts) {
@@ -170,13 +170,13 @@ export class LeaseBook implements PolicyLeases {
 
   bought(units: number, lastsMs: number): void {
     for (const observer of this.#observers) {
-      for (const limit of this.terms.limits) notify(observer, 'leaseBought', { limit, units, ttlMs: lastsMs })
+      for (const limit of this.terms.limits) tell(observer, 'leaseBought', { limit, units, ttlMs: lastsMs })
     }
   }
 
   expired(units: number): void {
     for (const observer of this.#observers) {
-      for (const limit of this.terms.limits) notify(observer, 'leaseExpired', { limit, units })
+      for (const limit of this.terms.limits) tell(observer, 'leaseExpired', { limit, units })
     }
   }
 

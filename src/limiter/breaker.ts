@@ -1,5 +1,5 @@
 import { getOrMake } from './core/maps.js'
-import { notify, type Observer } from './core/observer.js'
+import { CHANNELS, isHeard, notify, type Observer, tell } from './core/observer.js'
 import type { Counts } from './port.js'
 
 const SPAN_MS = 10_000
@@ -146,15 +146,16 @@ class BreakerObservers {
   }
 
   opened(breaker: CircuitBreaker, error: Error): void {
-    const informed = this.#members.map(member => member.deref()).filter(observer => observer !== undefined)
+    const members = this.#members.map(member => member.deref()).filter(observer => observer !== undefined)
+    const informed = [...members, CHANNELS]
     this.#informed.set(breaker, informed)
-    for (const observer of informed) notify(observer, 'breakerOpened', error)
+    for (const observer of informed) tell(observer, 'breakerOpened', error)
   }
 
   closed(breaker: CircuitBreaker): void {
     const informed = this.#informed.get(breaker) ?? []
     this.#informed.delete(breaker)
-    for (const observer of informed) notify(observer, 'breakerClosed')
+    for (const observer of informed) tell(observer, 'breakerClosed')
   }
 }
 
@@ -185,24 +186,20 @@ export class CircuitBreakers {
 
 const BREAKERS = new WeakMap<Counts, Map<number, CircuitBreakers>>()
 
-/** Reports to an observer how long a store took: once for all decisions of one answer. */
+/** Reports how long a store took: once for all decisions of one answer. */
 export class AnswerTimes {
   #decisions = 0
   #askedAt = 0
   #answeredAt = 0
 
-  private constructor(readonly observer: Observer) {}
-
-  /** Undefined without an observer of `storeAnswered`. */
-  static of(observer: Observer | undefined): AnswerTimes | undefined {
-    return observer?.storeAnswered === undefined ? undefined : new AnswerTimes(observer)
-  }
+  constructor(readonly observer: Observer | undefined) {}
 
   /**
    * A call was answered, with one decision or none. The decisions of one answer are reported at the same moment, the
    * earliest asked first.
    */
   answered(askedAt: number, answeredAt: number, decisions: 0 | 1): void {
+    if (!isHeard(this.observer, 'storeAnswered')) return
     if (decisions === 0) {
       this.#report(askedAt, answeredAt, 0)
       return

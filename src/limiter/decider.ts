@@ -250,7 +250,7 @@ export class Decider {
   /** Reports a decision to the observer and returns it as the caller sees it. */
   #report(observed: boolean, decision: Decision): Decision {
     const given = this.#shadow && !decision.allowed ? allowAnyway(decision) : decision
-    if (observed && this.#observer !== undefined) notifyDecided(this.#observer, given, this.#parts.name)
+    if (observed) notifyDecided(this.#observer, given, this.#parts.name)
     return given
   }
 }

@@ -72,7 +72,7 @@ export class Guarded {
   readonly breakers: CircuitBreakers
   readonly #observer: Observer | undefined
   readonly #warnings: OutageWarnings | undefined
-  readonly #times: AnswerTimes | undefined
+  readonly #times: AnswerTimes
   readonly #lost: (() => StoreError | undefined) | undefined
   readonly #connecting: Connecting | undefined
   readonly deadline: Deadline
@@ -86,7 +86,7 @@ export class Guarded {
     this.breakers = breakers
     this.#observer = observer
     this.#warnings = warnings
-    this.#times = AnswerTimes.of(observer)
+    this.#times = new AnswerTimes(observer)
     this.#lost = lost
     this.#connecting = connecting
     this.deadline = new Deadline(deadlineMs)
@@ -156,7 +156,7 @@ export class Guarded {
   answered(call: GuardedCall, answeredAt: number, decisions: 0 | 1, isAtOnce = false): boolean {
     if (!call.deadline.answered(call)) return false
     this.#first = undefined
-    if (!isAtOnce) this.#times?.answered(call.startedAt, answeredAt, decisions)
+    if (!isAtOnce) this.#times.answered(call.startedAt, answeredAt, decisions)
     this.succeeded(call.breaker, answeredAt)
     return true
   }
@@ -180,7 +180,7 @@ export class Guarded {
   /** Counts an answer without a deadline. `askedAt` is when it was asked for. */
   noteAnswer(breaker: CircuitBreaker, askedAt: number): void {
     const answeredAt = performance.now()
-    this.#times?.answered(askedAt, answeredAt, 0)
+    this.#times.answered(askedAt, answeredAt, 0)
     this.succeeded(breaker, answeredAt)
   }
 

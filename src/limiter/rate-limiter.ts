@@ -61,7 +61,7 @@ export class RateLimiter implements AsyncDisposable {
   readonly #name: string
   readonly #denials: DenyCache | undefined
   readonly #observer: Observer | undefined
-  readonly #waits: WaitWatch | undefined
+  readonly #waits: WaitWatch
   readonly #shadow: boolean
   readonly #deciders: PolicyDeciders
   /** Decides for all keys; undefined if the policy is a function. */
@@ -82,7 +82,7 @@ export class RateLimiter implements AsyncDisposable {
     this.#guard = new StoreGuard(counts, settings.deadlineMs, observer, warnings)
     this.#name = name
     this.#observer = observer
-    this.#waits = observer && new WaitWatch(observer, 'limiter', name)
+    this.#waits = new WaitWatch(observer, 'limiter', name)
     this.#shadow = shadow
     // A store in this process refuses as fast as a cache would, and is never outdated.
     if (denyCacheKeys > 0 && !counts.isLocal) this.#denials = DenyCache.of(counts, name, denyCacheKeys)

@@ -2,7 +2,7 @@ import { Alarm } from '../limiter/core/alarms.js'
 import { formatDuration } from '../limiter/core/duration.js'
 import { shown } from '../limiter/core/errors.js'
 import { getOrMake } from '../limiter/core/maps.js'
-import { HoldWatch, LevelMeter, WaitWatch } from '../limiter/core/meters.js'
+import { HoldWatch, LevelMeters, WaitWatch } from '../limiter/core/meters.js'
 import type { Observer } from '../limiter/core/observer.js'
 import { emitWarning } from '../limiter/core/warnings.js'
 import type { Guarded } from '../limiter/guarded.js'
@@ -25,7 +25,7 @@ export class Partner {
   /** Calls that wait, are under way, or whose cost is still to be settled. */
   calls = 0
   readonly #longestPauseMs: number
-  readonly #meters: ReadonlyArray<LevelMeter | undefined>
+  readonly #meters: readonly LevelMeters[]
   readonly #reportAlarm = new Alarm(() => this.report(), false)
   /** Until when no further warning of a cut pause is given, by `performance.now()`. */
   #warnedUntil = Number.NEGATIVE_INFINITY
@@ -43,10 +43,10 @@ export class Partner {
     this.pause =
       redis === undefined ? new Pause() : new RedisPause({ ...redis, partner: name, longestMs: longestPauseMs })
     const names = budgets.map(budget => (budget.name === shorthand ? name : `${name} ${budget.name}`))
-    this.holds = observer && this.places && new HoldWatch(observer, 'semaphore', name)
-    const rates = observer === undefined ? [] : names.map(one => new WaitWatch(observer, 'rate', one))
+    this.holds = this.places && new HoldWatch(observer, 'semaphore', name)
+    const rates = names.map(one => new WaitWatch(observer, 'rate', one))
     this.watches = this.holds === undefined ? rates : [this.holds, ...rates]
-    this.#meters = observer === undefined ? [] : names.map(one => LevelMeter.of(observer, 'rate', one))
+    this.#meters = names.map(one => new LevelMeters(observer, 'rate', one))
   }
 
   /** True if this process knows how many calls the partner allows in a time. */
@@ -81,12 +81,15 @@ export class Partner {
    */
   report(): void {
     let sum = 0
-    for (const [index, meter] of this.#meters.entries()) {
+    for (const [index, meters] of this.#meters.entries()) {
+      const heard = meters.heard
+      if (heard.length === 0) continue
       const account = this.accounts[index]
       const { rate, intervalMs } = account.budget
       const used = account.usedByAll(performance.now())
       sum += used
-      meter?.set({ used, debt: Math.max(0, used - rate), rate, intervalMs })
+      const debt = Math.max(0, used - rate)
+      for (const meter of heard) meter.set({ used, debt, rate, intervalMs })
     }
     if (sum > 0) this.#reportAlarm.set(performance.now() + REPORT_EVERY_MS)
   }

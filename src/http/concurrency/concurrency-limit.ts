@@ -60,7 +60,7 @@ export class ConcurrencyGate<Request, Response, Args extends readonly unknown[]>
   readonly #estimate = new RetryEstimate()
   /** The number of waiting requests of each key. */
   readonly #queued = new Map<string, number>()
-  readonly #watch: HoldWatch | undefined
+  readonly #watch: HoldWatch
   #warnedOfDouble = false
   readonly #client: Client<Request, Response>
   readonly #keys = new KeyWatch('concurrencyLimit')
@@ -72,7 +72,7 @@ export class ConcurrencyGate<Request, Response, Args extends readonly unknown[]>
     const { name, observer, client, headers } = this.#settings
     if (headers) this.#report = { names: [name], of: (_, names) => this.#fieldsOf(names?.get(name) ?? name) }
     this.#client = new Client(framework, client)
-    this.#watch = observer && new HoldWatch(observer, 'concurrency', name)
+    this.#watch = new HoldWatch(observer, 'concurrency', name)
   }
 
   /** Throws or rejects if a function of the options fails, or returns an invalid value; then no place is taken. */
@@ -118,7 +118,7 @@ export class ConcurrencyGate<Request, Response, Args extends readonly unknown[]>
   #enter(key: string, req: Request, res: Response): SyncOrAsync<Answer> {
     if (this.#holds(req, key)) return PASS
     const { places, waitMs, queue } = this.#settings
-    const told = this.#watch?.begin()
+    const told = this.#watch.begin()
     if (this.#permits === 0) return this.#refuse(key, req, res, told)
     return after(this.#entered(places.enter(key), told), place => {
       if (place !== null) return this.#admit(place, key, req, res, told)
@@ -170,7 +170,7 @@ export class ConcurrencyGate<Request, Response, Args extends readonly unknown[]>
     told?.('granted')
     const ledger = Ledger.of(req as object)
     ledger.hold({ places: this.#settings.places, key })
-    const tellLeft = this.#watch?.hold(1, place.lease)
+    const tellLeft = this.#watch.hold(1, place.lease)
     const enteredAt = performance.now()
     const { permits, abandonAfterMs } = this.#settings
     const measured = typeof permits === 'number' ? undefined : permits.enter()

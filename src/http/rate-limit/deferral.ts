@@ -108,7 +108,7 @@ export class Deferral<Args extends readonly unknown[]> {
   #failed(error: unknown, observer: Observer | undefined): undefined {
     if (!(error instanceof StoreError)) throw error
     if (observer === undefined) this.#warnings.failed(error)
-    else notify(observer, 'storeFailed', error)
+    notify(observer, 'storeFailed', error)
   }
 }
 

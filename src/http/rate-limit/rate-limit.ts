@@ -294,7 +294,7 @@ export class RateLimitGate<Request, Response, Args extends readonly unknown[]>
       return after(giveBack(admission), () => this.#refuse(rule, slowDown.refusedInstead(decision), req, res))
     }
     const watch = this.#framework.watch(res, req)
-    const told = rule.waits?.begin()
+    const told = rule.waits.begin()
     return watch.stays(delayMs).then(async stayed => {
       if (slowed) doneWaiting()
       told?.(stayed ? 'granted' : 'aborted')

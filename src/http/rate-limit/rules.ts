@@ -16,7 +16,7 @@ export interface Rule {
   readonly policy: Policy
   readonly report: Report<Decision>
   /** Reports requests that the limiter delays. */
-  readonly waits: WaitWatch | undefined
+  readonly waits: WaitWatch
 }
 
 /** The rules of one middleware: one for each policy used so far, all on one store. */
@@ -66,7 +66,7 @@ export class Rules {
     let rule = this.#ofPolicies.get(policy)
     if (rule === undefined || rule.limiter !== limiter) {
       const { observer, name = DEFAULT_LIMITER } = optionsOf(limiter)
-      const waits = observer && new WaitWatch(observer, 'limiter', name)
+      const waits = new WaitWatch(observer, 'limiter', name)
       rule = { limiter, policy, report: headersFor(this.#forms, policy, this.clock), waits }
       this.#ofPolicies.set(policy, rule)
     }

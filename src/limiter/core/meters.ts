@@ -1,7 +1,17 @@
 import { Alarm } from './alarms.js'
 import { TimeoutError } from './errors.js'
 import { getOrMake } from './maps.js'
-import { type HeldObject, type Hold, notify, type ObservedObject, type Observer, type WaitOutcome } from './observer.js'
+import {
+  CHANNELS,
+  type HeldObject,
+  type Hold,
+  isHeard,
+  notify,
+  type ObservedObject,
+  type Observer,
+  tell,
+  type WaitOutcome,
+} from './observer.js'
 
 /** At most one `level` event per this time for each object. */
 const EVERY_MS = 1000
@@ -70,7 +80,30 @@ export class LevelMeter {
     if (this.#reportedAt < 0 && !inUse && !waiting && !used && !isAsked) return
     this.#reportedAt = performance.now()
     Object.assign(reported, this.#now)
-    notify(this.observer, 'level', { object: this.object, name: this.name, ...this.#now })
+    tell(this.observer, 'level', { object: this.object, name: this.name, ...this.#now })
+  }
+}
+
+const NO_METERS: readonly LevelMeter[] = []
+
+/** The meters of one object: its observer's, and that of the channel while somebody subscribes. */
+export class LevelMeters {
+  readonly #own: LevelMeter | undefined
+  readonly #onlyOwn: readonly LevelMeter[]
+
+  constructor(
+    observer: Observer | undefined,
+    readonly object: ObservedObject,
+    readonly name: string,
+  ) {
+    this.#own = observer && LevelMeter.of(observer, object, name)
+    this.#onlyOwn = this.#own === undefined ? NO_METERS : [this.#own]
+  }
+
+  /** Those that somebody reads now. */
+  get heard(): readonly LevelMeter[] {
+    const published = LevelMeter.of(CHANNELS, this.object, this.name)
+    return published === undefined ? this.#onlyOwn : [...this.#onlyOwn, published]
   }
 }
 
@@ -80,30 +113,32 @@ export type WaitEnd = (outcome?: WaitOutcome) => void
 type Waitable = Exclude<ObservedObject, 'queue'>
 
 /**
- * Reports to an observer how many callers wait for one object, and for how long. Without an observer there is no
- * `WaitWatch`.
+ * Reports how many callers wait for one object, and for how long: to its observer, and to the channels. What began while
+ * nobody listened is not reported.
  */
 export class WaitWatch<Object extends Waitable = Waitable> {
-  protected readonly meter: LevelMeter | undefined
+  protected readonly meters: LevelMeters
 
   constructor(
-    readonly observer: Observer,
+    readonly observer: Observer | undefined,
     readonly object: Object,
     readonly name: string,
   ) {
-    this.meter = LevelMeter.of(observer, object, name)
+    this.meters = new LevelMeters(observer, object, name)
   }
 
-  /** A caller begins to wait. Call the returned function when the wait ends. */
-  begin(): WaitEnd {
+  /** A caller begins to wait. Call the returned function when the wait ends; undefined while nobody listens. */
+  begin(): WaitEnd | undefined {
+    const meters = this.meters.heard
+    if (meters.length === 0 && !isHeard(this.observer, 'waited')) return undefined
     const startedAt = performance.now()
-    this.meter?.add('waiting', 1)
+    for (const meter of meters) meter.add('waiting', 1)
     let over = false
     return outcome => {
       if (over) return
       over = true
-      this.meter?.add('waiting', -1)
-      if (outcome === undefined || this.observer.waited === undefined) return
+      for (const meter of meters) meter.add('waiting', -1)
+      if (outcome === undefined) return
       const waitMs = performance.now() - startedAt
       notify(this.observer, 'waited', { object: this.object, name: this.name, waitMs, outcome })
     }
@@ -111,23 +146,23 @@ export class WaitWatch<Object extends Waitable = Waitable> {
 }
 
 /**
- * Returns the promise of `wait`, and reports its end to the watch, if there is one: when `granted` is called, or when
- * the promise settles. `signal`: may abort it.
+ * Returns the promise of `wait`, and reports its end to the watch: when `granted` is called, or when the promise
+ * settles. `signal`: may abort it.
  */
 export function watched<T>(
-  watch: WaitWatch | undefined,
-  signal: AbortSignal | undefined,
-  wait: (granted: () => void) => Promise<T>,
-): Promise<T> {
-  return watch === undefined ? wait(() => {}) : reportedWait(watch, signal, wait)
-}
-
-async function reportedWait<T>(
   watch: WaitWatch,
   signal: AbortSignal | undefined,
   wait: (granted: () => void) => Promise<T>,
 ): Promise<T> {
   const end = watch.begin()
+  return end === undefined ? wait(() => {}) : reportedWait(end, signal, wait)
+}
+
+async function reportedWait<T>(
+  end: WaitEnd,
+  signal: AbortSignal | undefined,
+  wait: (granted: () => void) => Promise<T>,
+): Promise<T> {
   try {
     const given = await wait(() => end('granted'))
     end('granted')
@@ -157,43 +192,39 @@ const HOLDS = new WeakMap<Observer, Map<string, Set<Hold>>>()
 
 /** As `WaitWatch`, for permits that are held and given back. */
 export class HoldWatch extends WaitWatch<HeldObject> {
-  /** Undefined until the first hold, and without an observer that asks for them. */
-  #holds: Set<Hold> | undefined
-
   /**
    * This many permits are held from now on: of a lease, if it is given. Call the returned function when they are given
-   * back or lost.
+   * back or lost; undefined while nobody listens.
    */
-  hold(permits: number, lease?: HeldGrant): (lost: boolean) => void {
+  hold(permits: number, lease?: HeldGrant): ((lost: boolean) => void) | undefined {
+    const { observer, object, name } = this
+    const meters = this.meters.heard
+    if (meters.length === 0 && !isHeard(observer, 'held') && !isHeard(observer, 'holding')) return undefined
+    const lists = [observer, CHANNELS].flatMap(one => (one?.holding === undefined ? [] : [this.#holdsOf(one)]))
     const heldAt = performance.now()
-    this.meter?.add('inUse', permits)
-    const hold = this.observer.holding && this.#add(permits, lease)
+    for (const meter of meters) meter.add('inUse', permits)
+    const hold = holdOf(permits, lease)
+    for (const holds of lists) holds.add(hold)
     return lost => {
-      this.meter?.add('inUse', -permits)
-      if (hold !== undefined) this.#holds?.delete(hold)
-      if (this.observer.held === undefined) return
+      for (const meter of meters) meter.add('inUse', -permits)
+      for (const holds of lists) holds.delete(hold)
       const heldMs = performance.now() - heldAt
-      notify(this.observer, 'held', { object: this.object, name: this.name, heldMs, lost })
+      notify(observer, 'held', { object, name, heldMs, lost })
     }
   }
 
-  #add(permits: number, lease: HeldGrant | undefined): Hold {
-    const hold =
-      lease === undefined
-        ? { permits, since: Date.now() }
-        : { permits, lease: lease.id, since: Math.floor(Number(lease.token) / 1000) }
-    this.#holds ??= this.#newHolds()
-    this.#holds.add(hold)
-    return hold
-  }
-
-  #newHolds(): Set<Hold> {
-    const { observer, object, name } = this
+  #holdsOf(observer: Observer): Set<Hold> {
+    const { object, name } = this
     const holds = getOrMake(HOLDS, observer, () => new Map<string, Set<Hold>>())
     return getOrMake(holds, `${object}:${name}`, () => {
       const made = new Set<Hold>()
-      notify(observer, 'holding', { object, name, holds: made })
+      tell(observer, 'holding', { object, name, holds: made })
       return made
     })
   }
+}
+
+function holdOf(permits: number, lease: HeldGrant | undefined): Hold {
+  if (lease === undefined) return { permits, since: Date.now() }
+  return { permits, lease: lease.id, since: Math.floor(Number(lease.token) / 1000) }
 }

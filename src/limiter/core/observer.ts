@@ -1,3 +1,4 @@
+import { DECIDED, publisher } from './channels.js'
 import type { Decision } from './decision.js'
 import { PolicyError, shown } from './errors.js'
 import type { Limit } from './limit.js'
@@ -25,7 +26,8 @@ export interface Hold {
  * Receives events of decisions, the store and the shared objects, for metrics and logs. Every method is optional and is
  * called synchronously. An error that a method throws, or its promise's rejection, becomes a process warning
  * (SPILLWAY_OBSERVER) and has no other effect. Durations are in ms, never negative, and may be fractional. An object
- * without an observer measures nothing.
+ * without an observer measures nothing, unless somebody subscribes to a channel of `node:diagnostics_channel` that tells
+ * the same: `spillway:decided`, `spillway:store`, `spillway:waited`, `spillway:held` or `spillway:delivered`.
  */
 export interface Observer {
   /**
@@ -112,23 +114,28 @@ export interface Observer {
   consumerFailed?(event: { queue: string; error: Error }): void
 }
 
-const METHODS: Record<keyof Observer, true> = {
-  decided: true,
-  storeAnswered: true,
-  storeFailed: true,
-  breakerOpened: true,
-  breakerClosed: true,
-  leaseBought: true,
-  leaseExpired: true,
-  waited: true,
-  held: true,
-  holding: true,
-  delivered: true,
-  level: true,
-  settledDelivery: true,
-  consumerFailed: true,
+/** The channel of each event, after `spillway:`. */
+export const CHANNEL_OF: Readonly<Record<keyof Observer, string>> = {
+  decided: 'decided',
+  storeAnswered: 'store',
+  storeFailed: 'store',
+  breakerOpened: 'store',
+  breakerClosed: 'store',
+  leaseBought: 'store',
+  leaseExpired: 'store',
+  consumerFailed: 'store',
+  waited: 'waited',
+  level: 'waited',
+  held: 'held',
+  holding: 'held',
+  delivered: 'delivered',
+  settledDelivery: 'delivered',
 }
-const METHOD_NAMES = Object.keys(METHODS) as Array<keyof Observer>
+
+/** The observer that publishes to `node:diagnostics_channel`: one for the whole process. */
+export const CHANNELS: Observer = /* @__PURE__ */ publisher(CHANNEL_OF)
+
+const METHOD_NAMES = Object.keys(CHANNEL_OF) as Array<keyof Observer>
 
 /** Checks the option `observer`; `user` names the class that was given it. Throws `PolicyError`. */
 export function parseObserver(observer: Observer | undefined, user: string): Observer | undefined {
@@ -146,18 +153,41 @@ export function parseObserver(observer: Observer | undefined, user: string): Obs
   return observer
 }
 
-/** Calls one method of an observer, if it has it; an error that it throws becomes a process warning. */
+/** Reports an event to an object's observer, and to the channel of the event. */
 export function notify<Method extends keyof Observer>(
   observer: Observer | undefined,
   method: Method,
   ...args: Parameters<NonNullable<Observer[Method]>>
 ): void {
-  if (observer?.[method] !== undefined) callMethod(observer, method, args)
+  if (observer !== undefined) tell(observer, method, ...args)
+  tell(CHANNELS, method, ...args)
+}
+
+/**
+ * Calls one method of one observer, if it has it; an error that it throws becomes a process warning. For events that
+ * several objects share: there `CHANNELS` is one observer among the others, and is told once.
+ */
+export function tell<Method extends keyof Observer>(
+  observer: Observer,
+  method: Method,
+  ...args: Parameters<NonNullable<Observer[Method]>>
+): void {
+  if (observer[method] !== undefined) callMethod(observer, method, args)
+}
+
+/** True if somebody hears of an event: else nothing needs to be measured. */
+export function isHeard(observer: Observer | undefined, method: keyof Observer): boolean {
+  return observer?.[method] !== undefined || CHANNELS[method] !== undefined
 }
 
 /** As `notify` for `decided`: called for every decision, where a rest parameter would double the cost. */
 export function notifyDecided(observer: Observer | undefined, decision: Decision, limiter: string): void {
-  if (observer?.decided === undefined) return
+  if (observer !== undefined) tellDecided(observer, decision, limiter)
+  if (DECIDED.hasSubscribers) DECIDED.publish({ event: 'decided', decision, limiter })
+}
+
+function tellDecided(observer: Observer, decision: Decision, limiter: string): void {
+  if (observer.decided === undefined) return
   try {
     const result: unknown = observer.decided(decision, limiter)
     if (result !== undefined) warnIfRejected(result, 'decided')
@@ -180,7 +210,7 @@ export function observers(...all: readonly Observer[]): Observer {
   const deciding = all.filter(one => one.decided !== undefined)
   if (deciding.length === 0) return combined
   const decided = (decision: Decision, limiter: string) => {
-    for (const one of deciding) notifyDecided(one, decision, limiter)
+    for (const one of deciding) tellDecided(one, decision, limiter)
   }
   return { ...combined, decided }
 }

@@ -60,7 +60,7 @@ export abstract class Group<L extends Limiter = Limiter> extends Emitting<GroupE
     const known = this.instances[key]
     if (known !== undefined) return known
     const { timeout, connection } = this
-    const observer = JobWatch.of(this.limiterOptions.observer, String(this.id), true) as Observer | undefined
+    const observer = JobWatch.of(this.limiterOptions.observer, String(this.id), true) as Observer
     const limiter = this._make({ ...this.limiterOptions, id: `${this.id}-${key}`, timeout, connection, observer })
     limiter._deleted = () => {
       if (this.instances[key] === limiter && limiter._isIdle(0)) this.#forget(key, limiter)

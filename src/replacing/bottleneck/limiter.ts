@@ -63,7 +63,7 @@ export class Limiter extends Emitting<LimiterEvents> {
   readonly _store: LimiterStore
   /** Set by the Group that made it: another process has deleted the limiter's state. */
   _deleted: (() => void) | undefined
-  readonly _watch: JobWatch | undefined
+  readonly _watch: JobWatch
   Promise: PromiseMaker
   chained: Limiter | null = null
   readonly #scheduler = new Scheduler(this)

@@ -21,7 +21,7 @@ interface Freed {
 interface Host {
   readonly Events: Listeners
   readonly _store: LimiterStore
-  readonly _watch: JobWatch | undefined
+  readonly _watch: JobWatch
   readonly rejectOnDrop: boolean
   readonly trackDoneStatus: boolean
   /** Where jobs wait when they are executed. */
@@ -101,7 +101,7 @@ export class Scheduler {
       job.reject(new BottleneckError(`A job with the same id already exists (id=${job.options.id})`))
     } else {
       if (this.host.Events.hears('received')) this.#tell('received', { args: job.args, options: job.options })
-      this.host._watch?.received(job)
+      this.host._watch.received(job)
       this.#inbox.push(job)
       this.ask()
       return
@@ -166,7 +166,7 @@ export class Scheduler {
 
   #apply(tick: Tick, freed: readonly Freed[], answer: Answer): void {
     const { waits, verdicts, result } = answer
-    this.host._watch?.left(answer.reservoir)
+    this.host._watch.left(answer.reservoir)
     for (const { job, settle } of freed) {
       this.#debug(`Freed ${job.options.id}`)
       if (job === freed.at(-1)?.job && answer.running === 0 && this.isEmpty) this.#tell('idle')
@@ -298,7 +298,7 @@ export class Scheduler {
     const { args, options, retryCount } = job
     if (retryCount === 0) {
       this.states.move(job, EXECUTING)
-      this.host._watch?.executes(job)
+      this.host._watch.executes(job)
     }
     const info = { args, options, retryCount }
     if (this.host.Events.hears('executing')) this.#tell('executing', info)
@@ -349,7 +349,7 @@ export class Scheduler {
 
   #finished(job: Job, info: object, settle: () => void): void {
     this.states.remove(job, this.host.trackDoneStatus)
-    this.host._watch?.ended(job)
+    this.host._watch.ended(job)
     if (this.host.Events.hears('done')) this.#tell('done', info)
     // Where nobody waits for its place, the store hears of it with the next launch. Elsewhere a program that ends with
     // its job would keep the place.
@@ -360,7 +360,7 @@ export class Scheduler {
   drop(job: Job, error?: unknown): void {
     if (job.status === GONE) return
     this.states.remove(job, false)
-    this.host._watch?.ended(job)
+    this.host._watch.ended(job)
     if (this.host.rejectOnDrop) job.reject(error ?? new BottleneckError('This job has been dropped by Bottleneck'))
     const { args, options, task, promise } = job
     if (this.host.Events.hears('dropped')) this.#tell('dropped', { args, options, task, promise })

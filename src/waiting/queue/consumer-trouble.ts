@@ -89,8 +89,8 @@ export class ConsumerTrouble {
     this.#toldAt = performance.now()
     this.#isTold = true
     const [error] = this.#errors.values()
-    if (this.#observer !== undefined) notify(this.#observer, 'consumerFailed', { queue: this.#queue, error })
-    else {
+    notify(this.#observer, 'consumerFailed', { queue: this.#queue, error })
+    if (this.#observer === undefined) {
       const text = `the consumers of ${this.#subject} cannot work (${error.message}): until they can, messages wait`
       emitWarning('SPILLWAY_QUEUE', text)
     }

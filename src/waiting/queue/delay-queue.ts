@@ -61,7 +61,7 @@ export class DelayQueue<T = unknown> {
   readonly #fetcher: Fetcher
   readonly #release: () => Promise<void>
   readonly #context: DeliveryContext
-  readonly #watch: QueueWatch | undefined
+  readonly #watch: QueueWatch
   readonly #trouble: ConsumerTrouble
   readonly #consumers = new Set<QueueConsumer<T>>()
   readonly #receiving = new Set<Receiving<OpenDelivery<T>>>()
@@ -73,7 +73,7 @@ export class DelayQueue<T = unknown> {
     this.#subject = `DelayQueue ${shown(name)}`
     this.#settings = parseDelayQueueOptions(options, this.#subject)
     const { clock, codec, maxSize, deadTtlMs, backoffMs, observer } = this.#settings
-    this.#watch = observer && new QueueWatch(observer, name, () => this.#levels())
+    this.#watch = new QueueWatch(observer, name, () => this.#levels())
     this.#trouble = new ConsumerTrouble(this.#subject, name, observer)
     noteObject(client, 'queue', name, options?.prefix, this)
     this.#commands = new Commands(client, this.#subject, base, { forgets: true })
@@ -83,7 +83,7 @@ export class DelayQueue<T = unknown> {
     const { fetcher, release } = holdFetcher(client, this.#commands, base, clock, deadTtlMs)
     this.#fetcher = fetcher
     this.#release = release
-    if (this.#watch !== undefined) fetcher.watches.add(this.#watch)
+    fetcher.watches.add(this.#watch)
     this.#context = { subject: this.#subject, fetcher, backoffMs, watch: this.#watch }
   }
 
@@ -95,7 +95,7 @@ export class DelayQueue<T = unknown> {
     this.#checkOpen()
     const request = pushRequestOf(payload, options, this.#settings, `${this.#subject}: push`)
     const accepted = await this.#pushes.push(request)
-    if (accepted) this.#watch?.changed()
+    if (accepted) this.#watch.changed()
     return accepted ? request.id : null
   }
 
@@ -105,7 +105,7 @@ export class DelayQueue<T = unknown> {
     const user = `${this.#subject}: pushMany`
     const requests = items.map(({ payload, options = {} }) => pushRequestOf(payload, options, this.#settings, user))
     const accepted = await Promise.all(requests.map(request => this.#pushes.push(request)))
-    this.#watch?.changed()
+    this.#watch.changed()
     return requests.map(({ id }, i) => (accepted[i] ? id : null))
   }
 
@@ -147,7 +147,7 @@ export class DelayQueue<T = unknown> {
       graceMs: (grace = '30s') => parseDurationOrZero(grace, `${user}: close: grace`),
       trouble: this.#trouble,
     })
-    this.#watch?.changed()
+    this.#watch.changed()
     this.#consumers.add(consumer)
     const close = () => void consumer.close()
     const { signal } = settings
@@ -259,8 +259,8 @@ export class DelayQueue<T = unknown> {
   }
 
   async #close(): Promise<void> {
-    if (this.#watch !== undefined) this.#fetcher.watches.delete(this.#watch)
-    this.#watch?.close()
+    this.#fetcher.watches.delete(this.#watch)
+    this.#watch.close()
     for (const receiving of this.#receiving) receiving.end()
     await Promise.all([...this.#consumers].map(consumer => consumer.close()))
     await Promise.all([this.#commands.closing(this.#release()), this.#commands.close()])

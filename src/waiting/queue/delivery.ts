@@ -50,7 +50,7 @@ export interface DeliveryContext {
   readonly subject: string
   readonly fetcher: Fetcher
   readonly backoffMs: BackoffMs
-  readonly watch: QueueWatch | undefined
+  readonly watch: QueueWatch
 }
 
 /** The outcome reported for a settlement; 'extend' and 'return' are not reported. */
@@ -123,7 +123,7 @@ export class OpenDelivery<T> implements Delivery<T> {
 
   /** The caller has received the delivery. */
   handedOver(): void {
-    this.#context.watch?.delivered(this.#latenessMs + Math.floor(performance.now() - this.#takenAt), this.attempt)
+    this.#context.watch.delivered(this.#latenessMs + Math.floor(performance.now() - this.#takenAt), this.attempt)
   }
 
   ack(): Promise<void> {
@@ -211,7 +211,7 @@ export class OpenDelivery<T> implements Delivery<T> {
   }
 
   #reportOutcome(outcome: DeliveryOutcome | undefined): void {
-    if (outcome !== undefined) this.#context.watch?.settled(outcome, performance.now() - this.#takenAt)
+    if (outcome !== undefined) this.#context.watch.settled(outcome, performance.now() - this.#takenAt)
   }
 
   #ask(what: SettlementKind, detail: string): Promise<number> {

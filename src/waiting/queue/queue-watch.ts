@@ -1,7 +1,7 @@
 import { Alarm } from '../../limiter/core/alarms.js'
 import { LONGEST_TIMER_MS } from '../../limiter/core/clock.js'
-import { LevelMeter } from '../../limiter/core/meters.js'
-import { notify, type Observer } from '../../limiter/core/observer.js'
+import { LevelMeters } from '../../limiter/core/meters.js'
+import { CHANNELS, notify, type Observer, tell } from '../../limiter/core/observer.js'
 
 /** The server is asked for the levels of a queue at most this often, and this often while a message is overdue. */
 const EVERY_MS = 1000
@@ -20,9 +20,9 @@ export interface QueueLevels {
 /** How a delivery was settled. */
 export type DeliveryOutcome = 'ack' | 'nack' | 'dead' | 'stale'
 
-/** Reports the events of one queue's messages to an observer. */
+/** Reports the events of one queue's messages to its observer and the channels. */
 export class QueueWatch {
-  readonly #meter: LevelMeter | undefined
+  readonly #meters: LevelMeters
   readonly #alarm = new Alarm(() => this.#ask(), false)
   #asking = false
   #askedAt = Number.NEGATIVE_INFINITY
@@ -31,15 +31,14 @@ export class QueueWatch {
 
   /** `levels` asks the server. */
   constructor(
-    readonly observer: Observer,
+    readonly observer: Observer | undefined,
     readonly queue: string,
     readonly levels: () => Promise<QueueLevels>,
   ) {
-    this.#meter = LevelMeter.of(observer, 'queue', queue)
+    this.#meters = new LevelMeters(observer, 'queue', queue)
   }
 
   delivered(latenessMs: number, attempt: number): void {
-    if (this.observer.delivered === undefined) return
     notify(this.observer, 'delivered', { queue: this.queue, latenessMs: Math.max(0, latenessMs), attempt })
   }
 
@@ -52,7 +51,7 @@ export class QueueWatch {
    * This process has changed the queue, or begins to consume it: asks for its levels shortly, at most once a second.
    */
   changed(): void {
-    if (this.#meter === undefined || this.#changed || this.#closed) return
+    if (this.#changed || this.#closed || this.#meters.heard.length === 0) return
     this.#changed = true
     if (!this.#asking) this.#alarm.set(this.#askedAt + EVERY_MS)
   }
@@ -69,7 +68,7 @@ export class QueueWatch {
     let againMs = EVERY_MS
     try {
       const { depth, overdueMs, nextDueMs } = await this.levels()
-      this.#meter?.set({ depth, overdueMs })
+      for (const meter of this.#meters.heard) meter.set({ depth, overdueMs })
       // Nobody may be left to take the messages: then nothing else would tell that they are late.
       if (overdueMs === 0 && !this.#changed)
         againMs = Math.min(nextDueMs + EVERY_MS, depth > 0 ? WHILE_FULL_MS : nextDueMs)
@@ -85,10 +84,13 @@ export class QueueWatch {
 export class QueueWatches extends Set<QueueWatch> {
   /** `count` messages became dead letters because their last visibility ended: reports them once to each observer. */
   buried(count: number): void {
-    if (count === 0) return
+    if (count === 0 || this.size === 0) return
     const watches = new Map([...this].map(watch => [watch.observer, watch]))
-    for (const watch of watches.values()) {
-      for (let i = 0; i < count; i++) watch.settled('dead', 0)
+    for (const watch of watches.values()) watch.changed()
+    const [{ queue }] = this
+    for (const observer of new Set([...watches.keys(), CHANNELS])) {
+      if (observer === undefined) continue
+      for (let i = 0; i < count; i++) tell(observer, 'settledDelivery', { queue, outcome: 'dead', durationMs: 0 })
     }
   }
 }

@@ -49,7 +49,7 @@ export class SharedRateLimiter {
   readonly #clock: Clock | undefined
   readonly #commands: Commands
   readonly #line: RateLine
-  readonly #waits: WaitWatch | undefined
+  readonly #waits: WaitWatch
   #closed = false
   /** The beginning of its keys. */
   readonly prefix: string
@@ -70,7 +70,7 @@ export class SharedRateLimiter {
     if (clock !== undefined) checkClock(clock, `${this.#subject}: clock`)
     if (clientId !== undefined) checkText(clientId, `${this.#subject}: clientId`, 'worker-1')
     const observer = parseObserver(options.observer, this.#subject)
-    this.#waits = observer && new WaitWatch(observer, 'rate', name)
+    this.#waits = new WaitWatch(observer, 'rate', name)
     this.#clock = clock
     this.#keys = new RateKeys(base, clientId)
     this.#commands = new Commands(client, this.#subject, base)

@@ -81,7 +81,7 @@ export class Semaphore {
   readonly #mailbox: Mailbox
   readonly #line: SemaphoreLine
   readonly #renewals: Renewals
-  readonly #watch: HoldWatch | undefined
+  readonly #watch: HoldWatch
   readonly #leases = new Set<HeldLease>()
   #closed: StoreError | undefined
 
@@ -99,7 +99,7 @@ export class Semaphore {
     const idleMs = idleTtl === undefined ? undefined : parseStoredOption(idleTtl, 'Semaphore: idleTtl', '10s')
     if (idleMs === undefined) noteObject(client, 'semaphore', name, prefix, this)
     const observer = parseObserver(options.observer, 'Semaphore')
-    this.#watch = observer && new HoldWatch(observer, 'semaphore', name)
+    this.#watch = new HoldWatch(observer, 'semaphore', name)
     this.#renewals = Renewals.of(portOf(client, 'Semaphore'))
     this.#mailbox = new Mailbox(client, prefix, {
       hear: text => this.#hear(text),
@@ -265,11 +265,7 @@ export class Semaphore {
     }
     const leaseMs = leaseOf(options, method)
     this.#checkOpen()
-    const watch = this.#watch
-    if (watch === undefined) {
-      return this.#line.take(permits, leaseMs, patience, grant => this.#leaseFor(grant, permits, leaseMs, renew))
-    }
-    return watched(watch, patience.signal, granted => {
+    return watched(this.#watch, patience.signal, granted => {
       const leaseFor = (grant: Grant) => {
         granted()
         return this.#leaseFor(grant, permits, leaseMs, renew)
@@ -279,7 +275,7 @@ export class Semaphore {
   }
 
   #leaseFor(grant: Grant, permits: number, leaseMs: number, renews: boolean): Lease {
-    const tellEnd = this.#watch?.hold(permits, grant)
+    const tellEnd = this.#watch.hold(permits, grant)
     const ended = () => {
       tellEnd?.(lease.lost)
       this.#leases.delete(lease)
