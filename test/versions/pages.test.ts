@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
@@ -49,6 +49,21 @@ const OF_STATUSES = 'const counts = {}; for (const { status } of answers) counts
 const PRINT = `${OF_STATUSES}\nconsole.log(JSON.stringify([counts, answers[0].headers.get('ratelimit')]))`
 
 describe('docs/more-frameworks.md', () => {
+  test('the programs of the frameworks that are installed compile in strict TypeScript', () => {
+    const folder = mkdtempSync(join(home, 'types-'))
+    const programs = [...PAGE.matchAll(/```ts (\S+)\n([\s\S]*?)```/g)].map(([, , code]) => code)
+    const known = programs.filter(code => !/from '(@sveltejs\/kit|next\/server|astro)'/.test(code))
+    expect([known.length, programs.length]).toEqual([6, 9])
+    known.forEach((code, i) => void writeFileSync(join(folder, `program-${i}.ts`), code))
+    const compilerOptions = {
+      ...{ strict: true, target: 'es2022', module: 'nodenext', skipLibCheck: true, noEmit: true },
+      ...{ lib: ['es2023', 'dom'], types: ['node'], typeRoots: [join(root, 'node_modules/@types')] },
+    }
+    writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['*.ts'] }))
+    const tsc = join(root, 'node_modules/typescript/bin/tsc')
+    expect(spawnSync(process.execPath, [tsc, '-p', folder], { encoding: 'utf8' }).stdout).toBe('')
+  }, 60_000)
+
   test('SvelteKit: handle', () => {
     const driver = `
       const { handle } = await from('hooks.server.mjs')
