@@ -265,9 +265,11 @@ for _, name in ipairs(names) do
   fields[#fields + 1] = text(s[name])
 end
 call('HSET', state, unpack(fields))
-for i = 2, 4 do call('PEXPIRE', KEYS[i], 2 * lease + 60000) end
+local keep = 2 * lease + 60000
 if life >= 0 then
   local idle = held == 0 and left == 0
-  call('PEXPIRE', state, string.format('%.0f', math.max(0, s.nextAt - now) + math.max(life, idle and 1 or 2 * lease)))
+  keep = math.max(0, s.nextAt - now) + math.max(life, idle and 1 or 2 * lease)
+  call('PEXPIRE', state, string.format('%.0f', keep))
 end
+for i = 2, 4 do call('PEXPIRE', KEYS[i], string.format('%.0f', keep)) end
 return answer

@@ -8,7 +8,7 @@ import { literal, walkKeys } from '../../redis/unlink-all.js'
 import { Emitting } from './events.js'
 import type { GroupConnection } from './group.js'
 import type { Limiter } from './limiter.js'
-import type { LimiterSettings } from './options.js'
+import { BottleneckError, type LimiterSettings } from './options.js'
 import { idOf, keysOf, RedisStore } from './redis-store.js'
 
 export interface RedisSettings {
@@ -63,11 +63,12 @@ export abstract class Connection extends Emitting<ConnectionEvents> implements G
   /** Limiters that use it, by a name of each. */
   readonly limiters: Record<string, Limiter> = {}
   readonly ready: Ready
-  /** Resolves when the client is connected for the first time. */
+  /** Resolves when the client is connected for the first time, or closed. */
   readonly opened: Promise<void>
   readonly port: ClientPort
   isClosed = false
   #subscriber: Closable | undefined
+  #closed = () => {}
 
   constructor(client: unknown) {
     super()
@@ -76,13 +77,18 @@ export abstract class Connection extends Emitting<ConnectionEvents> implements G
     const closable = this.client as unknown as Closable
     closable.on('error', error => void this.Events.trigger('error', error))
     this.opened = new Promise(resolve => {
+      this.#closed = resolve
       if (this.port.state() === 'ready') resolve()
       else this.port.onReady(resolve)
     })
     this.port.open()
     // A client of node-redis connects when its owner says so.
     if (closable.isOpen === false) closable.connect?.().catch(error => void this.Events.trigger('error', error))
-    const ready = this.opened.then(() => this.clients)
+    const ready = this.opened.then(() => {
+      if (this.isClosed) throw new BottleneckError('This connection was closed before it was open')
+      return this.clients
+    })
+    ready.catch(() => {})
     this.ready = Object.assign(
       () => ready,
       // biome-ignore lint/suspicious/noThenProperty: it stands for the promise, which bottleneck had here.
@@ -138,6 +144,7 @@ export abstract class Connection extends Emitting<ConnectionEvents> implements G
     if (this.isClosed) return
     await Promise.all(Object.values(this.limiters).map(({ _store }) => (_store as RedisStore).leave()))
     this.isClosed = true
+    this.#closed()
     const clients = [this.client as unknown as Closable, ...(this.#subscriber === undefined ? [] : [this.#subscriber])]
     await Promise.all(clients.map(client => close(client, flush)))
   }

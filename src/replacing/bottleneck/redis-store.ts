@@ -41,7 +41,7 @@ interface StoreConnection {
   readonly clients: object
   readonly port: ClientPort
   readonly limiters: Record<string, Limiter>
-  /** Resolves when the client is connected for the first time. */
+  /** Resolves when the client is connected for the first time, or closed. */
   readonly opened: Promise<void>
   readonly isClosed: boolean
   disconnect(flush?: boolean): Promise<void>
@@ -74,8 +74,9 @@ export class RedisStore implements LimiterStore {
   readonly #subscription: Subscription | undefined
   /** Resolves when scripts can be sent. */
   readonly #begun: Promise<void>
-  /** Resolves when no message can be missed. */
+  /** Resolves when no message can be missed, or none is heard any more. */
   readonly #listens: Promise<void>
+  #live = () => {}
   #calls = 0
   #blocks = -1
   #isClosed = false
@@ -99,23 +100,22 @@ export class RedisStore implements LimiterStore {
       // Sent before the first tick, over the same connection.
       if (options.clearDatastore === true) this.#run(bottleneckDelete, ['']).catch(error => this.#tell(error))
     })
-    let live = () => {}
     this.#listens = new Promise(resolve => {
-      live = resolve
+      this.#live = resolve
     })
     this.#subscription = Subscriber.of(connection.client)?.subscription(this.#keys[4], {
       hear: text => this.#hear(text),
       live: () => {
-        live()
+        this.#live()
         // A call may have been missed.
         limiter._ask()
       },
       refused: error => {
-        live()
+        this.#live()
         this.#tell(error)
       },
     })
-    if (this.#subscription === undefined) live()
+    if (this.#subscription === undefined) this.#live()
     else this.#subscription.hold()
     // The first tick: it makes the state.
     this.ready = Promise.all([limiter.running(), this.#listens]).then(() => this.clients)
@@ -226,6 +226,7 @@ export class RedisStore implements LimiterStore {
     delete this.connection.limiters[this.clientId]
     this.#subscription?.release()
     this.#subscription?.close()
+    this.#live()
     if (this.#port.state() !== 'ready' || this.#calls === 0) return
     const left = this.#limiter._leave().catch(() => {})
     let timer: ReturnType<typeof setTimeout> | undefined
@@ -268,12 +269,13 @@ function settingsText(settings: Partial<StoreOptions>): string {
     .join('')
 }
 
+/** As Lua writes it. */
 function numberOf(text: string): number | null {
-  return text === '-' ? null : Number(text)
+  return text === '-' ? null : Number(text.replace('inf', 'Infinity'))
 }
 
 function resultOf(verb: Errand['verb'] | undefined, text: string): number | boolean | null | undefined {
   if (text === '-') return undefined
   if (verb === 'check') return text === '1'
-  return text === 'none' ? null : Number(text)
+  return text === 'none' ? null : numberOf(text)
 }

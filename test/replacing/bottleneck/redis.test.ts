@@ -7,6 +7,7 @@ import { createClient } from 'redis'
 import { Bottleneck } from '../../../src/replacing/bottleneck/index.js'
 import { keysOf } from '../../../src/replacing/bottleneck/redis-store.js'
 import { childProgram } from '../../support/child-program.js'
+import { eventually } from '../../support/eventually.js'
 import { older } from '../../support/older.js'
 import { RedisCluster } from '../../support/redis-cluster.js'
 import { testRedis } from '../../support/test-redis.js'
@@ -210,6 +211,31 @@ describe('Bottleneck over Redis', () => {
     expect(await waiting).toBe('served')
     await first.updateSettings({ reservoir: null })
     expect(await second.currentReservoir()).toBe(null)
+  })
+
+  test('a reservoir without an end stays one', async () => {
+    const [first, second] = await pairOf({ reservoir: Number.POSITIVE_INFINITY })
+    await first.schedule(async () => {})
+    expect([await first.currentReservoir(), await second.currentReservoir()]).toEqual([Infinity, Infinity])
+    expect(await second.incrementReservoir(5)).toBe(Number.POSITIVE_INFINITY)
+  })
+
+  test('the keys of a limiter that has nothing to do live as long as its timeout says', async () => {
+    const limiter = limiterOf({ maxConcurrent: 1, timeout: 500 })
+    await limiter.schedule(async () => {})
+    await eventually('all keys are gone', async () => (await server.client().keys('*')).length === 0, 3000)
+    // What comes later finds a new state.
+    expect(await limiter.schedule(async () => 'served')).toBe('served')
+  })
+
+  test('jobs of a limiter that has never reached its Redis end when it is disconnected', async () => {
+    const clientOptions = { host: '127.0.0.1', port: 1, retryStrategy: () => 20 }
+    const limiter = new Bottleneck({ datastore: 'ioredis', id: 'nowhere', clientOptions, Redis })
+    limiter.on('error', () => {})
+    const job = limiter.schedule(async () => 'served')
+    await sleep(50)
+    await limiter.disconnect(false)
+    await expect(job).rejects.toBeInstanceOf(Bottleneck.BottleneckError)
   })
 
   type Connect = () => InstanceType<typeof Bottleneck.IORedisConnection | typeof Bottleneck.RedisConnection>
