@@ -124,7 +124,12 @@ for first = width + 1, #keys - 1, width do
         -- A value of somebody else counts as an unused row.
         local row = try('GET', key)
         local at, count, other = nil, 0, 0
-        if row and #row == 24 then at, count, other = read('<ddd', row) end
+        if row and #row == 24 then
+          at, count, other = read('<ddd', row)
+        elseif row then
+          local foreign = require 'limiter.foreign'
+          foreign.check(row)
+        end
         limit.at, limit.count, limit.other, limit.found = at, count, other, at
       else
         limit.log = logs.open(key, window, now, until_ms ~= nil)

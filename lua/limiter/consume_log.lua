@@ -49,6 +49,10 @@ for i = 3, #keys + 1 do
     -- What most requests find: no log, or one without expired entries, and without entries of a lease: see logs.lua.
     is_changed, format, largest, expired_total, newest, total = false, nil, 65535, 0, nil, 0
     local head = try('LRANGE', key, '0', '1')
+    if head.err then
+      local foreign = require 'limiter.foreign'
+      foreign.check(head)
+    end
     local first, second, _ = head[1], head[2], nil
     if second then
       local last = call('LINDEX', key, '-1')

@@ -60,7 +60,12 @@ for i = 3, #keys + 1 do
     -- A value of somebody else, of another type or length, counts as unused.
     local row = try('GET', key)
     at, count, other, is_changed = nil, 0, 0, false
-    if row and #row == 24 then at, count, other = read('<ddd', row) end
+    if row and #row == 24 then
+      at, count, other = read('<ddd', row)
+    elseif row then
+      local foreign = require 'limiter.foreign'
+      foreign.check(row)
+    end
     stored_at = at
   end
 

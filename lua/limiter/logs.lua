@@ -1,5 +1,6 @@
 -- States that are a log: exact, of spent units and their times. A list of entries with rising times and totals; the
 -- first no longer counts, but contains the total before the second.
+local foreign = require 'limiter.foreign'
 local lifetimes = require 'redis.lifetimes'
 local logs = {}
 
@@ -62,6 +63,7 @@ end
 ]]
 function logs.open(key, window, now, writable)
   local head = redis.pcall('LRANGE', key, '0', '1')
+  foreign.check(head)
   local last = head[2] and redis.call('LINDEX', key, '-1')
   if not last or not logs.formats[#head[1]] or not logs.formats[#head[2]] or not logs.formats[#last] then
     return { expired_total = 0, total = 0, all_expired = head.err or head[1] }

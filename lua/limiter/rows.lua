@@ -1,6 +1,7 @@
 -- States that are a row of three numbers: at (a moment, ms; nil: never used), and two whose meaning is the algorithm's.
 local ahead = require 'limiter.ahead'
 local arithmetic = require 'limiter.arithmetic'
+local foreign = require 'limiter.foreign'
 local lifetimes = require 'redis.lifetimes'
 local notes = require 'limiter.notes'
 local rows = {}
@@ -26,7 +27,11 @@ function rows.open(limit, key, now, read_only)
   local functions = arithmetic.of(limit.algorithm)
   local value = redis.pcall('GET', key)
   local at, count, other, is_changed = nil, 0, 0, false
-  if type(value) == 'string' and #value == 24 then at, count, other = struct.unpack('<ddd', value) end
+  if value and #value == 24 then
+    at, count, other = struct.unpack('<ddd', value)
+  elseif value then
+    foreign.check(value)
+  end
 
   local function set_row(next_at, next_count, next_other)
     if not next_at then return false end

@@ -217,7 +217,6 @@ describe('permissions', () => {
     ['+@all -eval', 'peek, consume', "'eval' command"],
     ['+@all -zadd', 'block', "can't run this command"],
     ['+@all -publish', 'acquire: ', "can't run this command"],
-    ['+@all -mget', 'peek: ', "can't run this command"],
     ['+@all -set', 'consume', "can't run this command"],
   ])('%s', async (rules, deeds, reason) => {
     await admin.script('FLUSH')

@@ -57,8 +57,10 @@ function lines.is_alive(line)
   return last ~= nil and line.now <= tonumber(last) + lines.GRACE_MS
 end
 
---[[ Returns the number of waiters, 0 if no process with waiters seems to be alive; and for how long the first has waited,
-ms. ]]
+--[[
+  Returns the number of waiters, 0 if no process with waiters seems to be alive; and for how long the first has waited,
+  in ms.
+]]
 function lines.waiting(line)
   if not lines.is_alive(line) then return 0, 0 end
   local first = redis.call('ZRANGE', line.key, '0', '0', 'WITHSCORES')[2]

@@ -78,8 +78,8 @@ end
 
 --[[
   Stores the clock of a queue at the end of a script that may have changed the queue. `removed`: messages may have been
-  removed. `added`: some were added, under a new stamp. `same`: what others wait for has not changed. Returns the version
-  of the queue: 0 while it holds no messages, else a number that every change raises.
+  removed. `added`: some were added, under a new stamp. `same`: what others wait for has not changed. Returns the
+  version of the queue: 0 while it holds no messages, else a number that every change raises.
 ]]
 function queues.save(keys, clock, removed, added, same)
   -- The clock is stored if and only if the queue held messages.

@@ -181,7 +181,8 @@ function semaphores.behind(s)
   if s.last - s.mended < 1000000 then return 0 end
   local written = math.floor(s.last / 1000)
   local behind = written - s.now
-  local last = redis.call('ZRANGE', s.leases, semaphores.ABOVE, written, 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')[2]
+  local range = { s.leases, semaphores.ABOVE, written, 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES' }
+  local last = redis.call('ZRANGE', unpack(range))[2]
   if last and last - written > behind then return 0 end
   return behind, written
 end
