@@ -7,8 +7,8 @@
   ARGV[3]     how many leases to list, those that end first; -1 for all
 
   Returns { permits, used, the number of waiters, for how long the first of them has waited in ms, how many more
-  leases there are }, then name and deadline of each that is listed; { -2 } without a semaphore. If all processes that wait seem
-  to be dead, no waiters are counted.
+  leases there are }, then name and deadline of each that is listed; { -2 } without a semaphore. If all processes that
+  wait seem to be dead, no waiters are counted.
 ]]
 local semaphores = require 'waiting.semaphore.semaphores'
 local lines = require 'waiting.line.lines'
