@@ -22,7 +22,7 @@ const WHOLE = {
   koa: 213,
   'koa-ratelimit': 209,
   live: 56,
-  mcp: 93,
+  mcp: 95,
   nest: 139,
   node: 212,
   opentelemetry: 12,
