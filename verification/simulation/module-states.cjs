@@ -19,14 +19,14 @@ const STATES = {
   'limiter/breaker.ts': { BREAKERS: BY_OBJECT },
   'limiter/core/async-dispose.ts': { asyncDispose: CONSTANT },
   'limiter/core/calendar.ts': { 'Calendar.#known': COMPUTED, 'Calendar.#ofRules': BY_OBJECT, 'Zone.#known': COMPUTED },
-  // Modules of Node, of which the simulation replaces what depends on time.
   // Read from Node once; nobody subscribes in the simulation.
-  'limiter/core/channels.ts': { SILENT: CONSTANT, diagnostics: CONSTANT, DECIDED: CONSTANT },
+  'limiter/core/channels.ts': { diagnostics: CONSTANT, DECIDED: CONSTANT },
+  // Modules of Node, of which the simulation replaces what depends on time.
   'limiter/core/clock.ts': { setImmediate: CONSTANT },
   'limiter/core/duration.ts': { NAMED_DURATIONS: CONSTANT },
   'limiter/core/limit.ts': { OPTION_NAMES: CONSTANT },
-  'limiter/core/meters.ts': { METERS: BY_OBJECT, HOLDS: BY_OBJECT },
-  'limiter/core/observer.ts': { CHANNEL_OF: CONSTANT, CHANNELS: CONSTANT },
+  'limiter/core/meters.ts': { METERS: BY_OBJECT, HOLDS: BY_OBJECT, NO_METERS: CONSTANT },
+  'limiter/core/observer.ts': { CHANNELS: CONSTANT },
   'limiter/core/short-key.ts': {
     PRIMES: CONSTANT,
     START: CONSTANT,
