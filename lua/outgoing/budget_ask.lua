@@ -26,10 +26,10 @@
                so that no call of others is passed
   ARGV[12]     the last moment at which this may be carried out, ms
 
-  Returns a list of now alone if it came too late; '0' if the ask is not new; else as text: 1, now and the ms until the
-  next ask, with spaces between them, then the numbers of the calls that may leave, the wait and the budget that causes
-  it for each question, and the used units of each budget, each list after a comma; and in a line for each budget or
-  places that others wait for and that this ask has not named: "rate interval key".
+  Returns a list of now alone if it came too late; '0' if the ask is not new; else as text: now and the ms until the
+  next ask, with a space between them, then the numbers of the calls that may leave, the wait and the budget that causes
+  it for each question, and the used units of each budget, each list after a comma; and in a line for each budget
+  or places that others wait for and that this ask has not named: "rate interval key".
 ]]
 local timely = require 'redis.timely'
 local partners = require 'outgoing.partners'
@@ -195,5 +195,5 @@ elseif asks_by[member] then
 end
 local used = {}
 for i, b in ipairs(budgets) do used[i] = string.format('%.0f', b.used) end
-local reply = string.format('1 %.0f %.0f', now, next) .. ',' .. table.concat(granted, ' ')
+local reply = string.format('%.0f %.0f', now, next) .. ',' .. table.concat(granted, ' ')
 return reply .. ',' .. table.concat(waits, ' ') .. ',' .. table.concat(used, ' ') .. table.concat(more)

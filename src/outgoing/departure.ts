@@ -18,7 +18,6 @@ export interface Keeper {
 /** What a departure counts of one budget, or of the places of one partner. */
 interface CountedCharge {
   readonly resource: Resource
-  readonly ledgers: readonly Spent[]
   units: number
   end: number
 }
@@ -104,15 +103,15 @@ export class Departure {
   }
 
   #count(resource: Resource, units: number, end: number): CountedCharge {
-    const ledgers = this.#keeper.ledgersOf(resource)
-    for (const ledger of ledgers) ledger.add(end, units)
-    return { resource, ledgers, units, end }
+    for (const ledger of this.#keeper.ledgersOf(resource)) ledger.add(end, units)
+    return { resource, units, end }
   }
 
   /** Counts so many units until then, in place of those that it has counted. */
   #move(charge: CountedCharge, end: number, units = charge.units): void {
     if (end === charge.end && units === charge.units) return
-    for (const ledger of charge.ledgers) {
+    // Asked for each time: one in which nothing was counted any more may have been replaced.
+    for (const ledger of this.#keeper.ledgersOf(charge.resource)) {
       ledger.giveBack(charge.end, charge.units)
       ledger.add(end, units)
     }

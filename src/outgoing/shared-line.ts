@@ -26,6 +26,8 @@ const MOST_NAMED = 24
 const REST_MS = 200
 /** The answer to an ask that came to Redis after its last moment. */
 const LATE = Symbol('late')
+/** The answer to an ask that came again. */
+const NOT_NEW = '0'
 
 /** Asks Redis for the calls of this process to one partner and those that are narrower: one script at a time. */
 class Asker {
@@ -169,11 +171,13 @@ class Asker {
     try {
       const reply = await guarded.hold(inTime)
       this.#inFlight = false
-      if (reply === LATE) this.schedule()
-      else {
-        for (const [index, own] of named.entries()) own.told(versions[index])
-        this.#read(String(reply), ask)
+      if (String(reply) === NOT_NEW || reply === LATE) {
+        // Of a copy that came first, nobody knows what it was answered.
+        this.schedule()
+        return
       }
+      for (const [index, own] of named.entries()) own.told(versions[index])
+      this.#read(String(reply), ask)
     } catch {
       this.#inFlight = false
       this.#rest()
@@ -244,11 +248,7 @@ class Asker {
     const { at, resources: named, questions, hasMore } = ask
     const [text, ...unnamed] = reply.split('\n')
     const [head, granted = '', waits = '', used = ''] = text.split(',')
-    const [code, serverNow, nextMs] = head.split(' ').map(Number)
-    if (code !== 1) {
-      this.schedule()
-      return
-    }
+    const [serverNow, nextMs] = head.split(' ').map(Number)
     const now = performance.now()
     // The server's clock showed this after the ask, and before its answer.
     const isSame = this.#offset !== undefined && this.#offset >= serverNow - now && this.#offset <= serverNow - at

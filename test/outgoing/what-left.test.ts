@@ -196,6 +196,21 @@ describe('over Redis', () => {
     expect(partner.at[2] - endedAt[0]).toBeLessThan(400)
   })
 
+  test('what a call has cost that was thought to cost nothing is told, though nothing was counted meanwhile', async () => {
+    const cost = () => 0
+    const settle = async () => {
+      await sleep(100)
+      return 7
+    }
+    const budgets = [{ rate: 10, interval: '1m', cost, settle } as const]
+    const polite = politeFetch({ client: clientOf(), limits: { [A]: { budgets } }, fetch: new StrictPartner().fetch })
+    await polite(URL_A)
+    await eventually('Redis was told', async () => {
+      const [key] = await redis.client().keys('*budget*units')
+      return key !== undefined && (await redis.client().hget(key, 'used')) === '7'
+    })
+  })
+
   test('units and places of a process that is gone are free when its lease is over', async () => {
     const partner = new StrictPartner()
     const gone = clientOf()
