@@ -367,12 +367,17 @@ export async function waitForRedis(
     try {
       const connection = await Connection.open(address, { answerMs: ANSWER_MS, interrupted })
       const info = fieldsOf(await connection.ask('INFO'))
+      // A user who may not INFO may still learn what every client of a cluster has to know.
+      const isCluster =
+        info === undefined
+          ? fieldsOf(await connection.ask('CLUSTER', 'INFO')) !== undefined
+          : info.get('cluster_enabled') === '1'
       connection.close()
       notice.stop()
       if (info?.get('redis_mode') === 'sentinel') {
         throw new SpillwayError(`Redis at ${hostAndPort(address.host, address.port)}: ${SENTINEL.join('; ')}`)
       }
-      return { isCluster: info?.get('cluster_enabled') === '1' }
+      return { isCluster }
     } catch (error) {
       if (interrupted.aborted) break
       if (error instanceof SpillwayError) throw error

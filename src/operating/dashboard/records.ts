@@ -165,21 +165,38 @@ export interface ProcessRecord {
   readonly answerMs?: number
   /** Since when its breaker is open, and why. */
   readonly breaker?: { readonly since: number; readonly reason: string }
+  /** Queues whose consumers cannot work in this process: since when, and why. */
+  readonly troubles?: readonly QueueTrouble[]
   /** Absent: this process judges nothing. */
   readonly alerts?: readonly FiringAlert[]
 }
 
+/** A queue whose consumers cannot work. */
+export interface QueueTrouble {
+  readonly queue: string
+  readonly since: number
+  readonly reason: string
+}
+
+const TROUBLE = objectOf<QueueTrouble>({ queue: text, since: moment, reason: text })
 const FIRING = objectOf<FiringAlert>({ rule: text, when: text, subject: text, value: finite, since: moment })
 
 const RECORD: Shape<ProcessRecord> = objectOf<
   Pick<ProcessRecord, 'service' | 'version' | 'host' | 'pid' | 'startedAt' | 'perSecond' | 'everyMs'>,
-  { answerMs: number; idle: boolean; breaker: { since: number; reason: string }; alerts: FiringAlert[] }
+  {
+    answerMs: number
+    idle: boolean
+    breaker: { since: number; reason: string }
+    troubles: QueueTrouble[]
+    alerts: FiringAlert[]
+  }
 >(
   { service: text, version: text, host: text, pid: finite, startedAt: moment, perSecond: finite, everyMs: finite },
   {
     answerMs: finite,
     idle: given => (given === true ? given : undefined),
     breaker: objectOf({ since: moment, reason: text }),
+    troubles: given => (given === undefined ? undefined : listOf(TROUBLE)(given)),
     alerts: given => (given === undefined ? undefined : listOf(FIRING)(given)),
   },
 )

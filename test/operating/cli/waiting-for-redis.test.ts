@@ -6,6 +6,8 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import { readAddress } from '../../../src/operating/cli/redis-address.js'
+import { waitForRedis } from '../../../src/operating/cli/redis-connection.js'
 import { freePort } from '../../support/free-port.js'
 import { RedisCluster } from '../../support/redis-cluster.js'
 import { RedisServer } from '../../support/redis-server.js'
@@ -194,3 +196,22 @@ describe.each(['doctor', 'dashboard'])('the %s', command => {
     },
   )
 })
+
+test('a cluster is known as one also to a user who may not INFO, and a single server as none', async () => {
+  const terminal = { output: { write: () => true }, errors: { write: () => true }, env: {} } as never
+  const isCluster = async (url: string) => {
+    const address = { ...readAddress(url), certificates: {} }
+    return (await waitForRedis(address, terminal, new AbortController().signal))?.isCluster
+  }
+  const [cluster, single] = await Promise.all([RedisCluster.start(), RedisServer.start()])
+  for (const [server, expected] of [
+    [cluster.nodes[0], true],
+    [single, false],
+  ] as const) {
+    const admin = server.client()
+    await admin.call('ACL', 'SETUSER', 'app', 'on', '>password', '~*', '&*', '+@all', '-info')
+    expect(await isCluster(`redis://app:password@127.0.0.1:${server.port}`)).toBe(expected)
+    expect(await isCluster(`redis://127.0.0.1:${server.port}`)).toBe(expected)
+  }
+  await Promise.all([cluster.stop(), single.stop()])
+}, 60_000)

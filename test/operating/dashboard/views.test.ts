@@ -202,6 +202,27 @@ describe('limits', () => {
     ])
   })
 
+  test('a queue whose consumers cannot work has a band of its own, and no process is said not to ask Redis', async () => {
+    const observer = report()
+    const page = await start()
+    const queue = open(new DelayQueue<string>(client, 'mails', { observer }))
+    const limiter = open(new SharedRateLimiter(client, 'never set'))
+    await queue.push('x')
+    const consumer = queue.consume(async () => {}, { limiter })
+    const { alerts } = await page.shows('limits', ({ alerts }) => alerts.length > 0)
+    expect(alerts).toMatchObject([
+      {
+        title: 'mails is not worked on by 1 process',
+        text: expect.stringMatching(/^Its consumers cannot work: .*no rate/),
+        queue: 'mails',
+        since: expect.any(Number),
+      },
+    ])
+    const { processes } = await page.view({ page: 'processes' })
+    expect(processes[0].breaker).toBeUndefined()
+    await consumer.close()
+  })
+
   test('an opened row tells of the breakers of those who use its limiter, and of no others', async () => {
     const [shop, mail] = [report(), report({ service: 'mail' })]
     await limiterOf('api', '5/1h', shop).consume('x')

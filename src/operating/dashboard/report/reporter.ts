@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import type { Decision } from '../../../limiter/core/decision.js'
+import { BoundedMap } from '../../../limiter/core/maps.js'
 import type { Observer } from '../../../limiter/core/observer.js'
 import { objectId } from '../../object-index.js'
-import { objectFacts, type ProcessRecord, useNotes } from '../records.js'
+import { objectFacts, type ProcessRecord, type QueueTrouble, useNotes } from '../records.js'
 import { DecisionSums, RecentActivity } from './activity.js'
 import { parseReporterOptions, type ReporterOptions } from './options.js'
 import { type ObjectNotes, ReportSender } from './sender.js'
@@ -12,6 +13,9 @@ export type { ReporterOptions } from './options.js'
 
 type EventOf<Method extends keyof Observer> = Parameters<NonNullable<Observer[Method]>>[0]
 
+/** Queues in trouble that a report names; one that was told for the last time so long ago works again. */
+const MOST_TROUBLES = 20
+const TROUBLE_MS = 75_000
 /** Most names of shared objects that one process reports. */
 const MOST_OBJECTS = 1000
 const RENEW_MS = 3_600_000
@@ -50,6 +54,8 @@ class Reporter implements Observer {
   #answers = { count: 0, ms: 0 }
   #breakers = 0
   #breaker: { since: number; reason: string } | undefined
+  /** By queue: consumers that cannot work, and when they last said so. */
+  readonly #troubles = new BoundedMap<string, { since: number; reason: string; toldAt: number }>(MOST_TROUBLES)
   #closed: Promise<void> | undefined
 
   constructor(options: ReporterOptions) {
@@ -75,13 +81,20 @@ class Reporter implements Observer {
 
   readonly breakerOpened = (error: Error): void => {
     this.#breakers++
-    this.#breaker ??= { since: Date.now(), reason: String(error?.message ?? error).slice(0, 200) }
+    this.#breaker ??= { since: Date.now(), reason: reasonOf(error) }
     this.#happened()
   }
 
   readonly breakerClosed = (): void => {
     this.#breakers = Math.max(0, this.#breakers - 1)
     if (this.#breakers === 0) this.#breaker = undefined
+    this.#happened()
+  }
+
+  readonly consumerFailed = ({ queue, error }: EventOf<'consumerFailed'>): void => {
+    this.#noteObject('queue', queue)
+    const since = this.#troubles.get(queue)?.since ?? Date.now()
+    this.#troubles.set(queue, { since, reason: reasonOf(error), toldAt: performance.now() })
     this.#happened()
   }
 
@@ -151,7 +164,7 @@ class Reporter implements Observer {
   /** Whether there is something to tell although nothing happens. */
   get #isStill(): boolean {
     const firing = this.#settings.alerts?.firing.length ?? 0
-    return this.#breaker !== undefined || firing > 0 || this.#recentActivity.isHeld
+    return this.#breaker !== undefined || firing > 0 || this.#troubles.size > 0 || this.#recentActivity.isHeld
   }
 
   #report(isBusy: boolean): void {
@@ -176,6 +189,7 @@ class Reporter implements Observer {
   #record(now: number, isBusy: boolean): ProcessRecord {
     const { service, version, everyMs, alerts } = this.#settings
     const { count, ms } = this.#answers
+    const troubles = this.#troublesAt(now)
     return {
       service,
       version,
@@ -187,6 +201,7 @@ class Reporter implements Observer {
       ...(!isBusy && !this.#isStill && { idle: true }),
       ...(count > 0 && { answerMs: round(ms / count) }),
       ...(this.#breaker !== undefined && { breaker: this.#breaker }),
+      ...(troubles.length > 0 && { troubles }),
       ...(alerts !== undefined && {
         alerts: alerts.firing.slice(0, 20).map(({ rule, subject, value, at }) => ({
           rule: rule.name,
@@ -197,6 +212,12 @@ class Reporter implements Observer {
         })),
       }),
     }
+  }
+
+  /** Those that were told lately: while a trouble lasts, that is each minute. */
+  #troublesAt(now: number): QueueTrouble[] {
+    for (const [queue, { toldAt }] of this.#troubles) if (now - toldAt > TROUBLE_MS) this.#troubles.delete(queue)
+    return [...this.#troubles].map(([queue, { since, reason }]) => ({ queue, since, reason }))
   }
 
   #noteObject(kind: string, name: string): void {
@@ -221,6 +242,10 @@ class Reporter implements Observer {
     }
     return notes
   }
+}
+
+function reasonOf(error: Error): string {
+  return String(error?.message ?? error).slice(0, 200)
 }
 
 function round(value: number): number {

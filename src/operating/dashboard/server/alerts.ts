@@ -2,7 +2,7 @@ import { getOrMake } from '../../../limiter/core/maps.js'
 import { type AlertCondition, CONDITIONS, describeAlert } from '../../observing/alerts/conditions.js'
 import { ALLOWED, REFUSED } from '../counts.js'
 import { count, latency, percent, plural } from '../look/format.js'
-import { type FiringAlert, type LimitEntry, STEP_MS, STEPS, stepOf } from '../records.js'
+import { type FiringAlert, type LimitEntry, type QueueTrouble, STEP_MS, STEPS, stepOf } from '../records.js'
 import type { AlertView, KeyView } from '../view.js'
 import type { Reading } from './reading.js'
 import type { Reports } from './reports.js'
@@ -33,7 +33,7 @@ export function alertsOf(reading: Reading, dead: ReadonlyMap<string, number>, sh
   const letters = deadLetters([...dead].filter(([name]) => !judged.queues.has(name)))
   // Only those that are shown are put into words: to find the beginning takes as long as all the rest.
   const found = [
-    ...[...breakerAlerts(reports), ...firing(fired, limits, show)].map(alert => () => alert),
+    ...[...breakerAlerts(reports), ...troubleAlerts(reports), ...firing(fired, limits, show)].map(alert => () => alert),
     ...refusals(reading, name => !judged.limiters.has(name), show),
   ]
   const alerts = [...found.slice(0, MOST_ALERTS - letters.length).map(alert => alert()), ...letters]
@@ -64,6 +64,22 @@ function breakerAlerts({ alive }: Reports): AlertView[] {
       since,
     },
   ]
+}
+
+/** Queues whose consumers cannot work, while their Redis may be well. */
+function troubleAlerts({ alive }: Reports): AlertView[] {
+  const troubles = new Map<string, QueueTrouble[]>()
+  for (const { record } of alive) {
+    for (const trouble of record.troubles ?? []) getOrMake(troubles, trouble.queue, () => []).push(trouble)
+  }
+  return [...troubles].map(([queue, all]) => ({
+    id: `trouble ${queue}`,
+    title: `${queue} is not worked on by ${plural(all.length, 'process', 'processes')}`,
+    subject: queue,
+    text: `Its consumers cannot work: ${all[0].reason}`,
+    since: Math.min(...all.map(({ since }) => since)),
+    queue,
+  }))
 }
 
 /** What was decided by a limiter: by all its limits together. */
