@@ -253,6 +253,21 @@ describe('changing', () => {
     await page.context().close()
   })
 
+  test('a message is found by its id, and cancelled', async () => {
+    await queue.push({ to: 'later.example' }, { id: 'order-17', delay: '1h' })
+    const { page, errors } = await open(writer.url, '#/queues', { bypassCSP: true })
+    await page.getByRole('searchbox', { name: 'Find a message of webhooks by its id' }).fill('order-17')
+    await page.keyboard.press('Enter')
+    await page.getByText(/^order-17 is later \(in /).waitFor()
+    expect(await violationsOf(page)).toEqual([])
+    await page.getByRole('button', { name: 'Cancel it…' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Cancel the message' }).click()
+    await page.getByText('The message order-17 of webhooks is cancelled.').waitFor()
+    await page.getByText('No message of this queue has the id order-17').waitFor()
+    expect(errors).toEqual([])
+    await page.context().close()
+  })
+
   test('a dead letter is redriven, with the keyboard alone', async () => {
     const { page } = await open(writer.url, '#/queues')
     await page.getByRole('button', { name: 'Redrive all…' }).waitFor()

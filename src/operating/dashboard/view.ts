@@ -155,6 +155,9 @@ export interface ViewRequest {
   readonly rows?: number
   /** Limits: of the charts; default 15m. */
   readonly range?: Range
+  /** Queues: the message to look up, by its queue and its id. */
+  readonly queue?: string
+  readonly id?: string
   /** Limits: only those whose names hold this text. */
   readonly text?: string
   /** Only what this service uses. */
@@ -196,6 +199,8 @@ export type ChangeRequest =
   | { readonly act: 'pause' | 'resume'; readonly name: string }
   /** Of dead letters; without ids of all. */
   | { readonly act: 'redrive' | 'discard'; readonly name: string; readonly ids?: readonly string[] }
+  /** Of a message that waits: takes it out, or makes it due now. */
+  | { readonly act: 'cancel-message' | 'deliver-message'; readonly name: string; readonly id: string }
   | ({ readonly act: 'show-key' } & KeyGiven)
 
 /** Puts back what was set for a limiter or a key, unless it was changed again. */

@@ -734,6 +734,35 @@ describe('shared objects', () => {
     expect((await page.view({ page: 'queues' })).queues[0]).toMatchObject({ ready: 0, dead: 0 })
     expect((await page.view({ page: 'changes' })).changes[0]).toMatchObject({ what: 'Dead letters discarded' })
   })
+
+  test('a message is looked up by its id, made due, and cancelled', async () => {
+    const observer = report()
+    const page = await start({ keys: 'plain' })
+    const queue = open(new DelayQueue<string>(client, 'mail', { observer }))
+    await queue.push('to ada', { id: 'order-17', delay: '1h' })
+    await page.shows('queues', ({ queues }) => queues.length === 1)
+    const look = async (id: string, of = page) => (await of.view({ page: 'queues', queue: 'mail', id })).sought
+    expect(await look('order-17')).toMatchObject({
+      queue: 'mail',
+      id: 'order-17',
+      found: { state: 'delayed', attempt: 0, payload: '"to ada"' },
+    })
+    expect(await look('order-18')).toMatchObject({ found: null })
+    const masked = await look('order-17', await start())
+    expect(masked?.found).toMatchObject({ state: 'delayed' })
+    expect(masked?.found?.payload).toBeUndefined()
+    const done = await page.act({ act: 'deliver-message', name: 'mail', id: 'order-17' })
+    expect(done).toMatchObject({ status: 200, text: 'The message order-17 of mail is due now.' })
+    expect((await look('order-17'))?.found).toMatchObject({ state: 'ready' })
+    expect(await page.act({ act: 'deliver-message', name: 'mail', id: 'order-17' })).toMatchObject({ status: 400 })
+    expect((await page.act({ act: 'cancel-message', name: 'mail', id: 'order-17' })).status).toBe(200)
+    expect((await look('order-17'))?.found).toBeNull()
+    const { changes } = await page.view({ page: 'changes' })
+    expect(changes.map(({ what, after }) => [what, after])).toEqual([
+      ['Message cancelled', 'order-17'],
+      ['Message made due', 'order-17'],
+    ])
+  })
 })
 
 describe('faults', () => {

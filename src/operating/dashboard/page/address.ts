@@ -27,6 +27,9 @@ export interface Address {
   readonly row?: string
   readonly key?: string
   readonly ref?: string
+  /** Of the queues: the message that is looked up. */
+  readonly queue?: string
+  readonly id?: string
   /** Only what this service uses; '' or absent: all. */
   readonly service?: string
   /** Of the limits: only those whose names hold this text. */
@@ -36,12 +39,13 @@ export interface Address {
 }
 
 /** Service, range and text stay as they are in the current address, unless they are given. */
-export function addressText({ page, row, key, ref, ...given }: Address): string {
+export function addressText({ page, row, key, ref, queue, id, ...given }: Address): string {
   const { service = '', range = '15m', text = '' } = { ...readAddress(location.hash), ...given }
   const chosen = new URLSearchParams({
     ...(service !== '' && { service }),
     ...(range !== '15m' && { range }),
     ...(text !== '' && { text }),
+    ...(queue !== undefined && id !== undefined && { queue, id }),
   })
   const query = chosen.size > 0 ? `?${chosen}` : ''
   if (key !== undefined) return `#/keys/=${encodeURIComponent(key)}${query}`
@@ -55,7 +59,13 @@ function readAddress(hash: string): Address {
   const given = new URLSearchParams(query)
   const [service, range] = [given.get('service'), RANGES.find(([known]) => known === given.get('range'))?.[0]]
   const text = given.get('text')
-  const chosen = { ...(service && { service }), ...(range && { range }), ...(text && { text }) }
+  const [queue, id] = [given.get('queue'), given.get('id')]
+  const chosen = {
+    ...(service && { service }),
+    ...(range && { range }),
+    ...(text && { text }),
+    ...(queue && id && { queue, id }),
+  }
   if (page === 'keys' && rest.startsWith('=')) return { page, key: decoded(rest.slice(1)), ...chosen }
   if (page === 'keys' && rest.startsWith('~')) return { page, ref: rest.slice(1), ...chosen }
   return rest === '' ? { page, ...chosen } : { page, row: rest, ...chosen }

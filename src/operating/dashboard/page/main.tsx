@@ -62,7 +62,7 @@ const MOST_ROWS = 1000
 
 function App() {
   const address = useAddress()
-  const { page, row, key, ref, service, range, text } = address
+  const { page, row, key, ref, service, range, text, queue, id } = address
   /** undefined: the worst is open, whichever that is. */
   const [open, setOpen] = useState<readonly string[] | undefined>(undefined)
   const [rows, setRows] = useState<number | undefined>(undefined)
@@ -73,6 +73,7 @@ function App() {
     ...(page === 'limits' && rows !== undefined && { rows }),
     ...(page === 'limits' && range !== undefined && { range }),
     ...(page === 'limits' && text !== undefined && { text }),
+    ...(page === 'queues' && queue !== undefined && id !== undefined && { queue, id }),
     ...(page !== 'changes' && service !== undefined && { service }),
     ...(key !== undefined && { key }),
     ...(ref !== undefined && { ref }),

@@ -1,7 +1,8 @@
+import { useState } from 'preact/hooks'
 import { clock, count, latency, plural, rate, span } from '../look/format.js'
 import type { DeadView, QueuesView } from '../server/page-views.js'
 import type { QueueRow } from '../view.js'
-import { addressText } from './address.js'
+import { addressText, go } from './address.js'
 import { ChangeButton, type Plan } from './change-dialogs.js'
 import { Table } from './table.js'
 import { Ago, ExactText, Facts, More, Nothing, Panel } from './widgets.js'
@@ -20,7 +21,7 @@ export function QueuesPage({ view }: { view: QueuesView }) {
   return (
     <>
       {view.queues.map(queue => (
-        <Queue key={queue.name} queue={queue} now={view.now} />
+        <Queue key={queue.name} queue={queue} sought={view.sought} now={view.now} />
       ))}
       <More count={view.moreQueues} of="queue" />
     </>
@@ -77,7 +78,15 @@ export function QueueSummary({ queues, more }: { queues: readonly QueueRow[]; mo
   )
 }
 
-function Queue({ queue, now }: { queue: QueuesView['queues'][number]; now: number }) {
+function Queue({
+  queue,
+  sought,
+  now,
+}: {
+  queue: QueuesView['queues'][number]
+  sought: QueuesView['sought']
+  now: number
+}) {
   if (queue.unread !== undefined) {
     return (
       <Panel title={queue.name}>
@@ -132,9 +141,93 @@ function Queue({ queue, now }: { queue: QueuesView['queues'][number]; now: numbe
           ['Dead', count(dead), dead > 0 ? 'refused' : 'muted'],
         ]}
       />
+      <FindMessage name={name} sought={sought?.queue === name ? sought : undefined} now={now} />
       {letters.length > 0 && <Letters name={name} letters={letters} more={dead - letters.length} now={now} />}
     </Panel>
   )
+}
+
+/** Looks a message up by its id. */
+function FindMessage({ name, sought, now }: { name: string; sought: QueuesView['sought']; now: number }) {
+  const [id, setId] = useState(sought?.id ?? '')
+  const submit = (event: Event) => {
+    event.preventDefault()
+    go(id === '' ? { page: 'queues' } : { page: 'queues', queue: name, id })
+  }
+  return (
+    <div class="body">
+      <form class="find" onSubmit={submit}>
+        <input
+          type="search"
+          class="filter"
+          aria-label={`Find a message of ${name} by its id`}
+          placeholder="Find a message by its id…"
+          value={id}
+          onInput={event => setId(event.currentTarget.value)}
+          spellcheck={false}
+          autocomplete="off"
+        />
+        <button type="submit" class="button">
+          Find
+        </button>
+      </form>
+      {sought !== undefined && <Message sought={sought} now={now} />}
+    </div>
+  )
+}
+
+const STATES = { ready: 'due', delayed: 'later', unacked: 'being handled', dead: 'dead' } as const
+
+function Message({ sought: { queue, id, found }, now }: { sought: NonNullable<QueuesView['sought']>; now: number }) {
+  if (found === null) {
+    return (
+      <p>
+        No message of this queue has the id <ExactText text={id} />: it was handled, cancelled, or never pushed.
+      </p>
+    )
+  }
+  const { state, dueAt, attempt, reason, payload } = found
+  const waits = state === 'ready' || state === 'delayed'
+  return (
+    <div class="letter">
+      <p>
+        <ExactText text={id} /> is {STATES[state]}
+        {state === 'delayed' && ` (in ${span(Math.max(0, dueAt - now))}, at ${clock(dueAt, true)})`},{' '}
+        {plural(attempt, 'attempt')} so far{reason !== undefined && `, because: ${reason}`}.
+      </p>
+      {payload === undefined ? (
+        <p class="muted">Its payload is shown only with the option keys: 'plain'.</p>
+      ) : (
+        <pre>
+          <code>{payload}</code>
+        </pre>
+      )}
+      {state === 'dead' && <LetterActions name={queue} ids={[id]} />}
+      {waits && (
+        <div class="actions">
+          {state === 'delayed' && (
+            <ChangeButton plan={() => messagePlan('deliver-message', queue, id)}>Deliver now…</ChangeButton>
+          )}
+          <ChangeButton plan={() => messagePlan('cancel-message', queue, id)}>Cancel it…</ChangeButton>
+        </div>
+      )}
+    </div>
+  )
+}
+
+function messagePlan(act: 'cancel-message' | 'deliver-message', name: string, id: string): Plan {
+  const isCancel = act === 'cancel-message'
+  return {
+    title: isCancel ? `Cancel a message of ${name}` : `Deliver a message of ${name} now`,
+    verb: isCancel ? 'Cancel the message' : 'Deliver now',
+    sentence: () => (
+      <>
+        <strong>{name}</strong>: <ExactText text={id} />{' '}
+        {isCancel ? 'is deleted before it is delivered. This cannot be undone.' : 'is due now, instead of later.'}
+      </>
+    ),
+    act: () => ({ act, name, id }),
+  }
 }
 
 /** Dead letters of one reason. */

@@ -64,6 +64,9 @@ async function outcomeOf(state: DashboardState, act: PlainChange, user: string |
     case 'pause':
     case 'resume':
       return ofQueue(state, act)
+    case 'cancel-message':
+    case 'deliver-message':
+      return ofMessage(state, act)
     case 'redrive':
     case 'discard':
       return ofLetters(state, act)
@@ -252,6 +255,20 @@ async function ofQueue(
       subject: name,
       undo: { act: paused ? 'resume' : 'pause', name },
     },
+  }
+}
+
+async function ofMessage(
+  state: DashboardState,
+  { act, name, id }: Extract<PlainChange, { act: 'cancel-message' | 'deliver-message' }>,
+): Promise<Outcome> {
+  const queue = state.objects.queue(text(name, 'name'))
+  const isCancel = act === 'cancel-message'
+  const done = isCancel ? await queue.cancel(text(id, 'id')) : await queue.reschedule(text(id, 'id'), 0)
+  if (!done) throw new PolicyError(`the message ${shown(id)} of ${name} does not wait any more: look it up again`)
+  return {
+    text: isCancel ? `The message ${id} of ${name} is cancelled.` : `The message ${id} of ${name} is due now.`,
+    change: { what: isCancel ? 'Message cancelled' : 'Message made due', subject: name, after: id },
   }
 }
 

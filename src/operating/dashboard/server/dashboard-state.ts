@@ -13,7 +13,7 @@ import { type LimitWriter, LiveLimits } from './live-limits.js'
 import { Reading } from './reading.js'
 import { type IsWanted, SharedAnswer, SharedAnswers } from './redis-calls.js'
 import { Reports } from './reports.js'
-import { type ReadQueue, type ReadRow, SharedObjects } from './shared-objects.js'
+import { type FoundMessage, type ReadQueue, type ReadRow, SharedObjects } from './shared-objects.js'
 
 /** Pages ask every two seconds: those of several viewers share what was read since the first of them asked. */
 const FRESH_MS = 900
@@ -41,6 +41,7 @@ export class DashboardState {
   /** Reads `deadLetters`. */
   readonly dead: SharedAnswer<void>
   readonly #queues = new SharedAnswers<ReadQueue>(MOST_KEPT, FRESH_MS)
+  readonly #messages = new SharedAnswers<FoundMessage | undefined>(MOST_KEPT, FRESH_MS)
   readonly sharedRows = new SharedAnswers<ReadRow>(MOST_KEPT, FRESH_MS)
   readonly found = new SharedAnswers<KeyState[]>(MOST_KEPT, FRESH_MS)
   /** How many dead letters each queue has, as last read. */
@@ -102,6 +103,13 @@ export class DashboardState {
     return this.#queues.get(JSON.stringify([name, withLetters]), ask)
   }
 
+  /** A message that is looked up; null: there is none, or it cannot be read. */
+  async message(queue: string, id: string): Promise<FoundMessage | null> {
+    const isPlain = this.keyViews.style === 'plain'
+    const ask = () => this.objects.message(queue, id, isPlain)
+    return (await this.#messages.get(JSON.stringify([queue, id]), ask).catch(() => undefined)) ?? null
+  }
+
   /** What was known of a queue that does not answer stays. */
   async #countDead(): Promise<void> {
     const names = this.reading.names('queue').slice(0, MOST_COUNTED)
@@ -125,7 +133,15 @@ export class DashboardState {
 
   /** Something was changed: whoever looks now must see it. */
   forget(): void {
-    for (const answers of [this.#blocks, this.dead, this.noted, this.#queues, this.sharedRows, this.found])
+    for (const answers of [
+      this.#blocks,
+      this.dead,
+      this.noted,
+      this.#messages,
+      this.#queues,
+      this.sharedRows,
+      this.found,
+    ])
       answers.forget()
   }
 

@@ -83,6 +83,8 @@ const VIEW_REQUEST = objectOf<Pick<ViewRequest, 'page'>, Required<Omit<ViewReque
     rows: whole,
     range: rangeIn,
     text,
+    queue: text,
+    id: text,
     service: text,
     key: text,
     ref: text,

@@ -200,8 +200,15 @@ async function contentOf(state: DashboardState, ask: ViewRequest, isWanted: IsWa
       return (base: ViewBase) => ({ ...base, page: 'waiting' as const, ...shared })
     }
     case 'queues': {
-      const rows = alive ? await queueRows(state, MOST_OBJECTS, true, ask.service) : NO_QUEUES
-      return (base: ViewBase) => ({ ...base, page: 'queues' as const, ...rows })
+      const { queue, id } = ask
+      const isSought = alive && queue !== undefined && id !== undefined && state.reading.names('queue').includes(queue)
+      const [rows, found] = await Promise.all([
+        alive ? queueRows(state, MOST_OBJECTS, true, ask.service) : NO_QUEUES,
+        isSought ? state.message(queue, id) : undefined,
+      ])
+      /** The message that was looked up; `found` is null if there is none. */
+      const sought = isSought && found !== undefined ? { queue, id, found } : undefined
+      return (base: ViewBase) => ({ ...base, page: 'queues' as const, ...rows, sought })
     }
     case 'changes': {
       const noted = alive ? await state.noted.get() : undefined

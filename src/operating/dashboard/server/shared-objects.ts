@@ -23,6 +23,9 @@ export interface ReadRow {
   readonly leases?: Listed<LeaseInfo>
 }
 
+/** A message that was looked up; its payload only where keys are shown in full. */
+export type FoundMessage = Omit<MessageView, 'id' | 'payload'> & { readonly payload: string | undefined }
+
 /** A queue as Redis tells it, with some of its dead letters if they were asked for. */
 export interface ReadQueue {
   readonly counts: QueueCounts
@@ -65,6 +68,14 @@ export class SharedObjects {
       counts: { name, ready, delayed, unacked, dead, nextDueAt, paused },
       letters: view.messages.items.map(letter => letterView(letter, withPayloads)),
     }
+  }
+
+  /** A message of a queue; undefined: there is none with this id. */
+  async message(name: string, id: string, withPayload: boolean): Promise<FoundMessage | undefined> {
+    const [found] = (await this.queue(name).inspect({ id, limit: 1 })).messages.items
+    if (found === undefined) return undefined
+    const { state, dueAt, attempt, reason, payload } = found
+    return { state, dueAt, attempt, reason, payload: withPayload ? payload : undefined }
   }
 
   async rateRow(name: string): Promise<ReadRow> {
