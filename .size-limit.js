@@ -7,42 +7,42 @@ const read = file => JSON.parse(readFileSync(new URL(file, import.meta.url), 'ut
 
 /** Each entry point with all its names. */
 const WHOLE = {
-  index: 307,
+  index: 311,
   adaptive: 21,
   alerts: 20,
-  bottleneck: 57,
-  'bottleneck/light': 25,
+  bottleneck: 59,
+  'bottleneck/light': 26,
   dashboard: 438,
-  express: 213,
+  express: 216,
   'express-rate-limit': 168,
   fastify: 216,
-  fetch: 132,
+  fetch: 135,
   h3: 215,
   hono: 215,
   koa: 213,
   'koa-ratelimit': 209,
-  live: 56,
+  live: 59,
   mcp: 95,
-  nest: 139,
+  nest: 142,
   node: 212,
   opentelemetry: 12,
-  outgoing: 80,
+  outgoing: 85,
   postgres: 69,
   prometheus: 13,
   'rate-limiter-flexible': 223,
   sqlite: 61,
   testing: 2,
-  ws: 90,
+  ws: 92,
 }
 
 /** [the names that a program takes, of which entry point, kB]: what it does not use is left out. */
 const PARTS = /** @type {const} */ ([
   ['{ PolicyError }', 'index', 1],
-  ['{ RateLimiter }', 'index', 84],
-  ['{ RateLimiter, RedisStore }', 'index', 215],
-  ['{ rateLimit }', 'express', 131],
-  ['{ rateLimit }', 'fetch', 131],
-  ['{ rateLimit }', 'koa', 131],
+  ['{ RateLimiter }', 'index', 86],
+  ['{ RateLimiter, RedisStore }', 'index', 221],
+  ['{ rateLimit }', 'express', 134],
+  ['{ rateLimit }', 'fetch', 134],
+  ['{ rateLimit }', 'koa', 134],
 ])
 
 const unmeasured = Object.keys(read('scripts/entries.json')).filter(entry => !(entry in WHOLE))
