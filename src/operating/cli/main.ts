@@ -7,6 +7,7 @@ import { type Command, EXIT, runCommand, shownArgument, UsageError, write } from
 import { dashboardCommand } from './dashboard/dashboard-command.js'
 import { demoCommand } from './demo.js'
 import { doctorCommand } from './doctor/doctor-command.js'
+import { migrateCommand } from './migrate/migrate-command.js'
 import { replayCommand } from './replay/replay-command.js'
 import { sqlCommand } from './sql-command.js'
 
@@ -15,6 +16,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   doctor: doctorCommand,
   dashboard: dashboardCommand,
   sql: sqlCommand,
+  migrate: migrateCommand,
   demo: demoCommand,
 }
 

@@ -55,7 +55,7 @@ describe('wrong arguments exit with 2, unreadable files with 1, each with one li
     [
       [],
       2,
-      'spillway: given no command, expected replay, doctor, dashboard, sql, demo, --help or --version, like: spillway --help\n',
+      'spillway: given no command, expected replay, doctor, dashboard, sql, migrate, demo, --help or --version, like: spillway --help\n',
     ],
     [['constructor'], 2, 'spillway: unknown command "constructor", expected replay,'],
     [['\x1b[31m'], 2, 'spillway: unknown command "\\u001b[31m", expected replay,'],
