@@ -18,7 +18,7 @@ const WHOLE = {
   fastify: 216,
   fetch: 135,
   h3: 215,
-  hono: 215,
+  hono: 216,
   koa: 213,
   'koa-ratelimit': 209,
   live: 59,

@@ -44,6 +44,9 @@ export default {
     ...Object.entries(
       JSON.parse(readFileSync(new URL('test/versions/package.json', import.meta.url), 'utf8')).dependencies,
     ).flatMap(([name, version]) => (version.startsWith('npm:') ? [name] : [])),
+    // They stand beside older versions: test/versions/sdks.test.ts.
+    'openai',
+    '@anthropic-ai/sdk',
     // Its script goes into a page: test/support/browser.ts.
     'axe-core',
     // A program in a text imports them: test/versions/octokit.test.ts.
