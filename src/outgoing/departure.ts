@@ -22,8 +22,11 @@ interface CountedCharge {
   end: number
 }
 
-/** A permission that was not used for so long lapses: the places are given to others. */
-const LONGEST_PERMISSION_MS = 5000
+/**
+ * What calls hold in a process that dies, places and units of streams, is free after this time; so a permission lapses
+ * after it.
+ */
+export const LEASE_MS = 5000
 
 /**
  * A call that may leave, and then has left: what it takes is counted from the permission, as if the call were sent
@@ -44,7 +47,7 @@ export class Departure {
     this.#budgets = call.charges.map(({ account, units }) => this.#count(account, units, account.lastEnd(permittedAt)))
     this.#places = call.places.map(places => this.#count(places, 1, Number.POSITIVE_INFINITY))
     const spans = call.charges.map(({ account }) => account.budget.intervalMs)
-    this.#lapsesAt = permittedAt + Math.min(LONGEST_PERMISSION_MS, ...spans)
+    this.#lapsesAt = permittedAt + Math.min(LEASE_MS, ...spans)
   }
 
   /**

@@ -2,8 +2,6 @@ import { Places } from './account.js'
 import type { Resource } from './departure.js'
 import { Spent } from './spent.js'
 
-/** The units and places of calls that are under way in a process that dies are free after this time. */
-export const LEASE_MS = 5000
 /** How many moments a process tells of one budget. */
 const MOST_MOMENTS = 100
 

@@ -11,9 +11,9 @@ import { Mailbox } from '../waiting/line/mailbox.js'
 import { Account, type Places } from './account.js'
 import { BudgetAsk, foreignOf, keyOf, type Resource } from './budget-ask.js'
 import type { Call } from './call.js'
-import { Departure, type Keeper } from './departure.js'
+import { Departure, type Keeper, LEASE_MS } from './departure.js'
 import { CallLine, type Group, type Kind, type LongestWait, type Waiter } from './line.js'
-import { LEASE_MS, OwnUnits } from './own-units.js'
+import { OwnUnits } from './own-units.js'
 import { LOOK_EVERY_MS } from './pause.js'
 
 /** How many budgets and places an ask names because their counts have changed: the next one names others. */

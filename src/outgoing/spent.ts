@@ -21,7 +21,7 @@ export class Spent {
   /** Ends the units whose time is over. */
   update(now: number): void {
     let count = 0
-    for (; this.#ends[count] <= now; count++) this.#drop(this.#ends[count], Number.POSITIVE_INFINITY)
+    for (; this.#ends[count] <= now; count++) this.giveBack(this.#ends[count], Number.POSITIVE_INFINITY)
     if (count > 0) this.#ends.splice(0, count)
   }
 
@@ -37,7 +37,12 @@ export class Spent {
 
   /** Gives back units that count until `end`, at most as many as still do: returns how many. */
   giveBack(end: number, most: number): number {
-    return this.#drop(end, most)
+    const there = this.#units.get(end) ?? 0
+    const units = Math.min(there, most)
+    this.#sum -= units
+    if (units === there) this.#units.delete(end)
+    else this.#units.set(end, there - units)
+    return units
   }
 
   /** When the unit ends that ends as `nth`; undefined: it is held, or there are not so many. */
@@ -56,14 +61,5 @@ export class Spent {
       const units = this.#units.get(end) ?? 0
       if (units > 0) yield [end, units]
     }
-  }
-
-  #drop(end: number, most: number): number {
-    const there = this.#units.get(end) ?? 0
-    const units = Math.min(there, most)
-    this.#sum -= units
-    if (units === there) this.#units.delete(end)
-    else this.#units.set(end, there - units)
-    return units
   }
 }

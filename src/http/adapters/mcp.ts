@@ -33,13 +33,14 @@ export interface LimitToolsOptions
   /** For all tools together, for each key. It and the limits of the tool are decided together, all or none. */
   policy?: PolicyInput
   /**
-   * The limits of single tools, by their names: `{ search: '10/1m' }`. A name that the server does not list is a process
-   * warning at the first call (SPILLWAY_MCP_TOOL).
+   * The limits of single tools, by their names: `{ search: '10/1m' }`. A name that the server does not list is a
+   * process warning at the first call (SPILLWAY_MCP_TOOL).
    */
   tools?: Readonly<Record<string, PolicyInput>>
   /**
    * The key by which calls count together; undefined: the call is not limited. Default: the client id of the
-   * authorization, else the session, else one for the connection; over HTTP without both, one for all (SPILLWAY_MCP_KEY).
+   * authorization, else the session, else one for the connection; over HTTP without both, one for all
+   * (SPILLWAY_MCP_KEY).
    */
   key?: (call: ToolCall) => GivenKey | Promise<GivenKey>
   /** The cost of a call in units; integer ≥ 0, default 1. */
