@@ -229,8 +229,8 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'messages of a dead process stay with it',
     file: FETCH,
-    text: 'buried, gone = queues.expire(keys, now, 100, dead_ttl)',
-    instead: 'buried, gone = queues.expire(keys, now - 1e12, 100, dead_ttl)',
+    text: 'buried, gone, ended = queues.expire(keys, now, 100, dead_ttl)',
+    instead: 'buried, gone, ended = queues.expire(keys, now - 1e12, 100, dead_ttl)',
     uses: 'queue',
     rule: BACK,
   },
