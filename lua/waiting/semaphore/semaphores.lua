@@ -87,6 +87,8 @@ end
   lives until they are deleted.
 ]]
 function semaphores.permits(config, initial, told)
+  -- The table was written with what is stored.
+  if told and told < semaphores.MOST and (initial >= -1 or told == -2 - initial) then return told, told end
   local stored = redis.call('HMGET', config, 'permits', 'v')
   if stored[1] and stored[2] ~= semaphores.VERSION then
     return nil, nil, 'ERR the semaphore has version ' .. (stored[2] or '1')
@@ -131,11 +133,12 @@ function semaphores.read(keys, clock, initial, idle, newest_seen)
     ended = {},
     is_ended = {},
   }
-  s.leases = s.open
-  local state = redis.call('ZMSCORE', s.open, '!last', '!room', '!extra', '!mended')
+  -- Whoever asks usually waits, or others do.
+  s.leases = s.held
+  local state = redis.call('ZMSCORE', s.held, '!last', '!room', '!extra', '!mended')
   if not state[1] then
-    state = redis.call('ZMSCORE', s.held, '!last', '!room', '!extra', '!mended')
-    if state[1] then s.leases = s.held end
+    s.leases = s.open
+    state = redis.call('ZMSCORE', s.open, '!last', '!room', '!extra', '!mended')
   end
   s.stored_last = tonumber(state[1] or nil)
   s.last = math.max(s.stored_last or 0, newest_seen or 0)
