@@ -18,7 +18,7 @@ export default {
     'scripts/*.{ts,mjs,cjs}',
     'bench/*.ts',
     'test/runtimes/{run,newer-node}.ts',
-    'verification/{histories/run,mutants/mutate,mutants/mutate-tests,soak/run}.ts',
+    'verification/{histories/run,mutants/mutate,soak/run}.ts',
     'bench/leases/table.ts',
     // What a test, a benchmark or a run starts as a process of its own.
     'bench/contenders/**/*.mjs',

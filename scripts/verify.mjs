@@ -95,7 +95,8 @@ const KINDS = {
     commands: [program(...TYPESCRIPT, 'verification/histories/run.ts')],
   },
   mutants: {
-    what: 'one rule of the code is left out, and the simulation must find what breaks',
+    what: 'one rule of the code is left out, and the simulation, or the test that it is for, must find what breaks',
+    needs: ['redis'],
     before: 'embed',
     commands: [program(...TYPESCRIPT, 'verification/mutants/mutate.ts')],
   },
