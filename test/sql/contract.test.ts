@@ -1,25 +1,24 @@
-import { afterAll, describe, test } from '@jest/globals'
+import { afterAll, beforeAll } from '@jest/globals'
+import type { Pool } from 'pg'
 import postgres from 'postgres'
 import type { SqlClient } from '../../src/sql/postgres-store.js'
 import { PostgresStore } from '../../src/sql/postgres-store.js'
 import type { ManualClock } from '../../src/testing.js'
-import { expectAgreement, KINDS } from '../support/agreement.js'
-import { ofCases } from '../support/cases.js'
+import { describeAgreement } from '../support/agreement.js'
 import { PgBouncer } from '../support/pg-bouncer.js'
 import { describeStore } from '../support/store-contract.js'
 import { testPostgres } from '../support/test-postgres.js'
 
-const OPERATIONS = ofCases(200_000)
 const database = testPostgres()
+beforeAll(() => new PostgresStore(database.pool({ max: 1 })).createTable())
 let stores = 0
 
-/** Makes stores over one client, and the table with the first. */
+/** Makes stores over one client. */
 function over(clientOf: () => object | Promise<object>) {
   let client: object
   return {
     start: async () => {
       client = await clientOf()
-      await new PostgresStore(client).createTable()
     },
     make: (clock: ManualClock): PostgresStore => new PostgresStore(client, { clock, prefix: `store ${stores++}` }),
   }
@@ -28,8 +27,6 @@ function over(clientOf: () => object | Promise<object>) {
 describeStore('PostgresStore over pg', {
   ...over(() => database.pool({ max: 2 })),
   whole: true,
-  promises: 3000,
-  properties: 200,
 })
 
 const opened: postgres.Sql[] = []
@@ -63,14 +60,13 @@ describeStore(
   }),
 )
 
-describe('memory and PostgreSQL agree on every field of every verdict', () => {
-  test.each(KINDS)(
-    '%s (%p)',
-    (_, algorithms, part) => {
-      const storeOf = (clock: ManualClock, prefix: string) =>
-        new PostgresStore(database.pool({ max: 1 }), { clock, prefix })
-      return expectAgreement(storeOf, algorithms, OPERATIONS * part)
-    },
-    60_000,
-  )
-})
+let one: Pool | undefined
+describeAgreement(
+  'PostgreSQL',
+  (clock, prefix) => {
+    one ??= database.pool({ max: 4 })
+    return new PostgresStore(one, { clock, prefix })
+  },
+  200_000,
+  false,
+)

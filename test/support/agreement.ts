@@ -1,10 +1,11 @@
-import { expect } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import { ALGORITHM_NAMES, type AlgorithmName, type Limit, parseLimit } from '../../src/limiter/core/limit.js'
 import { MemoryStore } from '../../src/limiter/memory/memory-store.js'
 import type { Charge } from '../../src/limiter/store.js'
 import { ManualClock } from '../../src/testing.js'
-import { ofCases } from './cases.js'
+import { forCases, ofCases } from './cases.js'
 import { type Random, randomFrom } from './random.js'
+import { randomChange, randomHistory, randomLimit } from './scenario.js'
 import type { WholeStore } from './store-benches.js'
 import { START } from './stories.js'
 import { expectSameVerdicts } from './verdicts.js'
@@ -19,20 +20,93 @@ export const KINDS: ReadonlyArray<readonly [title: string, algorithms: readonly 
 /** Less than both stores keep an expired key for. */
 const MOST_BACK_MS = 900
 
+/** ioredis rounds larger integers. */
+const READ_EXACTLY = 2 ** 53 - 1024
+
+/** Makes the store that is compared with memory; its keys begin with the prefix. */
+type StoreOf = (clock: ManualClock, prefix: string) => WholeStore
+
+/**
+ * The store says the same as memory in every field of every verdict, so what random cases show of memory holds for it,
+ * too: test/limiter/memory/properties.test.ts.
+ */
+export function describeAgreement(
+  name: string,
+  storeOf: StoreOf,
+  operations: number,
+  /** Whether a state lives for longer than it matters: for a clock that runs back, and for a slower limit. */
+  keeps: boolean,
+): void {
+  describe(`memory and ${name} agree on every field of every verdict`, () => {
+    test.each(KINDS)(
+      '%s (%p)',
+      (_, algorithms, part) => expectAgreement(storeOf, algorithms, ofCases(operations) * part),
+      120_000,
+    )
+  })
+
+  describe(`memory and ${name} agree on limits of any shape${keeps ? ', however far the clock runs back' : ''}`, () => {
+    let stores = 0
+    test.each(KINDS)(
+      '%s',
+      (title, algorithms) =>
+        forCases(800, title, random => {
+          const clock = new ManualClock(START)
+          return expectSameStory(storeOf(clock, `any ${stores++}`), clock, algorithms, random, keeps)
+        }),
+      60_000,
+    )
+  })
+}
+
+async function expectSameStory(
+  shared: WholeStore,
+  clock: ManualClock,
+  algorithms: readonly AlgorithmName[],
+  random: Random,
+  keeps: boolean,
+): Promise<void> {
+  const memory = new MemoryStore({ clock })
+  let limits = algorithms.map((algorithm, i) => ({ ...randomLimit(algorithm, random), name: `${i}` }))
+  for (const { afterMs, cost } of randomHistory(random.pick(limits), random, 14, keeps)) {
+    clock.advance(afterMs)
+    const charges = limits.map(limit => ({ key: 'key', limit }))
+    const other = Math.min(cost, 1000)
+    switch (random.integer(0, 9)) {
+      case 0:
+        memory.refund(charges, other)
+        await shared.refund(charges, other)
+        break
+      case 1:
+        memory.charge(charges, other)
+        await shared.charge(charges, other)
+        break
+      case 2:
+        if (keeps) limits = limits.map(limit => randomChange(limit, random))
+    }
+    const foreseen = memory.peek(charges, cost)
+    if (foreseen.some(({ resetAfterMs }) => resetAfterMs > READ_EXACTLY)) break
+    expectSameVerdicts(await shared.peek(charges, cost), foreseen)
+    expectSameVerdicts(await shared.consume(charges, cost), memory.consume(charges, cost))
+    expectSameVerdicts(await shared.consume(charges, 0), memory.consume(charges, 0))
+  }
+  memory.close()
+  await shared.close()
+}
+
 /**
  * Plays the same random traffic to both stores. Windows are whole seconds to minutes of manual time, far longer than
  * the test's own, and the clock stays behind its latest moment by less than both stores keep an expired key for.
  */
-export async function expectAgreement(
-  /** Makes the other store, whose keys begin with the prefix. */
-  otherOf: (clock: ManualClock, prefix: string) => WholeStore,
+async function expectAgreement(
+  storeOf: StoreOf,
   algorithms: readonly AlgorithmName[],
   operations: number,
 ): Promise<void> {
   const random = randomFrom(`${algorithms}`)
   const clock = new ManualClock(START)
   const memory = new MemoryStore({ clock })
-  const shared = otherOf(clock, algorithms.join('+'))
+  const shared = storeOf(clock, algorithms.join('+'))
   // As many phases, whose limits differ, however few operations are played.
   const rounds = ofCases(40)
   let latest = START

@@ -1,8 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import { type AlgorithmName, parseLimit } from '../../src/limiter/core/limit.js'
-import { ALL_CASES, forCases } from './cases.js'
-import { FLOCK, PROMISES, PROPERTIES, type Property } from './properties.js'
-import { forRandom } from './run.js'
+import { ALL_CASES } from './cases.js'
 import { Subject } from './scenario.js'
 import { benchesOf, type StoreMaker } from './store-benches.js'
 import { START } from './stories.js'
@@ -10,24 +8,9 @@ import { expectSameVerdict, freshVerdict } from './verdicts.js'
 
 /** What every store promises under one algorithm. */
 export function describeAlgorithm(algorithm: AlgorithmName, maker: StoreMaker): void {
-  const { promises = 11_500, properties = 2000 } = maker
   const onBench = benchesOf(maker)
 
   describe(algorithm, () => {
-    let keys = 0
-    // Over Redis many cases run at once. In memory one runs after the other, and one that fails is made as small as it
-    // can be.
-    const holds = (property: Property, count: number) =>
-      maker.start
-        ? forCases(count, `${algorithm} ${keys++}`, (random, id) =>
-            onBench(given => property(given, id, algorithm, random)),
-          )
-        : forRandom(count, random => onBench(given => property(given, 'key', algorithm, random)))
-    if (!maker.agrees) {
-      test.each(Object.entries(PROMISES))('%s', (_, promise) => holds(promise, promises / FLOCK), 60_000)
-      test.each(Object.entries(PROPERTIES))('%s', (_, property) => holds(property, properties), 60_000)
-    }
-
     test('the first request leaves quota − cost, whatever the quota, the window and the year', async () => {
       const quotas = Array.from({ length: 1000 }, (_, i) => i + 1).filter(quota => ALL_CASES || quota % 37 === 1)
       let round = 0

@@ -29,8 +29,6 @@ export function describeClients(kinds: Readonly<Record<string, ClientKind>>): vo
     let client: RedisClient
     describeStore(`RedisStore over ${name}`, {
       make: clock => new RedisStore(client, { clock, prefix: `store ${stores++}` }),
-      promises: 20,
-      properties: 2,
       start: async () => {
         client = await make()
       },

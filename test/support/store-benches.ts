@@ -13,14 +13,6 @@ export interface StoreMaker {
   make(clock: ManualClock): WholeStore
   /** true: all that a store promises is tested on this one. */
   whole?: true
-  /**
-   * All random cases: of each promise, default 11 500, of which at least 10 000 are denied for a time that ends; of
-   * each other property, default 2000. `npm test` plays a part of them.
-   */
-  promises?: number
-  /** true: another random test compares every field of every verdict with memory, whose random cases suffice then. */
-  agrees?: true
-  properties?: number
   /** Before the first and after the last test. */
   start?(): Promise<unknown>
   stop?(): Promise<unknown>

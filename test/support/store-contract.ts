@@ -3,14 +3,13 @@ import { BlockRule } from '../../src/limiter/block-rule.js'
 import { ALGORITHM_NAMES, hasBurst, type Limit, parseLimit, parsePolicy } from '../../src/limiter/core/limit.js'
 import type { Charge, Store } from '../../src/limiter/store.js'
 import { describeAlgorithm } from './algorithm-contract.js'
-import { forCases } from './cases.js'
 import { testCounts } from './count-contract.js'
 import { strikeIn } from './counts.js'
 import { type Whole, wholeFor } from './everywhere.js'
-import { randomHistory, randomLimit, Subject } from './scenario.js'
+import { Subject } from './scenario.js'
 import { benchesOf, OFFERS, type StoreMaker } from './store-benches.js'
 import { START, STORIES } from './stories.js'
-import { capacityOf, expectSameVerdict, expectSameVerdicts, freshVerdict } from './verdicts.js'
+import { expectSameVerdict, expectSameVerdicts, freshVerdict } from './verdicts.js'
 
 /** What every store promises; of a client that only carries the calls of `RedisStore`, what depends on it. */
 export function describeStore(name: string, maker: StoreMaker): void {
@@ -24,7 +23,6 @@ export function describeStore(name: string, maker: StoreMaker): void {
 }
 
 function describeAnyAlgorithm(maker: StoreMaker, whole: Whole): void {
-  const { properties = 2000 } = maker
   const onBench = benchesOf(maker)
 
   test('offers what a store may leave out', () =>
@@ -48,58 +46,6 @@ function describeAnyAlgorithm(maker: StoreMaker, whole: Whole): void {
   })
 
   describe('several limits', () => {
-    const random = (id: string, work: Parameters<typeof forCases>[2]) => forCases(Math.ceil(properties / 2), id, work)
-
-    whole.test('are decided together: all spend or none does', () =>
-      random('all or none', (random, id) =>
-        onBench(async given => {
-          const limits = Array.from({ length: random.integer(2, 6) }, (_, i) => ({
-            ...randomLimit(random.pick(ALGORITHM_NAMES), random),
-            name: `${i}`,
-          }))
-          const subjects = limits.map(limit => new Subject(given, id, limit))
-          for (const { afterMs, cost } of randomHistory(random.pick(limits), random, 8)) {
-            given.clock.advance(afterMs)
-            const [alone, standing] = await Promise.all([
-              Promise.all(subjects.map(subject => subject.peek(cost))),
-              Promise.all(subjects.map(subject => subject.peek(0))),
-            ])
-            const allowed = alone.every(verdict => verdict.allowed)
-            const expected = allowed ? alone : alone.map((verdict, i) => (verdict.allowed ? standing[i] : verdict))
-            expectSameVerdicts(await given.store.peek(subjects, cost), expected)
-            expectSameVerdicts(await given.store.consume(subjects, cost), expected)
-            const after = await Promise.all(subjects.map(subject => subject.peek(0)))
-            const left = (allowed ? alone : standing).map(({ remaining }) => remaining)
-            expect(after.map(({ remaining }) => remaining)).toEqual(left)
-          }
-        }),
-      ),
-    )
-
-    whole.test('denied together are allowed together at the longest of their waits', async () => {
-      let denied = 0
-      await random('longest wait', (random, id) =>
-        onBench(async given => {
-          const limits = ALGORITHM_NAMES.map((algorithm, i) => ({ ...randomLimit(algorithm, random), name: `${i}` }))
-          const subjects = limits.map(limit => new Subject(given, id, limit))
-          const cost = random.integer(1, Math.min(...limits.map(capacityOf)))
-          for (let i = 0; i < 3; i++) {
-            await given.store.consume(subjects, cost)
-            given.clock.advance(random.integer(0, 2000))
-          }
-          const waits = (await given.store.consume(subjects, cost)).map(({ retryAfterMs }) => retryAfterMs)
-          const longest = Math.max(...waits)
-          if (longest === 0) return
-          denied++
-          given.clock.advance(longest - 1)
-          expect((await given.store.peek(subjects, cost)).every(({ allowed }) => allowed)).toBe(false)
-          given.clock.advance(1)
-          expect((await given.store.peek(subjects, cost)).every(({ allowed }) => allowed)).toBe(true)
-        }),
-      )
-      expect(denied).toBeGreaterThan(0)
-    })
-
     test('may have keys of their own', () =>
       onBench(async ({ store }) => {
         const [perIp, perUser, all] = parsePolicy(

@@ -15,8 +15,6 @@ let stores = 0
 
 describeStore('RedisStore over GLIDE 2.2', {
   make: clock => new RedisStore(client, { clock, prefix: `store ${stores++}` }),
-  promises: 20,
-  properties: 2,
   start: async () => {
     client = await kind.single(redis)
   },

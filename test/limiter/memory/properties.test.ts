@@ -1,19 +1,43 @@
-import type { AlgorithmName } from '../../src/limiter/core/limit.js'
-import type { Random } from './random.js'
-import { type Bench, longestWaitMs, randomChange, randomCost, randomHistory, randomLimit, Subject } from './scenario.js'
-import { capacityOf, expectAtMost, expectFields, expectSame, expectSameVerdict, freshVerdict } from './verdicts.js'
+import { describe, expect, test } from '@jest/globals'
+import { ALGORITHM_NAMES, type AlgorithmName } from '../../../src/limiter/core/limit.js'
+import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
+import { forCases } from '../../support/cases.js'
+import type { Random } from '../../support/random.js'
+import { forRandom } from '../../support/run.js'
+import {
+  type Bench,
+  longestWaitMs,
+  randomChange,
+  randomCost,
+  randomHistory,
+  randomLimit,
+  Subject,
+} from '../../support/scenario.js'
+import { benchesOf } from '../../support/store-benches.js'
+import {
+  capacityOf,
+  expectAtMost,
+  expectFields,
+  expectSame,
+  expectSameVerdict,
+  expectSameVerdicts,
+  freshVerdict,
+} from '../../support/verdicts.js'
+
+// Every other store is compared with this one in every field of every verdict: test/support/agreement.ts.
+const onBench = benchesOf({ make: clock => new MemoryStore({ clock }) })
 
 /** Ten thousand years: where waits are longer, it is the clock that can no longer count. */
 const FOREVER_MS = 315_360_000_000_000
 
-/** Holds for every algorithm on every store. `key` is used by nobody else; the bench's clock, neither. */
-export type Property = (bench: Bench, key: string, algorithm: AlgorithmName, random: Random) => Promise<void>
+/** `key` is used by nobody else; the bench's clock, neither. */
+type Property = (bench: Bench, key: string, algorithm: AlgorithmName, random: Random) => Promise<void>
 
 /** So many keys keep a promise together: under one limit, with pasts of their own. */
-export const FLOCK = 10
+const FLOCK = 10
 
 /** The promises of every verdict, whatever happened before; for a group of keys. */
-export const PROMISES: Readonly<Record<string, Property>> = {
+const PROMISES: Readonly<Record<string, Property>> = {
   async 'what is denied is denied until the promised moment and allowed at it'(bench, key, algorithm, random) {
     const { limit, subjects } = await flock(bench, key, algorithm, random)
     const most = capacityOf(limit)
@@ -65,8 +89,8 @@ export const PROMISES: Readonly<Record<string, Property>> = {
   },
 }
 
-/** Further properties of every algorithm on every store. */
-export const PROPERTIES: Readonly<Record<string, Property>> = {
+/** Further properties of every algorithm. */
+const PROPERTIES: Readonly<Record<string, Property>> = {
   async 'a changed quota tells the truth about what was spent under the old one'(bench, key, algorithm, random) {
     const before = randomLimit(algorithm, random)
     await new Subject(bench, key, before).live(randomHistory(before, random, 4))
@@ -269,3 +293,64 @@ async function expectSameFuture(a: Subject, b: Subject, random: Random): Promise
     a.bench.clock.advance(random.integer(0, a.limit.windowMs))
   }
 }
+
+/** Of each promise, 11 500 cases in all, of which at least 10 000 are denied for a time that ends. */
+const FLOCKS = 11_500 / FLOCK
+const holds = (property: Property, algorithm: AlgorithmName, count: number) =>
+  forRandom(count, random => onBench(given => property(given, 'key', algorithm, random)))
+
+describe.each(ALGORITHM_NAMES)('%s', algorithm => {
+  test.each(Object.entries(PROMISES))('%s', (_, promise) => holds(promise, algorithm, FLOCKS), 60_000)
+  test.each(Object.entries(PROPERTIES))('%s', (_, property) => holds(property, algorithm, 2000), 60_000)
+})
+
+describe('several limits', () => {
+  test('are decided together: all spend or none does', () =>
+    forCases(1000, 'all or none', (random, id) =>
+      onBench(async given => {
+        const limits = Array.from({ length: random.integer(2, 6) }, (_, i) => ({
+          ...randomLimit(random.pick(ALGORITHM_NAMES), random),
+          name: `${i}`,
+        }))
+        const subjects = limits.map(limit => new Subject(given, id, limit))
+        for (const { afterMs, cost } of randomHistory(random.pick(limits), random, 8)) {
+          given.clock.advance(afterMs)
+          const [alone, standing] = await Promise.all([
+            Promise.all(subjects.map(subject => subject.peek(cost))),
+            Promise.all(subjects.map(subject => subject.peek(0))),
+          ])
+          const allowed = alone.every(verdict => verdict.allowed)
+          const expected = allowed ? alone : alone.map((verdict, i) => (verdict.allowed ? standing[i] : verdict))
+          expectSameVerdicts(await given.store.peek(subjects, cost), expected)
+          expectSameVerdicts(await given.store.consume(subjects, cost), expected)
+          const after = await Promise.all(subjects.map(subject => subject.peek(0)))
+          const left = (allowed ? alone : standing).map(({ remaining }) => remaining)
+          expect(after.map(({ remaining }) => remaining)).toEqual(left)
+        }
+      }),
+    ))
+
+  test('denied together are allowed together at the longest of their waits', async () => {
+    let denied = 0
+    await forCases(1000, 'longest wait', (random, id) =>
+      onBench(async given => {
+        const limits = ALGORITHM_NAMES.map((algorithm, i) => ({ ...randomLimit(algorithm, random), name: `${i}` }))
+        const subjects = limits.map(limit => new Subject(given, id, limit))
+        const cost = random.integer(1, Math.min(...limits.map(capacityOf)))
+        for (let i = 0; i < 3; i++) {
+          await given.store.consume(subjects, cost)
+          given.clock.advance(random.integer(0, 2000))
+        }
+        const waits = (await given.store.consume(subjects, cost)).map(({ retryAfterMs }) => retryAfterMs)
+        const longest = Math.max(...waits)
+        if (longest === 0) return
+        denied++
+        given.clock.advance(longest - 1)
+        expect((await given.store.peek(subjects, cost)).every(({ allowed }) => allowed)).toBe(false)
+        given.clock.advance(1)
+        expect((await given.store.peek(subjects, cost)).every(({ allowed }) => allowed)).toBe(true)
+      }),
+    )
+    expect(denied).toBeGreaterThan(0)
+  })
+})

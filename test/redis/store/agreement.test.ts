@@ -1,86 +1,30 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { RedisStore } from '../../../src/index.js'
-import { ALGORITHM_NAMES, type LimitOptions, parseLimit, parsePolicy } from '../../../src/limiter/core/limit.js'
+import { type LimitOptions, parsePolicy } from '../../../src/limiter/core/limit.js'
 import { MemoryStore } from '../../../src/limiter/memory/memory-store.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import type { Charge } from '../../../src/limiter/store.js'
 import { ManualClock } from '../../../src/testing.js'
-import { expectAgreement, KINDS } from '../../support/agreement.js'
-import { forCases, ofCases } from '../../support/cases.js'
+import { describeAgreement, KINDS } from '../../support/agreement.js'
+import { forCases } from '../../support/cases.js'
 import { eventually } from '../../support/eventually.js'
-import { randomChange, randomHistory, randomLimit } from '../../support/scenario.js'
 import { START } from '../../support/stories.js'
 import { testRedis } from '../../support/test-redis.js'
 import { expectSameVerdicts } from '../../support/verdicts.js'
 
-const OPERATIONS = ofCases(200_000)
-
 const redis = testRedis()
+let client: Redis | undefined
 
-describe('memory and Redis agree on every field of every verdict', () => {
-  test.each(KINDS)(
-    '%s (%p)',
-    (_, algorithms, part) => {
-      const storeOf = (clock: ManualClock, prefix: string) => new RedisStore(redis.bulkClient(), { clock, prefix })
-      return expectAgreement(storeOf, algorithms, OPERATIONS * part)
-    },
-    120_000,
-  )
-})
-
-describe('memory and Redis agree on limits of any shape, however far the clock runs back', () => {
-  const idle: { clock: ManualClock; shared: RedisStore }[] = []
-  const bench = () => {
-    const clock = new ManualClock(START)
-    return idle.pop() ?? { clock, shared: new RedisStore(client, { clock, prefix: 'any' }) }
-  }
-  let client: Redis
-  beforeAll(async () => {
-    client = redis.bulkClient()
-    // From here on the server knows the script, and carries calls out in the order in which they come.
-    await bench().shared.consume([{ key: 'first', limit: parseLimit({ quota: 1, window: 1 }) }], 1)
-  })
-
-  test.each(ALGORITHM_NAMES)(
-    '%s',
-    algorithm =>
-      forCases(800, algorithm, async (random, key) => {
-        const { clock, shared } = bench()
-        clock.set(START)
-        const memory = new MemoryStore({ clock })
-        let limit = randomLimit(algorithm, random)
-        for (const { afterMs, cost } of randomHistory(limit, random, 14)) {
-          clock.advance(afterMs)
-          const charges = [{ key, limit }]
-          const other = Math.min(cost, 1000)
-          switch (random.integer(0, 9)) {
-            case 0:
-              memory.refund(charges, other)
-              await shared.refund(charges, other)
-              break
-            case 1:
-              memory.charge(charges, other)
-              await shared.charge(charges, other)
-              break
-            case 2:
-              limit = randomChange(limit, random)
-          }
-          const [foreseen, verdicts, now] = await Promise.all([
-            shared.peek(charges, cost),
-            shared.consume(charges, cost),
-            shared.consume(charges, 0),
-          ])
-          expectSameVerdicts(foreseen, memory.peek(charges, cost))
-          expectSameVerdicts(verdicts, memory.consume(charges, cost))
-          expectSameVerdicts(now, memory.consume(charges, 0))
-        }
-        memory.close()
-        idle.push({ clock, shared })
-      }),
-    60_000,
-  )
-})
+describeAgreement(
+  'Redis',
+  (clock, prefix) => {
+    client ??= redis.bulkClient()
+    return new RedisStore(client, { clock, prefix })
+  },
+  200_000,
+  true,
+)
 
 describe('memory and Redis agree on newcomers while somebody waits, however far the clock runs back', () => {
   let client: Redis

@@ -1,4 +1,16 @@
-import { describeRedisStore } from '../../support/redis-store-contract.js'
+import type { Redis } from 'ioredis'
+import { RedisStore } from '../../../src/index.js'
+import { describeStore } from '../../support/store-contract.js'
+import { testRedis } from '../../support/test-redis.js'
 
-// agreement.test.ts compares it with memory.
-describeRedisStore({ agrees: true, promises: 3000, properties: 200 })
+const redis = testRedis()
+let client: Redis
+let stores = 0
+
+describeStore('RedisStore', {
+  whole: true,
+  make: clock => new RedisStore(client, { clock, prefix: `store ${stores++}` }),
+  start: async () => {
+    client = redis.bulkClient()
+  },
+})
