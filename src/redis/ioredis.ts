@@ -1,3 +1,4 @@
+import { PolicyError } from '../limiter/core/errors.js'
 import {
   type Blocking,
   type ClientPort,
@@ -74,6 +75,7 @@ export function ioredisPort(client: IoredisLike, gaveUp: GaveUp): ClientPort {
   })
   watchGivingUp(client, gaveUp)
   const isCluster = client.isCluster === true
+  if (isCluster) checkClusterPrefix(client.options?.keyPrefix)
   // A wrapper that only looks like a cluster, to forward commands, has no nodes to watch.
   const hasNodes = isCluster && client.options !== undefined
   if (hasNodes) {
@@ -116,6 +118,15 @@ function attemptsOf(client: IoredisLike): number {
 }
 
 /** Its event 'end' does not tell whether its owner has closed it or its strategy has given up. */
+/** A first pair of braces with nothing between them: a cluster then looks at the whole key, and at no tag behind them. */
+function checkClusterPrefix(prefix: string | undefined): void {
+  if (prefix === undefined || !/^[^{]*\{\}/.test(prefix)) return
+  throw new PolicyError(
+    `the cluster of ioredis has the keyPrefix ${JSON.stringify(prefix)}: given {} first, each key has a slot of its ` +
+      'own, and a script with several keys is refused (CROSSSLOT); expected a prefix without empty braces, like "app:"',
+  )
+}
+
 function watchGivingUp(client: IoredisLike, gaveUp: GaveUp): void {
   let attempts = attemptsOf(client)
   let hasQuit = false

@@ -18,7 +18,12 @@ async function ownerOf(key: string): Promise<string> {
   return `${host}:${port}`
 }
 
-test.each(['app:', '{app}:', 'a{', 'a{}b:'])(
+test('a prefix that begins with empty braces is refused: scripts with several keys would be', () => {
+  const client = cluster.client({ keyPrefix: 'a{}b:' })
+  expect(() => new RedisStore(client)).toThrow(/keyPrefix "a\{\}b:": given \{\} first.*expected a prefix without/)
+})
+
+test.each(['app:', '{app}:', 'a{'])(
   'with the prefix %p the server of a key is the one that the client asks',
   async keyPrefix => {
     const client = cluster.client({ keyPrefix })

@@ -58,19 +58,42 @@ const FACTORY_EXAMPLE = '{ inject: [REDIS], useFactory: redis => ({ policy: "100
 let guards = 0
 let warnedOfGuard = false
 
+/** The application has started. */
+function warnWithoutGuard(user: string): void {
+  if (guards > 0 || warnedOfGuard) return
+  warnedOfGuard = true
+  emitWarning(
+    'SPILLWAY_NO_GUARD',
+    `${user}: no RateLimitGuard was ever made, so no route is limited: add { provide: APP_GUARD, useClass: ` +
+      'RateLimitGuard } to the providers of a module, or @UseGuards(RateLimitGuard) to controllers or routes',
+  )
+}
+
+/** A controller, as far as Nest tells it that its application has started. */
+interface Started {
+  onApplicationBootstrap?(): unknown
+}
+const WATCHED = new WeakSet<Started>()
+
+/** A decorator without the module has nobody else who learns that the application has started. */
+function watchStart(controller: Started): void {
+  if (WATCHED.has(controller)) return
+  WATCHED.add(controller)
+  const own = controller.onApplicationBootstrap
+  const value = function (this: unknown): unknown {
+    warnWithoutGuard('@RateLimit')
+    return own?.call(this)
+  }
+  Object.defineProperty(controller, 'onApplicationBootstrap', { value, configurable: true, writable: true })
+}
+
 /** The module that holds the limits of an application. It limits nothing by itself: `RateLimitGuard` does. */
 export class RateLimitModule {
   /**
    * @internal Called by Nest once the application has started: warns if no guard was made, so that nothing is limited.
    */
   onApplicationBootstrap(): void {
-    if (guards > 0 || warnedOfGuard) return
-    warnedOfGuard = true
-    emitWarning(
-      'SPILLWAY_NO_GUARD',
-      'RateLimitModule: no RateLimitGuard was ever made, so no route is limited: add { provide: APP_GUARD, useClass: ' +
-        'RateLimitGuard } to the providers of a module, or @UseGuards(RateLimitGuard) to controllers or routes',
-    )
+    warnWithoutGuard('RateLimitModule')
   }
 
   /**
@@ -128,6 +151,7 @@ export function SkipRateLimit(): MethodDecorator & ClassDecorator {
 function mark(own: NestOptions | false): MethodDecorator & ClassDecorator {
   return (target: object, _key?: string | symbol, descriptor?: PropertyDescriptor): void => {
     const handler = descriptor?.value as object | undefined
+    if (own !== false) watchStart(handler === undefined ? (target as { prototype: Started }).prototype : target)
     decorate(handler === undefined ? target : target.constructor, handler, own)
   }
 }

@@ -10,6 +10,7 @@ import { concurrencyPolicy, type Fields, type Report } from '../headers.js'
 import { Ledger } from '../ledger.js'
 import { KeyWatch } from '../misuse.js'
 import { refuseAtOnce } from '../refusal.js'
+import { watchSharedPlaces } from '../same-count.js'
 import { after, isPromise, type SyncOrAsync } from '../sync-or-async.js'
 import { type ConcurrencyOptions, type ConcurrencySettings, parseConcurrencyOptions } from './options.js'
 import type { Place } from './process-places.js'
@@ -69,7 +70,8 @@ export class ConcurrencyGate<Request, Response, Args extends readonly unknown[]>
   constructor(options: ConcurrencyOptions<Args>, framework: Framework<Request, Response, Args>) {
     this.#framework = framework
     this.#settings = parseConcurrencyOptions(options)
-    const { name, observer, client, headers } = this.#settings
+    const { name, observer, client, headers, places } = this.#settings
+    if (options.name === undefined) watchSharedPlaces(places)
     if (headers) this.#report = { names: [name], of: (_, names) => this.#fieldsOf(names?.get(name) ?? name) }
     this.#client = new Client(framework, client)
     this.#watch = new HoldWatch(observer, 'concurrency', name)
