@@ -1,3 +1,4 @@
+import { asyncDispose } from '../../limiter/core/async-dispose.js'
 import { type Duration, parseDurationOrZero } from '../../limiter/core/duration.js'
 import { SpillwayError, shown } from '../../limiter/core/errors.js'
 import { checkInteger, checkOptions } from '../../limiter/core/options.js'
@@ -51,7 +52,7 @@ import { NO_RECORD, parseRecord, queueKeys, textOf } from './record.js'
  * all processes. Every method that calls Redis rejects with `StoreError` when Redis fails or does not answer within 5
  * s, and with `SpillwayError` after `close`.
  */
-export class DelayQueue<T = unknown> {
+export class DelayQueue<T = unknown> implements AsyncDisposable {
   readonly #subject: string
   readonly #settings: DelayQueueSettings<T>
   readonly #commands: Commands
@@ -256,6 +257,11 @@ export class DelayQueue<T = unknown> {
   close(): Promise<void> {
     this.#closed ??= this.#close()
     return this.#closed
+  }
+
+  /** As `close`, for `await using`. */
+  [asyncDispose](): Promise<void> {
+    return this.close()
   }
 
   async #close(): Promise<void> {

@@ -1,3 +1,4 @@
+import { asyncDispose } from '../../limiter/core/async-dispose.js'
 import type { Clock } from '../../limiter/core/clock.js'
 import type { Duration } from '../../limiter/core/duration.js'
 import { CostError, StoreError, shown, TimeoutError } from '../../limiter/core/errors.js'
@@ -43,7 +44,7 @@ const SET_OPTIONS = { keepState: true } as const
  * rate, is a `CostError`, and takes nothing; 0 succeeds at once. Without a rate, methods reject with
  * `NotInitializedError`; when Redis fails, with `StoreError`.
  */
-export class SharedRateLimiter {
+export class SharedRateLimiter implements AsyncDisposable {
   readonly #subject: string
   readonly #keys: RateKeys
   readonly #clock: Clock | undefined
@@ -183,6 +184,11 @@ export class SharedRateLimiter {
     this.#closed = true
     await this.#line.close()
     await this.#commands.close()
+  }
+
+  /** As `close`, for `await using`. */
+  [asyncDispose](): Promise<void> {
+    return this.close()
   }
 
   async #wait(permits: number, patience: Patience): Promise<void> {

@@ -1,3 +1,4 @@
+import { asyncDispose } from '../../limiter/core/async-dispose.js'
 import type { Clock } from '../../limiter/core/clock.js'
 import { type Duration, parseStoredOption } from '../../limiter/core/duration.js'
 import { CostError, PolicyError, StoreError, shown, TimeoutError } from '../../limiter/core/errors.js'
@@ -75,7 +76,7 @@ const ACQUIRE_OPTIONS: OptionNames<AcquireOptions> = { ...WAIT_OPTIONS, ...RESUM
  * Limits how many holders work at once, over all processes. Before permits are set, everything but `trySetPermits`,
  * `setPermits` and `delete` rejects with `NotInitializedError`; when Redis fails, with `StoreError`.
  */
-export class Semaphore {
+export class Semaphore implements AsyncDisposable {
   readonly #subject: string
   readonly #commands: SemaphoreCommands
   readonly #mailbox: Mailbox
@@ -252,6 +253,11 @@ export class Semaphore {
     this.#closed ??= new StoreError(`${this.#subject} was closed`)
     for (const lease of this.#leases) lease.detach()
     await this.#line.close(this.#closed)
+  }
+
+  /** As `close`, for `await using`. */
+  [asyncDispose](): Promise<void> {
+    return this.close()
   }
 
   /**

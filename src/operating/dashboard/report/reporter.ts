@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
+import { asyncDispose } from '../../../limiter/core/async-dispose.js'
 import type { Decision } from '../../../limiter/core/decision.js'
 import { BoundedMap } from '../../../limiter/core/maps.js'
 import type { Observer } from '../../../limiter/core/observer.js'
@@ -33,12 +34,12 @@ export function reporter(options: ReporterOptions): Observer & ReportEnd {
 }
 
 /** The additional method of a reporter. */
-interface ReportEnd {
+interface ReportEnd extends AsyncDisposable {
   /** Sends what has not been sent, and stops reporting. */
   close(): Promise<void>
 }
 
-class Reporter implements Observer {
+class Reporter implements Observer, ReportEnd {
   readonly #settings: ReturnType<typeof parseReporterOptions>
   readonly #sender: ReportSender
   readonly #sums: DecisionSums
@@ -128,6 +129,11 @@ class Reporter implements Observer {
   close(): Promise<void> {
     this.#closed ??= this.#close()
     return this.#closed
+  }
+
+  /** As `close`, for `await using`. */
+  [asyncDispose](): Promise<void> {
+    return this.close()
   }
 
   async #close(): Promise<void> {
