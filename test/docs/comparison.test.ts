@@ -1,24 +1,33 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import type { Request, Response } from 'express'
 import type { Context } from 'koa'
-import { MemoryStore } from '../../src/index.js'
+import { type AlgorithmName, MemoryStore } from '../../src/index.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { textOf } from './pages.js'
 
 const QUOTA = 5
 const WINDOW_MS = 1000
-const NAMES = ['spillway', 'express-rate-limit', 'rate-limiter-flexible', 'koa-ratelimit'] as const
+const NAMES = [
+  'spillway, by default',
+  'spillway, `fixed-window`',
+  'express-rate-limit',
+  'rate-limiter-flexible',
+  'koa-ratelimit',
+] as const
 type Name = (typeof NAMES)[number]
 
-/** Asks whether one request of one client may pass, by the package's default way of counting, in memory. */
+/** Asks whether one request of one client may pass, in memory; peers count by their default. */
 type Ask = () => Promise<boolean>
+
+const ours = (algorithm?: AlgorithmName) => () => {
+  const limiter = new RateLimiter({ policy: { quota: QUOTA, window: WINDOW_MS, algorithm } })
+  return async () => (await limiter.consume('ada')).allowed
+}
 
 // Each package is loaded when time stands still already, because some read a clock while they load.
 const PEERS: Record<Name, () => Ask> = {
-  spillway: () => {
-    const limiter = new RateLimiter({ policy: { quota: QUOTA, window: WINDOW_MS } })
-    return async () => (await limiter.consume('ada')).allowed
-  },
+  'spillway, by default': ours(),
+  'spillway, `fixed-window`': ours('fixed-window'),
   'express-rate-limit': () => {
     const { rateLimit } = require('express-rate-limit') as typeof import('express-rate-limit')
     const limit = rateLimit({ limit: QUOTA, windowMs: WINDOW_MS, validate: false, keyGenerator: () => 'ada' })
@@ -71,7 +80,7 @@ function cellsOf(row: string): string[] {
 describe('the comparison in the README', () => {
   test('names the packages', () => {
     expect(textOf('README.md')).toContain(
-      '| | spillway | express-rate-limit 8 | rate-limiter-flexible 11 | koa-ratelimit 6 |',
+      '| | spillway, by default | spillway, `fixed-window` | express-rate-limit 8 | rate-limiter-flexible 11 | koa-ratelimit 6 |',
     )
   })
 
@@ -92,10 +101,12 @@ describe('the comparison in the README', () => {
   })
 
   test('whether a refused request counts', async () => {
-    const limiter = new RateLimiter({ policy: { quota: QUOTA, window: WINDOW_MS } })
-    for (let i = 0; i < QUOTA + 1; i++) await limiter.consume('ada')
-    await limiter.refund('ada')
-    expect((await limiter.peek('ada', 0)).remaining).toBe(1)
+    for (const algorithm of ['sliding-window', 'fixed-window'] as const) {
+      const limiter = new RateLimiter({ policy: { quota: QUOTA, window: WINDOW_MS, algorithm } })
+      for (let i = 0; i < QUOTA + 1; i++) await limiter.consume('ada')
+      await limiter.refund('ada')
+      expect((await limiter.peek('ada', 0)).remaining).toBe(1)
+    }
 
     const { MemoryStore: HitStore } = require('express-rate-limit') as typeof import('express-rate-limit')
     const hits = new HitStore()
@@ -109,13 +120,16 @@ describe('the comparison in the README', () => {
     for (let i = 0; i < QUOTA + 1; i++) await points.consume('ada').catch(() => {})
     expect((await points.get('ada'))?.consumedPoints).toBe(QUOTA + 1)
 
-    expect(cellsOf('a refused request counts as spent')).toEqual(['no', 'yes', 'yes', 'no'])
+    expect(cellsOf('a refused request counts as spent')).toEqual(['no', 'no', 'yes', 'yes', 'no'])
   })
 
   test('whether several limits are decided together', async () => {
-    const limiter = new RateLimiter({ policy: ['1/1s', '5/1m'], store: new MemoryStore() })
-    await limiter.consume('ada')
-    expect((await limiter.consume('ada')).verdicts.map(({ remaining }) => remaining)).toEqual([0, 4])
+    for (const algorithm of ['sliding-window', 'fixed-window']) {
+      const policy = [`1/1s ${algorithm}`, `5/1m ${algorithm}`]
+      const limiter = new RateLimiter({ policy, store: new MemoryStore() })
+      await limiter.consume('ada')
+      expect((await limiter.consume('ada')).verdicts.map(({ remaining }) => remaining)).toEqual([0, 4])
+    }
 
     const { RateLimiterMemory, RateLimiterUnion } =
       require('rate-limiter-flexible') as typeof import('rate-limiter-flexible')
@@ -128,6 +142,6 @@ describe('the comparison in the README', () => {
     await union.consume('ada').catch(() => {})
     expect((await minute.get('ada'))?.consumedPoints).toBe(2)
 
-    expect(cellsOf('several limits are charged together or not at all')).toEqual(['yes', '–', 'no', '–'])
+    expect(cellsOf('several limits are charged together or not at all')).toEqual(['yes', 'yes', '–', 'no', '–'])
   })
 })
