@@ -33,6 +33,7 @@ import { pipelined } from './pipelined.js'
 import { redis } from './redis.js'
 import { refusals } from './refusals.js'
 import { semaphore } from './semaphore.js'
+import { sizes } from './sizes.js'
 import { sql } from './sql.js'
 
 /** By the name of their file, as they are asked for. */
@@ -49,6 +50,7 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   semaphore,
   'memory-a-key': memoryAKey,
   'import-time': importTime,
+  sizes,
   observing,
   dashboard,
   outgoing,

@@ -2,8 +2,8 @@
 // Builds dist/ from src/ and lua/, in two forms. Node loads CommonJS: a chunk for what several entry points share, and
 // a thin ES module in front of each entry point, so that a process has one copy of the package, whichever way it is
 // loaded. Bundlers load dist/esm/: each file of src/ as an ES module, of which they keep what a program uses. Types are
-// bundled. Nothing is minified. Does nothing when dist/ was built from exactly these sources, so that `npm ci` and
-// `npm test` need not wait; `--force` builds all the same.
+// bundled. Names of local variables are short in both; names that a stack trace shows are not. Does nothing when dist/
+// was built from exactly these sources, so that `npm ci` and `npm test` need not wait; `--force` builds all the same.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -101,7 +101,7 @@ const inputs = Object.fromEntries(Object.entries(ENTRIES).map(([name, file]) => 
  */
 function withPlainExports(code) {
   const getter =
-    /Object\.defineProperty\(exports, "(\w+)", \{\s*enumerable: true,\s*get: function\(\) \{\s*return (\w+);\s*\}\s*\}\)/g
+    /Object\.defineProperty\(exports, "([\w$]+)", \{\s*enumerable: true,\s*get: function\(\) \{\s*return ([\w$]+);\s*\}\s*\}\)/g
   return code.replace(getter, 'exports.$1 = $2')
 }
 
@@ -152,11 +152,33 @@ function packedText(texts) {
 /** Bundlers need to be told what they may leave out; all other comments are for who reads the sources. */
 const comments = { annotation: true, jsdoc: false, legal: false }
 
+/**
+ * Short names for what only its own function can name: functions and classes keep theirs, which stack traces show. For
+ * Node lines stay lines; for bundlers, whose output is minified anyway, no white space stays.
+ * @param {boolean} forBundlers @returns {import('rolldown').OutputOptions['minify']}
+ */
+function shortening(forBundlers) {
+  const keepNames = { function: true, class: true }
+  return {
+    compress: forBundlers && { target: 'es2022', keepNames },
+    mangle: { toplevel: false, keepNames },
+    codegen: { removeWhitespace: forBundlers },
+  }
+}
+
 /** @param {string} folder */
 async function writeScripts(folder) {
   const bundled = await bundle({ ...inputs, ...COMMAND }, [packLua(true)])
   const chunkFileNames = 'chunks/[name].js'
-  const { output } = await bundled.write({ dir: folder, format: 'cjs', exports: 'named', comments, chunkFileNames })
+  const minify = shortening(false)
+  const { output } = await bundled.write({
+    dir: folder,
+    format: 'cjs',
+    exports: 'named',
+    comments,
+    chunkFileNames,
+    minify,
+  })
   for (const { fileName } of output) {
     const file = join(folder, fileName)
     writeFileSync(file, withPlainExports(readFileSync(file, 'utf8')))
@@ -182,23 +204,28 @@ async function writeModules(folder) {
   // What is not an entry point stands in a folder that package.json does not export.
   const entryFileNames = (/** @type {{ name: string }} */ { name }) =>
     Object.hasOwn(ENTRIES, name) ? '[name].js' : 'src/[name].js'
-  const { output } = await bundled.write({ dir: folder, format: 'es', comments, preserveModules: true, entryFileNames })
+  const minify = shortening(true)
+  const { output } = await bundled.write({
+    dir: folder,
+    format: 'es',
+    comments,
+    preserveModules: true,
+    entryFileNames,
+    minify,
+  })
   /** @type {Set<string>} */
   const ofNode = new Set()
   // What is imported for types alone stays as an import without names, of which bundlers warn. No module does anything
   // when it is loaded.
   for (const { fileName } of output) {
     const file = join(folder, fileName)
-    const code = readFileSync(file, 'utf8').replace(/^import "\.{1,2}\/[^"]+";\n/gm, '')
-    for (const [, names] of code.matchAll(/^import \{ (.+) \} from "node:/gm)) {
-      for (const name of names.split(', ')) ofNode.add(name.replace(/ as .*/, ''))
+    const code = readFileSync(file, 'utf8').replace(/(?<=^|;)import"\.{1,2}\/[^"]+";/g, '')
+    for (const [, names] of code.matchAll(/(?<=^|;)import\{([^}]+)\}from"node:/g)) {
+      for (const name of names.split(',')) ofNode.add(name.replace(/ as .*/, ''))
     }
-    // Minifiers write Infinity in three characters, but not a property of Number.
-    writeFileSync(
-      file,
-      code.replaceAll('Number.POSITIVE_INFINITY', 'Infinity').replaceAll('Number.NEGATIVE_INFINITY', '-Infinity'),
-    )
+    writeFileSync(file, code)
   }
+  if (ofNode.size === 0) throw new Error('dist/esm: no name of a module of Node was found')
   // For browsers this stands in the place of Node's modules. Not an empty module: rollup, and so Vite, imports no name
   // that a module lacks.
   const absent = [...ofNode].map(name => `export const ${name} = undefined\n`)
