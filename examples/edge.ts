@@ -17,7 +17,7 @@ const limit = rateLimit({
 
 /**
  * On Cloudflare Workers: `export default { fetch: answer }`. Behind a platform `proxies` says who writes the client's
- * address: docs/platforms.md.
+ * address: docs/running.md#what-stands-in-front.
  */
 async function answer(request: Request, env: HttpBindings): Promise<Response> {
   const { refusal, decision, apply } = await limit(request, { socket: env.incoming.socket })

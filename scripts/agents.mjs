@@ -15,7 +15,7 @@ const { description } = JSON.parse(read('package.json'))
 /** Links that lead from anywhere. @param {string} text */
 const absolute = text =>
   text.replace(/\]\((?!\w+:)(#?)([^)]*)\)/g, (_, anchor, path) =>
-    anchor === '#' ? `](${BASE}docs/production.md#${path})` : `](${BASE}docs/${path})`,
+    anchor === '#' ? `](${BASE}docs/running.md#${path})` : `](${BASE}docs/${path})`,
   )
 
 /** What a page says of itself: its title and its first sentence, if it begins with one. @param {string} path */
@@ -44,9 +44,11 @@ function programOf(heading) {
 }
 
 /** The checklist for production as rules. */
-const rules = absolute(read('docs/production.md').split('\n\n').slice(2).join('\n\n'))
+const checklist = /^## Checklist\n\n[\s\S]*?(?=^## )/m.exec(read('docs/running.md'))?.[0] ?? ''
+const rules = absolute(checklist.split('\n\n').slice(2).join('\n\n'))
   .replace(/^- \[ \] /gm, '- ')
   .trim()
+if (rules === '') throw new Error('docs/running.md has no checklist')
 const pages = readdirSync(join(root, 'docs'))
   .filter(name => name.endsWith('.md') && name !== 'architecture.md' && name !== 'reference.md')
   .sort()

@@ -5,7 +5,7 @@
 //
 //   node --import tsx scripts/tables.ts            writes the pages
 //   node --import tsx scripts/tables.ts --check    writes nothing; exit code 1 and one line when a page is stale
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { poissonComparisons, poissonTable } from '../bench/accuracy/tables.js'
 import { mostAllowedTable } from '../bench/algorithms/most-allowed-table.js'
 import { tableText } from '../bench/contest/figures.js'
@@ -118,6 +118,27 @@ function installedVersions(peer: string): string[] {
     .sort((a, b) => a.localeCompare(b, 'en', { numeric: true }))
 }
 
+/** Each decision, the newest first, and whether it still stands: the line below its title says so. */
+function decisions(): string {
+  const folder = fileOf('docs/decisions/')
+  const files = readdirSync(folder).filter(file => /^\d{4}-/.test(file))
+  const rows = files
+    .sort()
+    .reverse()
+    .map(file => {
+      const text = readFileSync(new URL(file, folder), 'utf8')
+      const title = /^# (.+)$/m.exec(text)?.[1]
+      if (title === undefined) throw new Error(`docs/decisions/${file} has no title`)
+      const superseded = /^\d{4}-\d\d-\d\d\. (Partly superseded|Superseded) (by \[.+?\]\(.+?\.md\))/m.exec(text)
+      return [
+        file.slice(0, 10),
+        `[${title}](${file})`,
+        superseded ? `${superseded[1].toLowerCase()} ${superseded[2]}` : 'stands',
+      ]
+    })
+  return markdown(['date', 'decision', 'state'], ['---', '---', '---'], ...rows)
+}
+
 const TABLES: Readonly<Record<string, Readonly<Record<string, () => string | Promise<string>>>>> = {
   'README.md': { frameworks },
   'docs/algorithms.md': {
@@ -125,6 +146,7 @@ const TABLES: Readonly<Record<string, Readonly<Record<string, () => string | Pro
     poisson: () => printed(poissonTable(poissonComparisons())),
   },
   'docs/clients.md': { clients },
+  'docs/decisions/README.md': { decisions },
   'docs/grafana.md': { panels },
   'docs/observing.md': { metrics },
 }

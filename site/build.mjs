@@ -2,7 +2,7 @@
 // Builds the site into site/dist: the pages of docs/, and those of site/pages, which need a browser. `--serve` shows it
 // afterwards on a port of this machine. SITE_BASE is the path at which it will stand, like /spillway/.
 import { execFileSync } from 'node:child_process'
-import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -23,7 +23,9 @@ const BESIDE = { 'CHANGELOG.md': 'changelog.md', 'CONTRIBUTING.md': 'contributin
 function withLinks(text, file) {
   return text.replace(/(?<=\]\()(?![a-z]+:|#)([^)\s]+)(?=\))/g, link => {
     const [path, anchor] = posix.join(posix.dirname(file), link).split('#')
-    const onSite = path.startsWith('docs/') ? path.slice('docs/'.length) : BESIDE[path]
+    const onSite = path.startsWith('docs/')
+      ? path.slice('docs/'.length).replace(/README\.md$/, 'index.md')
+      : BESIDE[path]
     const end = anchor === undefined ? '' : `#${anchor}`
     if (onSite === undefined || !/\.\w+$/.test(onSite)) return path === 'README.md' ? '/' : `${source}${path}${end}`
     return `/${onSite}${end}`
@@ -44,11 +46,8 @@ for (const file of readdirSync(content, { recursive: true, encoding: 'utf8' })) 
   if (file.endsWith('.md')) writePage(posix.join('docs', file.replaceAll('\\', '/')), file)
 }
 for (const [from, to] of Object.entries(BESIDE)) writePage(from, to)
-const decisions = readdirSync(join(content, 'decisions')).sort().reverse()
-const titleOf = (/** @type {string} */ file) =>
-  /^# (.+)$/m.exec(readFileSync(join(content, 'decisions', file), 'utf8'))?.[1]
-const links = decisions.map(file => `- ${file.slice(0, 10)} [${titleOf(file)}](/decisions/${file})\n`)
-writeFileSync(join(content, 'decisions/index.md'), `# Decisions\n\n${links.join('')}`)
+// A folder's page is its index.
+renameSync(join(content, 'decisions/README.md'), join(content, 'decisions/index.md'))
 cpSync(join(site, 'pages'), content, { recursive: true })
 
 const vitepress = join(site, 'node_modules/vitepress/bin/vitepress.js')

@@ -1,7 +1,10 @@
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
+const { version, repository } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+const home = repository.url.replace(/^git\+|\.git$/g, '')
 
 /** A group of the sidebar. @param {string} text @param {Record<string, string>} pages titles by the names of pages */
 const group = (text, pages) => ({
@@ -44,20 +47,39 @@ export default {
     build: { chunkSizeWarningLimit: 2000 },
   },
   themeConfig: {
-    search: { provider: 'local' },
+    search: {
+      provider: 'local',
+      // What users ask for comes before what explains how it is made.
+      options: {
+        miniSearch: {
+          searchOptions: {
+            boostDocument: (/** @type {string} */ id) =>
+              /decisions\/|architecture|changelog|contributing/.test(id)
+                ? 0.1
+                : /from-|leaving|reference/.test(id)
+                  ? 0.5
+                  : 1,
+          },
+        },
+      },
+    },
     outline: { level: [2, 3] },
     externalLinkIcon: true,
+    socialLinks: [{ icon: 'github', link: home }],
     nav: [
       { text: 'Start', link: '/getting-started' },
       { text: 'Guide', link: '/guide' },
       { text: 'Reference', link: '/reference' },
       { text: 'Try a policy', link: '/try' },
+      { text: version, link: '/changelog' },
     ],
     sidebar: [
       group('Start', {
         'getting-started': 'Getting started',
         choosing: 'Choosing',
         try: 'Try a policy',
+        semantics: 'What a limit means',
+        'how-limiters-go-wrong': 'How limiters go wrong',
         recipes: 'Recipes',
       }),
       group('Use', {
@@ -66,7 +88,8 @@ export default {
         adaptive: 'Limits that follow load',
         outgoing: 'Calls that go out',
         live: 'Live limits',
-        semantics: 'What a limit means',
+        'language-models': 'Language models',
+        sql: 'In a database',
         reference: 'Reference',
       }),
       group('Frameworks', {
@@ -74,21 +97,22 @@ export default {
         koa: 'Koa',
         fastify: 'Fastify',
         hono: 'Hono',
+        h3: 'h3, Nitro',
         nest: 'NestJS',
         fetch: 'fetch: Next.js, Bun, Deno',
         node: 'node:http',
+        'more-frameworks': 'SvelteKit, tRPC, Elysia …',
+        mcp: 'Tools of MCP servers',
         ws: 'WebSockets',
       }),
       group('Run', {
-        production: 'Production checklist',
-        platforms: 'Platforms',
+        running: 'Running it',
         operating: 'Operating Redis',
         clients: 'Redis clients',
         observing: 'Metrics and alerts',
         grafana: 'Grafana',
         dashboard: 'Dashboard',
         cli: 'Command line',
-        upgrading: 'Upgrading',
         runtimes: 'Runtimes',
         troubleshooting: 'Troubleshooting',
       }),
@@ -101,11 +125,15 @@ export default {
         'from-nestjs-throttler': '@nestjs/throttler',
         'from-upstash-ratelimit': '@upstash/ratelimit',
         'from-bottleneck': 'Bottleneck',
+        'from-p-queue': 'p-queue, p-throttle, p-limit',
         'from-redisson': 'Redisson',
+        leaving: 'Leaving spillway',
       }),
       group('Inside', {
         algorithms: 'Algorithms',
         leases: 'Leases',
+        increx: 'Why not INCREX?',
+        testing: 'How it is tested',
         benchmarks: 'Benchmarks',
         architecture: 'Architecture',
         'decisions/': 'Decisions',

@@ -50,7 +50,9 @@ describe('the pages of the site', () => {
   const built = () => readdirSync(SITE, { recursive: true, encoding: 'utf8' }).filter(file => file.endsWith('.html'))
 
   test('are those of docs/, and the page on which a policy can be tried', () => {
-    const wanted = filesOf('docs', '.md').map(file => file.slice('docs/'.length).replace('.md', '.html'))
+    const wanted = filesOf('docs', '.md').map(file =>
+      file.slice('docs/'.length).replace('README.md', 'index.md').replace('.md', '.html'),
+    )
     expect([...wanted, 'index.html', 'try.html'].filter(file => !built().includes(file))).toEqual([])
   })
 
@@ -155,6 +157,25 @@ describe('the page on which a policy can be tried', () => {
       await page.locator('.rows li').filter({ hasText: '2/1s; 3/1m' }).waitFor()
     })
     expect(text).toContain('2/1s; 3/1m 4 of 9 pass at most 3 in any window')
+  })
+
+  test.each([
+    ['10000/month calendar', 'Each request stands for 34 units'],
+    ['1000000/1s', 'Each request stands for 3334 units'],
+  ])('shows %s, of which not all pass at three times its rate', async (policy, scale) => {
+    const text = await textOf(`/try.html?policy=${encodeURIComponent(policy)}&traffic=fast`, page =>
+      page.getByText(scale).waitFor(),
+    )
+    const [, passed, asked] = /(\d+) of (\d+) pass/.exec(text) ?? []
+    expect(Number(asked)).toBeGreaterThan(1500)
+    expect(Number(passed) / Number(asked)).toBeLessThan(0.7)
+  })
+
+  test('keeps policy and traffic in its address', async () => {
+    const { page } = await open('/try.html')
+    await page.getByLabel('Policy', { exact: true }).fill('7/1m')
+    await page.waitForURL(/policy=7%2F1m&traffic=edge/)
+    await page.context().close()
   })
 
   test('explains a wrong policy as the package does', async () => {

@@ -68,7 +68,7 @@ const OURS: Record<string, unknown> = {
 
 // Pages whose programs print seconds: only their date stands still, so that a busy machine does not turn 60 seconds
 // into 59.
-const standsStill = (page: string) => page.startsWith('docs/from-') && page !== 'docs/from-bottleneck.md'
+const standsStill = (page: string) => page.startsWith('docs/from-') && !/bottleneck|p-queue/.test(page)
 const RUNNING = [
   'setTimeout',
   'setInterval',

@@ -9,14 +9,14 @@ import type { Topology } from '../histories/servers.js'
 jest.setTimeout(90_000)
 
 const CLIENTS = ['ioredis', 'ioredis 5', 'node-redis']
-/** Which docs/operating.md promises for what is not noticed, too. */
+/** Which docs/outages.md promises for what is not noticed, too. */
 const A_SECOND_MS = 1000
 /** A store that is not noticed to fail may not be taken for one because the machine is busy. */
 const PATIENT_MS = 1000
 
 /** The rows of the table of faults: [fault, what is admitted at most, when Redis decides again]. */
 const PROMISED = new Map(
-  readFileSync('docs/operating.md', 'utf8')
+  readFileSync('docs/outages.md', 'utf8')
     .split(/^\| fault \| at most admitted .*\n.*\n/m)[1]
     .split('\n\n')[0]
     .split('\n')
@@ -72,7 +72,7 @@ function expectTested(history: History, noticed: string | undefined): void {
   expect(said).toContainEqual(expect.stringContaining(noticed))
 }
 
-describe('three processes with 200 decisions in flight each keep the promises of operating.md', () => {
+describe('three processes with 200 decisions in flight each keep the promises of outages.md', () => {
   test('each of which has a nemesis', () => {
     expect([...new Set(NEMESES.map(([fault]) => fault))].sort()).toEqual([...PROMISED.keys()].sort())
   })

@@ -3,7 +3,9 @@ import { ManualClock } from 'spillway/testing'
 
 export const ALGORITHMS = ['sliding-window', 'token-bucket', 'leaky-bucket', 'fixed-window', 'sliding-counter']
 const WITH_BURST = ['token-bucket', 'leaky-bucket']
-const MOST = 2000
+/** How many requests are shown: of a large quota, one bar stands for several units, and a long pattern is cut. */
+const MOST = 12_000
+const MOST_QUOTA = 300
 
 /**
  * When one client asks, in ms: the moments of its requests, in order. `windowMs` and `quota` are those of the policy.
@@ -55,25 +57,31 @@ export function variantsOf(text) {
 export async function simulate(policy, traffic) {
   const limits = parsePolicy(policy)
   const windowMs = Math.max(...limits.map(limit => limit.windowMs))
-  const quota = Math.min(Math.max(...limits.map(limit => limit.quota)), MOST / 6)
+  const quotas = limits.map(limit => limit.quota)
+  // No request may cost more than the smallest limit holds.
+  const units = Math.max(1, Math.min(Math.ceil(Math.max(...quotas) / MOST_QUOTA), ...quotas))
+  const quota = Math.min(Math.floor(Math.max(...quotas) / units), 100_000)
   const clock = new ManualClock(Date.UTC(2026, 0, 1))
   const store = new MemoryStore({ clock })
   const limiter = new RateLimiter({ policy, store })
   const startedAt = clock.now()
   const requests = []
-  for (const moment of TRAFFIC[traffic].moments({ windowMs, quota })) {
+  const moments = TRAFFIC[traffic].moments({ windowMs, quota })
+  for (const moment of moments.slice(0, MOST)) {
     const atMs = Math.round(moment)
     clock.set(startedAt + atMs)
-    const { allowed, remaining, retryAfterMs, delayMs } = await limiter.consume('client')
+    const { allowed, remaining, retryAfterMs, delayMs } = await limiter.consume('client', units)
     requests.push({ atMs, allowed, remaining, backAtMs: allowed ? undefined : atMs + retryAfterMs, delayMs })
   }
   await limiter.close()
   const passedAt = requests.filter(({ allowed }) => allowed).map(({ atMs }) => atMs)
   return {
     requests,
+    units,
+    isCut: moments.length > MOST,
     endMs: requests.at(-1)?.atMs ?? 0,
     passed: passedAt.length,
-    mostInWindow: mostIn(passedAt, windowMs),
+    mostInWindow: mostIn(passedAt, windowMs) * units,
   }
 }
 
