@@ -37,6 +37,8 @@ export class BudgetAsk {
   readonly resources = new Map<string, Resource>()
   /** By their order: the calls of which it tells. */
   readonly #told = new Map<number, Told>()
+  /** By the calls that have left: those that they have passed, and that have their turns. */
+  readonly #passed = new Map<Call, Call>()
   readonly questions: Waiter[] = []
   /** There was more to say. */
   hasMore = false
@@ -92,9 +94,13 @@ export class BudgetAsk {
    */
   leaves(order: number): Waiter {
     const { waiter, turn } = this.#told.get(order) as Told
-    const { turnAt } = turn
-    turn.turnAt = waiter.call.turnAt
-    waiter.call.turnAt = turnAt
+    const { call } = waiter
+    let passed = turn
+    for (let next = this.#passed.get(passed); next !== undefined; next = this.#passed.get(passed)) passed = next
+    if (passed !== call) this.#passed.set(call, passed)
+    const { turnAt } = passed
+    passed.turnAt = call.turnAt
+    call.turnAt = turnAt
     return waiter
   }
 

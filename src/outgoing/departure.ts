@@ -9,8 +9,8 @@ export type Resource = Account | Places
 export interface Keeper {
   /** All that count this budget, or these places. */
   ledgersOf(one: Resource): readonly Spent[]
-  /** It is counted differently from now on. `isSooner`: it ends sooner than it was counted before. */
-  changed(one: Resource, isSooner: boolean): void
+  /** It is counted differently from now on. `withinMs`: all who count it must know by then; 0: at once. */
+  changed(one: Resource, withinMs: number): void
   /** Units or places may be free that were not. */
   look(): void
 }
@@ -118,7 +118,9 @@ export class Departure {
       ledger.giveBack(charge.end, charge.units)
       ledger.add(end, units)
     }
-    this.#keeper.changed(charge.resource, end < charge.end || units < charge.units)
+    // What only lasts longer is counted everywhere until it would have ended.
+    const onlyLasts = units === charge.units && end > charge.end
+    this.#keeper.changed(charge.resource, onlyLasts ? (charge.end - performance.now()) / 2 : 0)
     charge.end = end
     charge.units = units
   }

@@ -86,13 +86,11 @@ class Asker {
     return own
   }
 
-  /** Calls count otherwise than Redis was told. `isSooner`: others may leave sooner. */
-  changed(one: Account | Places, isSooner: boolean): void {
-    const own = this.ownOf(one)
-    own.changed()
-    if (isSooner) this.schedule()
-    // Redis counts them for an interval, at least, and must know by then that they count for longer.
-    else this.#tellIn(one instanceof Account ? one.budget.intervalMs / 2 : LEASE_MS / 3)
+  /** Calls count otherwise than Redis was told, and it must know so soon. */
+  changed(one: Account | Places, withinMs: number): void {
+    this.ownOf(one).changed()
+    if (withinMs < 1) this.schedule()
+    else this.#tellIn(withinMs)
   }
 
   /** Calls may have begun or ended to wait. */
@@ -285,7 +283,7 @@ class Asker {
     const waitMs = call.places.every(places => places.fits()) ? waitInProcess(call, now) : REST_MS
     if (waitMs > 0) call.notBefore = now + waitMs
     else if (this.#line.leaves(waiter, askedAt)) return
-    for (const one of [...call.charges.map(({ account }) => account), ...call.places]) this.changed(one, true)
+    for (const one of [...call.charges.map(({ account }) => account), ...call.places]) this.changed(one, 0)
   }
 
   #listen(listens: boolean): void {
@@ -367,8 +365,8 @@ export class SharedLine extends CallLine {
   protected override departureOf(call: Call, now: number): Departure {
     const departure = super.departureOf(call, now)
     const asker = this.#askerOf(call)
-    for (const { account } of call.charges) asker.changed(account, false)
-    for (const places of call.places) asker.changed(places, false)
+    for (const { account } of call.charges) asker.changed(account, 0)
+    for (const places of call.places) asker.changed(places, 0)
     return departure
   }
 
@@ -377,7 +375,7 @@ export class SharedLine extends CallLine {
     const asker = this.#askerOf(call)
     return {
       ledgersOf: one => [one.spent, asker.ownOf(one).spent],
-      changed: (one, isSooner) => asker.changed(one, isSooner),
+      changed: (one, withinMs) => asker.changed(one, withinMs),
       look: () => this.look(this.groupOf(call)),
     }
   }

@@ -14,7 +14,17 @@ const BEGIN_AT = 1_800_000_000_000
 const PROCESSES = [0, 1, 2]
 
 const redis = testRedis()
-beforeEach(() => void jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask'] }))
+/** When timers ring. */
+const rings = new Set<number>()
+beforeEach(() => {
+  jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask'] })
+  rings.clear()
+  const { setTimeout } = globalThis
+  globalThis.setTimeout = ((ring: () => void, ms = 0) => {
+    rings.add(performance.now() + ms)
+    return setTimeout(ring, ms)
+  }) as typeof setTimeout
+})
 afterEach(() => void jest.useRealTimers())
 const serverNow = () => BEGIN_AT + performance.now()
 
@@ -63,6 +73,7 @@ test('several processes let calls leave over Redis only, and as soon as, lists a
     const processes = PROCESSES.map(() => processOf(budgets, permits))
     const granted: number[] = []
     const departures = new Map<number, Departure>()
+    const permittedAt = new Map<number, number>()
     const calls = new Map<number, Call>()
     const endings = new Map<number, AbortController>()
     const homes = new Map<number, number>()
@@ -113,16 +124,19 @@ test('several processes let calls leave over Redis only, and as soon as, lists a
         departure => {
           if (!alive.has(home)) return
           departures.set(id, departure)
+          permittedAt.set(id, performance.now())
           granted.push(id)
         },
         () => {},
       )
     }
-    /** Time goes on, from each moment at which something ends to the next. */
+    /** Time goes on, from each moment at which something ends or rings to the next: no process sleeps over one. */
     const goOn = async (ms: number) => {
       const until = performance.now() + ms
       while (performance.now() < until) {
-        jest.advanceTimersByTime(Math.max(1, Math.min(until, plain.nextEnd() - BEGIN_AT) - performance.now()))
+        for (const at of rings) if (at <= performance.now()) rings.delete(at)
+        const next = Math.min(until, plain.nextEnd() - BEGIN_AT, ...rings)
+        jest.advanceTimersByTime(Math.max(1, next - performance.now()))
         plain.pass()
         await settled()
       }
@@ -148,6 +162,17 @@ test('several processes let calls leave over Redis only, and as soon as, lists a
         departures.get(chosen)?.unused()
         plain.drop(chosen)
         departures.delete(chosen)
+      } else if (what === 8 && chosen !== undefined && permittedAt.has(chosen)) {
+        // A permission lapses after the shortest interval.
+        const { charges } = calls.get(chosen) as Call
+        const lapsesMs = Math.min(5000, ...charges.map(({ account }) => account.budget.intervalMs))
+        const isLate = performance.now() >= (permittedAt.get(chosen) as number) + lapsesMs
+        permittedAt.delete(chosen)
+        expect(departures.get(chosen)?.sends()).toBe(!isLate)
+        if (isLate) {
+          plain.drop(chosen)
+          departures.delete(chosen)
+        } else plain.send(chosen)
       } else if (what === 7 && plain.waiting.length > 0) {
         const { id: leaving } = random.pick(plain.waiting)
         endings.get(leaving)?.abort()
@@ -187,35 +212,35 @@ test('several processes let calls leave over Redis only, and as soon as, lists a
   }
 }, 120_000)
 
-describe('priorities', () => {
-  /** A call of one unit. */
-  function callOf(account: Account, order: number, priority: number): Call {
-    const charges = [{ account, units: 1 }]
-    const turnAt = performance.now()
-    return {
-      kind: 'wide',
-      partners: ['wide'],
-      charges,
-      places: [],
-      priority,
-      order,
-      turnAt,
-      pauseMs: () => 0,
-    }
+/** A call of one unit, or of so many. */
+function callOf(account: Account, order: number, priority: number, units = 1): Call {
+  const charges = [{ account, units }]
+  const turnAt = performance.now()
+  return {
+    kind: 'wide',
+    partners: ['wide'],
+    charges,
+    places: [],
+    priority,
+    order,
+    turnAt,
+    pauseMs: () => 0,
   }
-  const pass = async (processes: ReadonlyArray<ReturnType<typeof processOf>>, ms: number) => {
-    for (let passed = 0; passed < ms; passed++) {
-      jest.advanceTimersByTime(1)
-      for (let turns = 0; turns < 4; turns++) await turn(processes)
-    }
+}
+const pass = async (processes: ReadonlyArray<ReturnType<typeof processOf>>, ms: number) => {
+  for (let passed = 0; passed < ms; passed++) {
+    jest.advanceTimersByTime(1)
+    for (let turns = 0; turns < 4; turns++) await turn(processes)
   }
-  const end = (processes: ReadonlyArray<ReturnType<typeof processOf>>) => {
-    for (const { client, line } of processes) {
-      line.close()
-      client.disconnect()
-    }
+}
+const end = (processes: ReadonlyArray<ReturnType<typeof processOf>>) => {
+  for (const { client, line } of processes) {
+    line.close()
+    client.disconnect()
   }
+}
 
+describe('priorities', () => {
   test('give a process no more of a budget than its calls would have without them', async () => {
     await redis.client().flushall()
     const processes = PROCESSES.map(() => processOf([{ rate: 1, intervalMs: 20 }], 1))
@@ -249,6 +274,28 @@ describe('priorities', () => {
     end(processes)
   }, 60_000)
 
+  test('a call that was passed by two at once has the turn of the last one', async () => {
+    await redis.client().flushall()
+    const processes = PROCESSES.slice(0, 2).map(() => processOf([{ rate: 2, intervalMs: 20 }], 1))
+    await Promise.all(processes.map(({ client }) => client.ping()))
+    const left: string[] = []
+    let order = 0
+    const take = async (home: number, name: string, priority: number, units: number) => {
+      const { line, accounts } = processes[home]
+      const call = callOf(accounts[0], order++, priority, units)
+      void line.take(call, { timeoutMs: Number.POSITIVE_INFINITY, signal: undefined }).then(() => left.push(name))
+      await pass(processes, 1)
+    }
+    await take(0, 'first', 0, 2)
+    await take(0, 'low', -8, 1)
+    await take(0, 'high', 0, 1)
+    await take(1, 'other', 0, 2)
+    await take(0, 'also high', 0, 1)
+    await pass(processes, 100)
+    expect(left).toEqual(['first', 'high', 'also high', 'other', 'low'])
+    end(processes)
+  }, 30_000)
+
   test('pass no call for longer than it may wait, over Redis too', async () => {
     await redis.client().flushall()
     const processes = PROCESSES.slice(0, 2).map(() => processOf([{ rate: 1, intervalMs: 20 }], 1))
@@ -281,4 +328,51 @@ describe('priorities', () => {
     expect(left.find(({ home, at }) => home === 0 && at > overdueAt)?.order).toBe(low)
     end(processes)
   }, 60_000)
+})
+
+describe('units that count for longer than Redis was told', () => {
+  /** Takes one unit of a budget of one, in a process; notes when the call may leave. */
+  const take = async ({ line, accounts }: ReturnType<typeof processOf>, left: number[] = []) => {
+    const departure = await line.take(callOf(accounts[0], 0, 0), { timeoutMs: 60_000, signal: undefined })
+    left.push(serverNow() - BEGIN_AT)
+    return departure
+  }
+  let processes: ReturnType<typeof processOf>[]
+  beforeEach(async () => {
+    await redis.client().flushall()
+    processes = [0, 1].map(() => processOf([{ rate: 1, intervalMs: 1000 }], 1))
+    await Promise.all(processes.map(({ client }) => client.ping()))
+  })
+  afterEach(() => end(processes))
+
+  test('because the call was sent long after its permission are told before they would end there', async () => {
+    const taking = take(processes[0])
+    await pass(processes, 1)
+    const departure = await taking
+    await pass(processes, 900)
+    const sentAt = serverNow() - BEGIN_AT
+    expect(departure.sends()).toBe(true)
+    const left: number[] = []
+    void take(processes[1], left)
+    await pass(processes, 1300)
+    expect(left).toEqual([sentAt + 1000 + 200])
+  }, 30_000)
+
+  test.each([undefined, 1])(
+    'because what it cost, %p, is known after they had ended there are told at once',
+    async units => {
+      const taking = take(processes[0])
+      await pass(processes, 1)
+      const departure = await taking
+      await pass(processes, 1300)
+      const settledAt = serverNow() - BEGIN_AT
+      departure.settle(0, units)
+      const left: number[] = []
+      await pass(processes, 1)
+      void take(processes[1], left)
+      await pass(processes, 1100)
+      expect(left).toEqual([settledAt + 1000])
+    },
+    30_000,
+  )
 })

@@ -77,6 +77,14 @@ export class PlainBudgets {
     this.pass()
   }
 
+  /** The call is sent, and counts from now on. */
+  send(id: number): void {
+    for (const entry of this.#entries) {
+      if (entry.id === id) entry.end = this.#lastEnd(entry.budget)
+    }
+    this.pass()
+  }
+
   answer(id: number): void {
     for (const entry of this.#entries) {
       if (entry.id === id) entry.end = Math.min(entry.end, this.#rounded(entry.budget, this.now()))
@@ -174,8 +182,7 @@ export class PlainBudgets {
     this.waiting.splice(this.waiting.indexOf(call), 1)
     this.granted.push(call.id)
     for (const [budget, units] of call.costs) {
-      const end = this.#rounded(budget, this.now() + longestAnswerMs(this.budgets[budget].intervalMs))
-      this.#entries.push({ id: call.id, budget, end, units })
+      this.#entries.push({ id: call.id, budget, end: this.#lastEnd(budget), units })
     }
     if (call.hasPlace) this.inside.add(call.id)
   }
@@ -196,6 +203,11 @@ export class PlainBudgets {
     }
     const last = ends.length - 1
     return Math.max(0, ends[last] - intervalMs - this.now())
+  }
+
+  /** When a call that is sent now stops to count, if its answer comes late. */
+  #lastEnd(budget: number): number {
+    return this.#rounded(budget, this.now() + longestAnswerMs(this.budgets[budget].intervalMs))
   }
 
   #rounded(budget: number, at: number): number {
