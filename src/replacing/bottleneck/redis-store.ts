@@ -98,7 +98,8 @@ export class RedisStore implements LimiterStore {
     connection.limiters[this.clientId] = limiter
     this.#begun = connection.opened.then(() => {
       // Sent before the first tick, over the same connection.
-      if (options.clearDatastore === true) this.#run(bottleneckDelete, ['']).catch(error => this.#tell(error))
+      if (options.clearDatastore !== true || connection.isClosed) return
+      this.#run(bottleneckDelete, ['']).catch(error => this.#tell(error))
     })
     this.#listens = new Promise(resolve => {
       this.#live = resolve

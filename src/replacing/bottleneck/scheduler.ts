@@ -10,6 +10,8 @@ import type { JobWatch } from './watch.js'
 /** Most heads, and most new jobs, of one tick. */
 const MOST_HEADS = 64
 const MOST_RECEIVED = 256
+/** So many new jobs of a limiter with limits begin one after another: each when a short one before it has ended. */
+const FEW = 10
 
 /** An end of a job that is told when its place has come back. */
 interface Freed {
@@ -48,6 +50,8 @@ export class Scheduler {
   #expiresAt = 0
   #isAsked = false
   #isAsking = false
+  /** Few jobs begin one after another. Over Redis they do without timers. */
+  #paces = false
   /** Jobs end before Redis has their places again: it is so without `maxConcurrent`. */
   #settlesAtOnce = false
   #heads = 1
@@ -56,6 +60,11 @@ export class Scheduler {
    * with a store that decides one job at a time.
    */
   #batch = 1
+  /**
+   * The job that was executed last, until it has ended or a timer of 0 ms that it sets has rung: as with bottleneck,
+   * which waits for timers between two jobs.
+   */
+  #newest: Job | undefined
   readonly #again = new Alarm(() => this.ask())
   readonly #renewal = new Alarm(() => this.ask(), false)
 
@@ -103,7 +112,7 @@ export class Scheduler {
       if (this.host.Events.hears('received')) this.#tell('received', { args: job.args, options: job.options })
       this.host._watch.received(job)
       this.#inbox.push(job)
-      this.ask()
+      if (!this.#waitsForNewest) this.ask()
       return
     }
     job.decided?.(false)
@@ -136,7 +145,7 @@ export class Scheduler {
     if (this.stopped !== undefined)
       this.#inbox = this.#inbox.filter(item => !(item instanceof Job && item.status === GONE))
     for (const item of this.#inbox) {
-      if (!(item instanceof Job) || received.length === this.#batch) break
+      if (!(item instanceof Job) || received.length === this.#batch || this.#waitsForNewest) break
       received.push(item)
     }
     const next = this.#inbox[received.length]
@@ -161,7 +170,10 @@ export class Scheduler {
         },
         error => this.#refused(tick, freed, error),
       )
-    } else this.#apply(tick, freed, answer)
+    } else {
+      this.#paces = answer.maxConcurrent !== null || answer.reservoir !== null
+      this.#apply(tick, freed, answer)
+    }
   }
 
   #apply(tick: Tick, freed: readonly Freed[], answer: Answer): void {
@@ -194,11 +206,12 @@ export class Scheduler {
     if (isCarriedOut) tick.errand?.resolve(result)
     this.#isAsking = false
     const hasMore = waits.length === tick.heads.length && this.queue.length > 0
-    this.#batch = this.#inbox.length > 0 ? Math.min(MOST_RECEIVED, this.#batch * 2) : 1
+    const isWhole = this.#inbox.length === 0 || (this.#batch === 1 && this.#areFew)
+    this.#batch = isWhole ? 1 : Math.min(MOST_RECEIVED, this.#batch * 2)
     this.#heads = Math.min(MOST_HEADS, hasMore ? this.#heads * 2 : waits.length + 1)
     const isChanged =
       isCarriedOut && (tick.errand?.verb === 'add' || tick.errand?.verb === 'set') && this.queue.length > 0
-    if (hasMore || isChanged || this.#inbox.length > 0 || this.#isAsked) {
+    if (hasMore || isChanged || (this.#inbox.length > 0 && !this.#waitsForNewest) || this.#isAsked) {
       this.#isAsked = false
       this.ask()
     }
@@ -209,7 +222,8 @@ export class Scheduler {
 
   /** The store can decide nothing: not because it cannot be reached, but because it refuses. */
   #refused(tick: Tick, freed: readonly Freed[], error: unknown): void {
-    this.#tell('error', error)
+    // That it was disconnected is no failure: its jobs are told.
+    if (!(error instanceof BottleneckError)) this.#tell('error', error)
     this.#inbox = this.#inbox.slice(tick.received.length + (tick.errand === undefined ? 0 : 1))
     for (const job of tick.received) {
       this.#debug(`Could not queue ${job.options.id}`)
@@ -308,6 +322,7 @@ export class Scheduler {
       if (job.turns !== turn) return false
       job.turns++
       job.timer?.clear()
+      this.#isOld(job)
       return true
     }
     if (options.expiration !== null) {
@@ -325,6 +340,25 @@ export class Scheduler {
         if (ends()) this.#failed(job, error, info)
       },
     )
+    if (!this.#paces || this.#batch > 1) return
+    this.#newest = job
+    // All that it does at once is done by then.
+    realTiming.nextTurn(() => setTimeout(() => this.#isOld(job), 0))
+  }
+
+  /** What comes after this job need not wait for it any more. */
+  #isOld(job: Job): void {
+    if (this.#newest !== job) return
+    this.#newest = undefined
+    if (this.#inbox.length > 0) this.ask()
+  }
+
+  get #areFew(): boolean {
+    return this.#paces && this.#inbox.length <= FEW
+  }
+
+  get #waitsForNewest(): boolean {
+    return this.#newest !== undefined && this.#batch === 1 && this.#areFew
   }
 
   #expired(job: Job): void {

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, test } from '@jest/globals'
+import Original from 'bottleneck'
 import { Bottleneck } from '../../../src/replacing/bottleneck/index.js'
 import { runChild } from '../../support/child.js'
 import { warnings } from '../../support/warnings.js'
@@ -186,5 +187,52 @@ describe('what was broken in bottleneck is not', () => {
       )
     })
     expect(calls).toEqual([[null, 1, 2]])
+  })
+})
+
+describe('as with bottleneck', () => {
+  type Limiter = InstanceType<typeof Original>
+  type Task = () => Promise<void>
+  /** The jobs that begin and end, if each goes through its limiters in turn. */
+  const play = async (ways: readonly (readonly Limiter[])[]) => {
+    const log: string[] = []
+    const through = ([first, ...others]: readonly Limiter[], task: Task): Promise<void> =>
+      first === undefined ? task() : first.schedule(() => through(others, task))
+    const jobs = ways.map((way, n) =>
+      through(way, async () => {
+        log.push(`begin ${n}`)
+        await new Promise(resolve => setTimeout(resolve, 0))
+        log.push(`end ${n}`)
+      }),
+    )
+    await Promise.all(jobs)
+    return log
+  }
+  const inTurn = (jobs: readonly number[]) => jobs.flatMap(n => [`begin ${n}`, `end ${n}`])
+  const classes = [
+    ['the original', Original],
+    ['ours', Bottleneck as unknown as typeof Original],
+  ] as const
+
+  test.each(classes)('%s: of a few jobs each begins when a short one before it has ended', async (_, Class) => {
+    for (const depth of [1, 2, 10]) {
+      const way = Array.from({ length: depth }, () => new Class({ maxConcurrent: 10 }))
+      expect(await play(Array.from({ length: 6 }, () => way))).toEqual(inTurn([0, 1, 2, 3, 4, 5]))
+    }
+  })
+
+  test.each(classes)('%s: a job of more limiters begins after those of fewer, as in octokit', async (_, Class) => {
+    for (let round = 0; round < 5; round++) {
+      const [outer, all] = [new Class(), new Class({ maxConcurrent: 10 })]
+      const passing = (minTime: number) => {
+        const limiter = new Class({ minTime })
+        return { schedule: (next: Task) => limiter.schedule(async () => {}).then(next) } as unknown as Limiter
+      }
+      const [write, notify] = [passing(20), passing(50)]
+      const read = [outer, all]
+      const written = [outer, write, all]
+      expect(await play([written, read, written])).toEqual(inTurn([1, 0, 2]))
+      expect(await play([[outer, write, notify, all], read, read, written])).toEqual(inTurn([1, 2, 0, 3]))
+    }
   })
 })

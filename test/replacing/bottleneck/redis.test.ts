@@ -230,12 +230,16 @@ describe('Bottleneck over Redis', () => {
 
   test('jobs of a limiter that has never reached its Redis end when it is disconnected', async () => {
     const clientOptions = { host: '127.0.0.1', port: 1, retryStrategy: () => 20 }
-    const limiter = new Bottleneck({ datastore: 'ioredis', id: 'nowhere', clientOptions, Redis })
-    limiter.on('error', () => {})
+    const limiter = new Bottleneck({ datastore: 'ioredis', id: 'nowhere', clientOptions, Redis, clearDatastore: true })
+    const told: unknown[] = []
+    limiter.on('error', error => told.push(error))
     const job = limiter.schedule(async () => 'served')
     await sleep(50)
     await limiter.disconnect(false)
     await expect(job).rejects.toBeInstanceOf(Bottleneck.BottleneckError)
+    await sleep(50)
+    // Only of the client's attempts.
+    expect(new Set(told.map(error => (error as { code?: string }).code))).toEqual(new Set(['ECONNREFUSED']))
   })
 
   type Connect = () => InstanceType<typeof Bottleneck.IORedisConnection | typeof Bottleneck.RedisConnection>
