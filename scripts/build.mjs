@@ -30,6 +30,11 @@ const CALLABLE = new Set([
 ])
 /** Entry points whose `require` gives the class that is their default export, and has their other names as its own. */
 const CLASSES = new Set(['bottleneck', 'bottleneck/light'])
+/**
+ * Entry points for packages that have ES modules only. TypeScript before 5.8 finds their types only from declarations
+ * of an ES module, so these are whole, and do not lead to those for CommonJS.
+ */
+const BESIDE_ES_MODULES = new Set(['h3', 'nest'])
 const COMMAND = { cli: 'src/operating/cli/main.ts' }
 
 // Not in the tarball: see "files" in package.json.
@@ -260,18 +265,20 @@ async function writeTypes(folder) {
   const bundled = await bundle(inputs, [dts({ emitDtsOnly: true, tsconfig: 'tsconfig.build.json', cwd: root })])
   await bundled.write({ dir: folder, format: 'es', chunkFileNames: 'chunks/[name].js' })
   for (const name of Object.keys(ENTRIES)) {
+    const types = join(folder, `${moduleOf(name)}.d.ts`)
     const face = [`export * from '${besides(name)}'`]
     if (Object.hasOwn(require(join(folder, `${moduleOf(name)}.js`)), 'default'))
       face.push(`export { ${nameOfDefault(folder, name)} as default } from '${besides(name)}'`)
     if (CALLABLE.has(name)) {
-      plainTypeExports(join(folder, `${moduleOf(name)}.d.ts`))
+      plainTypeExports(types)
       writeFileSync(join(folder, `${name}.d.ts`), callableTypes(folder, moduleOf(name)))
     }
     if (CLASSES.has(name)) {
       const main = nameOfDefault(folder, name)
       writeFileSync(join(folder, `${name}.d.ts`), `import { ${main} } from '${besides(name)}'\nexport = ${main}\n`)
     }
-    writeFileSync(join(folder, `${name}.d.mts`), `${face.join('\n')}\n`)
+    const whole = BESIDE_ES_MODULES.has(name) && readFileSync(types, 'utf8')
+    writeFileSync(join(folder, `${name}.d.mts`), whole || `${face.join('\n')}\n`)
   }
 }
 
