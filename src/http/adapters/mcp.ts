@@ -171,7 +171,7 @@ class ToolLimits {
     const admission: Admission = { limiter, key, decision, paysLater }
     let result: unknown
     try {
-      if (decision.delayMs > 0) await new Promise(resolve => setTimeout(resolve, decision.delayMs))
+      if (decision.delayMs > 0) await delayed(decision.delayMs, extra.signal)
       extra.signal?.throwIfAborted()
       result = await run(request, extra)
     } catch (error) {
@@ -243,18 +243,37 @@ class ToolLimits {
   }
 }
 
+/** Resolves after `ms`, or when the call is aborted. */
+function delayed(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise(resolve => {
+    if (signal?.aborted) return resolve()
+    const end = () => {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', end)
+      resolve()
+    }
+    const timer = setTimeout(end, ms)
+    signal?.addEventListener('abort', end)
+  })
+}
+
 interface ToolList {
   readonly tools: ReadonlyArray<{ readonly name: string }>
   readonly nextCursor?: string
 }
 
-/** The limits of one tool, under names that no other tool has. */
+/**
+ * The limits of one tool, under names that no other tool has and no quota changes: 'search', then 'search:2'; a limit
+ * with a name of its own is 'search:burst'.
+ */
 function limitsOf(tool: string, policy: PolicyInput) {
   try {
-    return parsePolicy(policy).map(limit => {
+    return parsePolicy(policy).map((limit, index) => {
+      const number = index === 0 ? '' : `:${index + 1}`
+      const end = limit.namedAfter === undefined ? `:${limit.name}` : number
       // A name is at most 64 printable characters.
-      const prefix = tool.replace(/[^\x20-\x7e]/g, '?').slice(0, 63 - limit.name.length)
-      const options = optionsOf({ ...limit, name: `${prefix}:${limit.name}`, namedAfter: undefined })
+      const begin = tool.replace(/[^\x20-\x7e]/g, '?').slice(0, 64 - end.length)
+      const options = optionsOf({ ...limit, name: begin + end, namedAfter: undefined })
       // A short window that is a number is told of, because it may be meant in seconds.
       return 'calendar' in options ? options : { ...options, window: `${limit.windowMs}ms` }
     })

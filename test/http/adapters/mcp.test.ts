@@ -106,7 +106,7 @@ describe('limitTools', () => {
     const clock = new ManualClock(0)
     const client = await clientOf(limited({ policy: '3/1m', tools: { search: '1/10s', fetch: '1/10s' } }, clock))
     expect(await calls(client, 'search', 'search', 'search', 'fetch')).toEqual(['done', -32_023, -32_023, 'done'])
-    expect((await refusalOf(client))?.data).toMatchObject({ policy: 'search:1-per-10s', retryAfterMs: 10_000 })
+    expect((await refusalOf(client))?.data).toMatchObject({ policy: 'search', retryAfterMs: 10_000 })
     // The refused calls have spent nothing of the limit for all: one is left.
     clock.advance(10_000)
     expect(await calls(client, 'search', 'fetch')).toEqual(['done', -32_023])
@@ -249,9 +249,7 @@ describe('limitTools', () => {
     test('a call that the client aborts while it waits for its turn does not run, and has been spent', async () => {
       const settled: unknown[] = []
       const settle = (...given: unknown[]) => void settled.push(given[1])
-      const client = await clientOf(
-        limited({ policy: '1/200ms leaky-bucket burst=2', settle, store: new MemoryStore() }),
-      )
+      const client = await clientOf(limited({ policy: '1/1h leaky-bucket burst=2', settle, store: new MemoryStore() }))
       expect(await call(client)).toBe('done')
       const aborting = new AbortController()
       const second = client.callTool({ name: 'fetch' }, undefined, { signal: aborting.signal })
@@ -308,8 +306,18 @@ describe('limitTools', () => {
     const tools = { search: ['2/200ms token-bucket burst=3', { quota: 9, calendar: 'month' as const }] }
     const client = await clientOf(limited({ policy: ['8/1m', '9/1h'], tools }, clock))
     expect(await calls(client, 'search', 'search', 'search', 'search')).toEqual(['done', 'done', 'done', -32_023])
-    expect((await refusalOf(client))?.data).toMatchObject({ policy: 'search:2-per-200ms', limit: 2, retryAfterMs: 100 })
+    expect((await refusalOf(client))?.data).toMatchObject({ policy: 'search', limit: 2, retryAfterMs: 100 })
     expect(warned.texts).toEqual([])
+  })
+
+  test('a tool keeps what was spent when its quota changes, and its limits have names of their own', async () => {
+    const store = new MemoryStore({ clock: new ManualClock(0) })
+    const first = await clientOf(limited({ tools: { search: '2/1m' }, store, key: () => 'ann' }))
+    expect(await calls(first, 'search', 'search', 'search')).toEqual(['done', 'done', -32_023])
+    const policies = ['3/1m', '9/1s', { quota: 50, window: '1h', name: 'long' }]
+    const second = await clientOf(limited({ tools: { search: policies }, store, key: () => 'ann' }))
+    expect(await calls(second, 'search', 'search')).toEqual(['done', -32_023])
+    expect((await refusalOf(second))?.data.policy).toBe('search')
   })
 
   test('long and foreign names of tools have limits, too', async () => {
@@ -318,7 +326,7 @@ describe('limitTools', () => {
     limitTools(server, { tools: { [long]: '1/1m', Zürich: '1/1m' }, store: new MemoryStore() })
     const client = await clientOf(server)
     expect(await calls(client, long)).toEqual(['done'])
-    expect((await refusalOf(client, long))?.data.policy).toBe(`${'a'.repeat(55)}:1-per-1m`)
+    expect((await refusalOf(client, long))?.data.policy).toBe('a'.repeat(64))
   })
 
   test.each(['policy', 'tools', 'store', 'name', 'observer', 'shadow', 'deadline'])(
