@@ -7,6 +7,7 @@ import { RateLimiter, type RateLimiterOptions } from '../../src/limiter/rate-lim
 import type { Store } from '../../src/limiter/store.js'
 import { ManualClock } from '../../src/testing.js'
 import { eventually } from '../support/eventually.js'
+import * as lines from '../support/lines.js'
 import { START } from '../support/stories.js'
 import { StubStore } from '../support/stub-store.js'
 import { testRedis } from '../support/test-redis.js'
@@ -330,12 +331,7 @@ describe.each([MEMORY, REDIS])('acquire on $name', ({ make, shared }) => {
 })
 
 /** Resolves when so many wait for `k` under the newest prefix. */
-async function inLine(count: number): Promise<void> {
-  await eventually(`${count} wait`, async () => {
-    const [line] = await client.keys(`acquire-${prefixes - 1}-*:line`)
-    return (await client.zcard(line)) === count
-  })
-}
+const inLine = (count: number) => lines.inLine(client, `acquire-${prefixes - 1}-*:line`, count)
 
 describe('a store of the user, which keeps no lines: waiters', () => {
   test('whose turn would come after their timeout are refused at once, also those behind the first', async () => {

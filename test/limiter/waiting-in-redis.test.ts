@@ -9,6 +9,7 @@ import { ManualClock } from '../../src/testing.js'
 import { childProgram } from '../support/child-program.js'
 import { eventually } from '../support/eventually.js'
 import { Lateness } from '../support/lateness.js'
+import * as lines from '../support/lines.js'
 import { stateKeys } from '../support/state-keys.js'
 import { testRedis } from '../support/test-redis.js'
 
@@ -24,18 +25,8 @@ const KINDS = ['2/1s', '2/1s token-bucket', '2/1s leaky-bucket burst=2'] as cons
 const limiterOf = (policy: string, options: Partial<RateLimiterOptions> = {}, over: Redis = client) =>
   new RateLimiter({ policy, store: new RedisStore(over), deadline: '5s', denyCache: false, ...options })
 
-/** How often Redis was asked to run a script. */
-async function scriptCalls(): Promise<number> {
-  const info = await client.info('commandstats')
-  return [...info.matchAll(/^cmdstat_eval(?:sha)?:calls=(\d+)/gm)].reduce((sum, [, calls]) => sum + Number(calls), 0)
-}
-
 /** Resolves when so many wait for the key, of all processes. */
-const inLine = (count: number, key = 'k', over: Redis = client) =>
-  eventually(`${count} wait`, async () => {
-    const [line] = await over.keys(`*{${key}}*:line`)
-    return (line === undefined ? 0 : await over.zcard(line)) === count
-  })
+const inLine = (count: number, key = 'k', over: Redis = client) => lines.inLine(over, `*{${key}}*:line`, count)
 
 /** The key of what has been spent. */
 const stateOf = async () => (await stateKeys(client)).filter(key => !/:line|!/.test(key))[0]
@@ -57,7 +48,7 @@ describe('a waiter', () => {
     await limiterOf('1/1s').acquire('other', { timeout: 0 })
     await expect(withdrawn(limiterOf('1/1h'), 'another')).rejects.toThrow('withdrawn')
     await limiter.peek('k', 0)
-    const before = await scriptCalls()
+    const before = await lines.scriptCalls(client)
     const control = new AbortController()
     const order: number[] = []
     const startedAt = performance.now()
@@ -74,7 +65,7 @@ describe('a waiter', () => {
     await Promise.all(waiting)
     const tookMs = performance.now() - startedAt
     expect(order).toEqual(Array.from({ length: 31 }, (_, i) => i).filter(i => i !== 15))
-    expect((await scriptCalls()) - before).toBeLessThanOrEqual(2 * 30 + 3)
+    expect((await lines.scriptCalls(client)) - before).toBeLessThanOrEqual(2 * 30 + 3)
     expect(tookMs).toBeGreaterThanOrEqual(29 * 50 - 1)
     // Had its place stayed taken, the last one would have come 50 ms later; that is seen where time is counted, in
     // Redis.
@@ -356,10 +347,6 @@ test('two processes stand in one line, and one that is killed while it waits del
   const [one, two] = [new Acquirer(10, policy), new Acquirer(10, policy)]
   try {
     await Promise.all([one.has('ready'), two.has('ready')])
-    const line = async () => {
-      const [name] = await client.keys('*:line')
-      return name === undefined ? 0 : client.zcard(name)
-    }
     const late = await Lateness.of(redis, two.child)
     one.child.stdin!.write('go\n')
     await one.has('granted 0')
@@ -379,7 +366,7 @@ test('two processes stand in one line, and one that is killed while it waits del
     const limiter = limiterOf(policy)
     expect((await limiter.peek('k', 0)).resetAfterMs).toBeLessThanOrEqual(50)
     expect(await limiter.acquire('k')).toMatchObject({ allowed: true, source: 'redis' })
-    expect(await line()).toBeLessThanOrEqual(1)
+    expect(await lines.lengthOf(client, '*:line')).toBeLessThanOrEqual(1)
   } finally {
     for (const { child } of [one, two]) child.kill('SIGKILL')
   }

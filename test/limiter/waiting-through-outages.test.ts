@@ -6,6 +6,7 @@ import { StoreError } from '../../src/limiter/core/errors.js'
 import { RateLimiter, type RateLimiterOptions } from '../../src/limiter/rate-limiter.js'
 import { jsonFromChild } from '../support/child.js'
 import { eventually } from '../support/eventually.js'
+import { inLine } from '../support/lines.js'
 import { RedisServer } from '../support/redis-server.js'
 import { testRedis } from '../support/test-redis.js'
 
@@ -152,30 +153,6 @@ describe('a waiter of acquire', () => {
   const limiterOf = (client: Redis, policy: string, options: Partial<RateLimiterOptions>) =>
     new RateLimiter({ policy, store: new RedisStore(client), denyCache: false, ...options })
 
-  const inLine = (count: number, client: Redis) =>
-    eventually(`${count} wait`, async () => {
-      const [line] = await client.keys('*{k}*:line')
-      return (line === undefined ? 0 : await client.zcard(line)) === count
-    })
-
-  test.concurrent('outlives an outage that is shorter than the deadline', async () => {
-    const own = await RedisServer.start()
-    try {
-      const limiter = limiterOf(own.client(), '1/1s', { deadline: '5s' })
-      await limiter.acquire('k')
-      const waiting = [limiter.acquire('k'), limiter.acquire('k')]
-      await inLine(2, own.client())
-      own.pause()
-      // Redis hangs for longer than a window, in real time.
-      await new Promise(resolve => setTimeout(resolve, 1500))
-      own.unpause()
-      expect(await waiting[0]).toMatchObject({ allowed: true, source: 'redis', degraded: false })
-      expect(await waiting[1]).toMatchObject({ allowed: true, source: 'redis', degraded: false })
-    } finally {
-      await own.stop()
-    }
-  }, 20_000)
-
   test.concurrent.each([
     ['closed', undefined],
     ['open', 'open'],
@@ -188,7 +165,7 @@ describe('a waiter of acquire', () => {
         const limiter = limiterOf(own.client(), '1/1h', { onStoreFailure, deadline: 300 })
         await limiter.acquire('k')
         const waiting = limiter.acquire('k').catch(error => error)
-        await inLine(1, own.client())
+        await inLine(own.client(), '*{k}*:line', 1)
         await own.kill()
         if (source === undefined) expect(await waiting).toBeInstanceOf(StoreError)
         else expect(await waiting).toMatchObject({ allowed: true, source, degraded: true })

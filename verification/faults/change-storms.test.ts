@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globa
 import { createClient } from 'redis'
 import { RedisStore } from '../../src/index.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
+import { scriptCalls } from '../../test/support/lines.js'
 import { RedisServer } from '../../test/support/redis-server.js'
 
 jest.setTimeout(60_000)
@@ -15,11 +16,6 @@ beforeEach(async () => {
   redis = await RedisServer.start()
 })
 afterEach(() => redis.stop())
-
-async function scriptCalls(): Promise<number> {
-  const info = await redis.client().info('commandstats')
-  return [...info.matchAll(/^cmdstat_eval(?:sha)?:calls=(\d+)/gm)].reduce((sum, [, calls]) => sum + Number(calls), 0)
-}
 
 /** Keeps up a rate of calls until a moment. Returns how many were made. */
 async function storm(call: (n: number) => Promise<unknown>, untilAt: number): Promise<number> {
@@ -62,7 +58,7 @@ describe.each(['ioredis', 'node-redis'])('1000 changes a second over %s', name =
       const client = await clientOf(name)
       const limiter = new RateLimiter({ policy: '1000000/1h', store: new RedisStore(client), denyCache: false })
       await storm(n => limiter.consume(`k${n % 100}`), performance.now() + 2000)
-      const before = await scriptCalls()
+      const before = await scriptCalls(redis.client())
       redis.pause()
       const startedAt = performance.now()
       await storm(n => CHANGES[change](limiter, `k${n}`), startedAt + 1000)
@@ -73,7 +69,7 @@ describe.each(['ioredis', 'node-redis'])('1000 changes a second over %s', name =
       const grownMb = (process.memoryUsage().heapUsed - atFirst) / 2 ** 20
       redis.unpause()
       await pause(500)
-      const reached = (await scriptCalls()) - before
+      const reached = (await scriptCalls(redis.client())) - before
       console.log(
         `${name}, hangs, ${change}: ${made} changes, ${reached} scripts afterwards, ${grownMb.toFixed(1)} MB more`,
       )
@@ -94,7 +90,7 @@ describe.each(['ioredis', 'node-redis'])('1000 changes a second over %s', name =
     const { offlineQueue } = client as { offlineQueue?: { length: number } }
     await redis.restart()
     await pause(1500)
-    const reached = await scriptCalls()
+    const reached = await scriptCalls(redis.client())
     console.log(
       `${name}, dead: ${made} changes, ${offlineQueue?.length ?? '-'} in the offline queue, ${reached} scripts afterwards`,
     )

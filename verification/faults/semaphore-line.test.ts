@@ -1,14 +1,10 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { beforeAll, describe, expect, jest, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { semaphoreAsk } from '../../src/redis/scripts.js'
 import type { Lease } from '../../src/waiting/semaphore/lease.js'
 import { Semaphore } from '../../src/waiting/semaphore/semaphore.js'
 import { eventually } from '../../test/support/eventually.js'
-import { Lateness } from '../../test/support/lateness.js'
 import { answerParts, changesText } from '../../test/support/line-words.js'
-
-import { TcpProxy } from '../../test/support/tcp-proxy.js'
 import { testRedis } from '../../test/support/test-redis.js'
 import { longestCall } from './longest-call.js'
 
@@ -109,37 +105,5 @@ describe('fifty thousand waiters of processes that died', () => {
     )
     expect(longestMs).toBeLessThan(5 + waitedMs)
     await lease?.release()
-  })
-})
-
-describe('an outage', () => {
-  test('of less than five seconds rejects no waiter; neither does a cut connection', async () => {
-    const proxy = await TcpProxy.start(redis.port)
-    const name = fresh()
-    const holder = new Semaphore(redis.client(), name, { permits: 1 })
-    const held = await holder.acquire()
-    const client = redis.client({ port: proxy.port, maxRetriesPerRequest: 0, retryStrategy: () => 100 })
-    const semaphore = new Semaphore(client, name)
-    const order: number[] = []
-    const all = [0, 1, 2].map(i => semaphore.use(async () => void order.push(i)))
-    await eventually('wait', async () => (await holder.waiting()) === 3)
-    for (let i = 0; i < 5; i++) {
-      proxy.cut()
-      await sleep(100)
-    }
-    proxy.swallow()
-    await sleep(1000)
-    await held.release()
-    await sleep(2500)
-    const late = await Lateness.of(redis)
-    proxy.release()
-    const backAt = performance.now()
-    await Promise.all(all)
-    const tookMs = performance.now() - backAt
-    expect(tookMs).toBeLessThan(2500 + (await late.stop()))
-    expect(order).toEqual([0, 1, 2])
-    expect(await holder.availablePermits()).toBe(1)
-    client.disconnect()
-    await proxy.stop()
   })
 })

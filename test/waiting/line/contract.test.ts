@@ -5,15 +5,10 @@ import { ManualClock } from '../../../src/testing.js'
 import { SharedRateLimiter } from '../../../src/waiting/rate/shared-rate-limiter.js'
 import type { Lease } from '../../../src/waiting/semaphore/lease.js'
 import { Semaphore } from '../../../src/waiting/semaphore/semaphore.js'
+import { lengthOf } from '../../support/lines.js'
 import { describeWaiting } from './waiting-contract.js'
 
 const START = 1_700_000_000_000
-
-/** How many wait in the only line whose key has this form. */
-async function lengthOf(client: Redis, form: string): Promise<number> {
-  const [line] = await client.keys(form)
-  return line === undefined ? 0 : client.zcard(line)
-}
 
 describeWaiting('RateLimiter.acquire', async (client, name, units) => {
   const store = new RedisStore(client, { prefix: name, clock: new ManualClock(START) })

@@ -199,23 +199,6 @@ describe('lowering the permits below the request of two thousand waiters', () =>
   })
 })
 
-describe('close', () => {
-  test('resolves when all waiters have left the line, also those of a moment ago', async () => {
-    const name = fresh()
-    const semaphore = new Semaphore(redis.client(), name, { permits: 1 })
-    await semaphore.acquire()
-    const all = [1, 2, 3].map(() => semaphore.acquire().catch(error => error))
-    await eventually('wait', async () => (await admin.zcard(keyOf(name, ':line'))) === 3)
-    all.push(semaphore.acquire().catch(error => error))
-    await semaphore.close()
-    expect(await admin.zcard(keyOf(name, ':line'))).toBe(0)
-    for (const error of await Promise.all(all)) {
-      expect(error).toBeInstanceOf(StoreError)
-      expect(String(error)).toMatch(/was closed/)
-    }
-  })
-})
-
 describe('the state of another version', () => {
   test('is refused with an error that names both versions, and is not changed', async () => {
     const name = fresh()
