@@ -9,8 +9,11 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { poissonComparisons, poissonTable } from '../bench/accuracy/tables.js'
 import { mostAllowedTable } from '../bench/algorithms/most-allowed-table.js'
 import { tableText } from '../bench/contest/figures.js'
+import type { AlertRule } from '../src/operating/observing/alerts/alert-rule.js'
+import { CONDITIONS } from '../src/operating/observing/alerts/conditions.js'
 import { METRICS, type Metric } from '../src/operating/observing/metrics.js'
 import { panelsOf } from '../test/support/grafana-dashboard.js'
+import { rulesInPrometheus } from '../test/support/prometheus-rules.js'
 import { CLIENTS } from '../test/support/tested-clients.js'
 import { OLDER_CLIENTS } from '../test/versions/older-clients.js'
 import { panelFile } from './panel-chart.js'
@@ -31,6 +34,33 @@ function metrics(): string {
   ])
   const head = ['Prometheus', 'OpenTelemetry', 'kind', 'labels', 'what it counts']
   return markdown(head, ['---', '---', '---', '---', '---'], ...rows)
+}
+
+/** The default rules, with the alert of ops/alerts.yml that has the same threshold. */
+function defaultRules(): string {
+  const written = {
+    share: (above: number) => `${100 * above} %`,
+    ms: (above: number) => `${above / 1000} s`,
+    count: String,
+  }
+  const rows = rulesInPrometheus(fileOf('ops/alerts.yml')).map(({ rule, alert, range, forText }) => {
+    const { name, when, above, over = '1m' }: AlertRule = rule
+    const lasting = when === 'breaker-open' || when === 'consumer-failed'
+    return [
+      name,
+      `\`${when}\``,
+      written[CONDITIONS[when].unit](above),
+      lasting ? 'while it lasts' : `\`${over}\``,
+      `\`${alert}\``,
+      [range && `over \`${range}\``, forText && `for \`${forText}\``].filter(Boolean).join(', ') || 'at once',
+    ]
+  })
+  const head = ['rule', '`when`', 'above', '`over`', 'in Prometheus', 'there']
+  return markdown(
+    head,
+    head.map(() => '---'),
+    ...rows,
+  )
 }
 
 /** Each panel of the dashboard for Grafana: its query, and a picture of the answer. */
@@ -148,7 +178,7 @@ const TABLES: Readonly<Record<string, Readonly<Record<string, () => string | Pro
   'docs/clients.md': { clients },
   'docs/decisions/README.md': { decisions },
   'docs/grafana.md': { panels },
-  'docs/observing.md': { metrics },
+  'docs/observing.md': { metrics, 'default-rules': defaultRules },
 }
 
 for (const [page, tables] of Object.entries(TABLES)) {

@@ -6,6 +6,7 @@ import { eventually } from '../support/eventually.js'
 import { ExampleService } from '../support/example-service.js'
 import { root } from '../support/files.js'
 import { filledIn, panelsOf } from '../support/grafana-dashboard.js'
+import { rulesInPrometheus } from '../support/prometheus-rules.js'
 import { PrometheusServer, promtool } from '../support/prometheus-server.js'
 import { RedisServer } from '../support/redis-server.js'
 
@@ -42,6 +43,12 @@ describe('alert rules', () => {
   test('each has series for which promtool sees it fire', () => {
     const firing = [...text('alerts.test.yml').matchAll(/alertname: (\w+)\n\s+exp_alerts:\n/g)].map(([, name]) => name)
     expect(new Set(firing)).toEqual(new Set(alertNames))
+  })
+
+  test('what processes judge too has the same thresholds', () => {
+    for (const { rule, alert, thresholds } of rulesInPrometheus(file('alerts.yml'))) {
+      expect([alert, new Set(thresholds)]).toEqual([alert, new Set([rule.above])])
+    }
   })
 
   test('they use metrics and labels that exist, and the README says what to do about each', () => {

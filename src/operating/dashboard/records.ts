@@ -167,8 +167,9 @@ export interface ProcessRecord {
   readonly breaker?: { readonly since: number; readonly reason: string }
   /** Queues whose consumers cannot work in this process: since when, and why. */
   readonly troubles?: readonly QueueTrouble[]
-  /** Absent: this process judges nothing. */
   readonly alerts?: readonly FiringAlert[]
+  /** How many more fire than it tells. */
+  readonly moreAlerts?: number
 }
 
 /** A queue whose consumers cannot work. */
@@ -189,6 +190,7 @@ const RECORD: Shape<ProcessRecord> = objectOf<
     breaker: { since: number; reason: string }
     troubles: QueueTrouble[]
     alerts: FiringAlert[]
+    moreAlerts: number
   }
 >(
   { service: text, version: text, host: text, pid: finite, startedAt: moment, perSecond: finite, everyMs: finite },
@@ -198,6 +200,7 @@ const RECORD: Shape<ProcessRecord> = objectOf<
     breaker: objectOf({ since: moment, reason: text }),
     troubles: given => (given === undefined ? undefined : listOf(TROUBLE)(given)),
     alerts: given => (given === undefined ? undefined : listOf(FIRING)(given)),
+    moreAlerts: whole,
   },
 )
 

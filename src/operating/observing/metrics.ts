@@ -56,8 +56,8 @@ export const METRICS = {
     unit: '{decision}',
     labels: ['limiter', 'limit', 'outcome', 'source'],
     help:
-      'Decisions by limiter, strictest limit, outcome (allowed, refused, shadow: refused and let through) and ' +
-      'who decided.',
+      'Decisions by limiter, strictest limit, outcome (allowed, refused, shadow: refused and let through, blocked: ' +
+      'refused because somebody has blocked the key) and who decided.',
   },
   storeDuration: {
     kind: 'histogram',
@@ -246,7 +246,8 @@ export function checkExtraLabels(labels: unknown, user: string, pattern = /^[a-z
   }
 }
 
-const OUTCOMES = ['allowed', 'refused', 'shadow'] as const
+const OUTCOMES = ['allowed', 'refused', 'shadow', 'blocked'] as const
+const BLOCKED = 3
 
 /** What one series counts. */
 interface DecisionLabels {
@@ -263,7 +264,7 @@ interface DecisionCell {
 }
 
 /** The cells of one limit of a limiter, by source, then by outcome. */
-type LimitCells = Map<DecisionSource, readonly DecisionCell[]>
+type LimitCells = Map<DecisionSource, DecisionCell[]>
 
 /**
  * Decisions by limiter, limit, outcome and source. They are counted here and passed on at collection: the counters of
@@ -275,8 +276,8 @@ export class DecisionCounts {
   readonly #limiterNames = new LabelValues()
   readonly #limitNames = new LabelValues()
 
-  count({ limit, source, shadow, allowed }: Decision, limiter: string): void {
-    const outcome = shadow ? 2 : allowed ? 0 : 1
+  count({ limit, source, shadow, allowed, blocked }: Decision, limiter: string): void {
+    const outcome = shadow ? 2 : allowed ? 0 : blocked ? BLOCKED : 1
     const cell = this.#limiters.get(limiter)?.get(limit.name)?.get(source)?.[outcome]
     if (cell !== undefined) cell.count++
     else this.#cellOf(this.#limiterNames.of(limiter), this.#limitNames.of(limit.name), source, outcome).count++
@@ -285,12 +286,14 @@ export class DecisionCounts {
   #cellOf(limiter: string, limit: string, source: DecisionSource, outcome: number): DecisionCell {
     const limits = getOrMake(this.#limiters, limiter, () => new Map<string, LimitCells>())
     const sources = getOrMake(limits, limit, (): LimitCells => new Map())
-    // All outcomes at once: alerts see a first refusal only if its series was there before.
-    const outcomes = getOrMake(sources, source, () => {
-      const cells = OUTCOMES.map(outcome => ({ labels: { limiter, limit, outcome, source }, count: 0 }))
-      this.cells.push(...cells)
-      return cells
-    })
+    const begin = (outcome: DecisionLabels['outcome']) => {
+      const cell = { labels: { limiter, limit, outcome, source }, count: 0 }
+      this.cells.push(cell)
+      return cell
+    }
+    // Those of which alerts want to see the first: they see it only if its series was there before.
+    const outcomes = getOrMake(sources, source, () => OUTCOMES.slice(0, BLOCKED).map(begin))
+    outcomes[outcome] ??= begin(OUTCOMES[outcome])
     return outcomes[outcome]
   }
 }

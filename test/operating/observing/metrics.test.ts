@@ -145,6 +145,17 @@ describe('prometheusObserver', () => {
     expect(series['ratelimit_store_operations_total{outcome="error",region="eu"}']).toBe(1)
   })
 
+  test('decisions of a blocked key are counted apart, from the first on', async () => {
+    const registry = new Registry()
+    const limiter = new RateLimiter({ policy: '1/1m', name: 'api', observer: prometheusObserver({ registry }) })
+    await limiter.block('203.0.113.7', '1h')
+    for (let i = 0; i < 3; i++) await limiter.consume('203.0.113.7')
+    const outcomes = Object.entries(seriesOf(await registry.metrics())).flatMap(([series, value]) =>
+      value > 0 ? (/decisions_total.*outcome="(\w+)"/.exec(series)?.[1] ?? []) : [],
+    )
+    expect(outcomes).toEqual(['blocked'])
+  })
+
   test('the depth of a queue is absent once nobody has asked for 15 s', async () => {
     const registry = new Registry()
     const observer = prometheusObserver({ registry })

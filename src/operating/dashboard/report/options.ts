@@ -34,7 +34,7 @@ function packageIn(folder: string): { name: string; version: string } | undefine
 }
 
 /** The part of `alerts(…)` of spillway/alerts that is reported. */
-interface FiringAlerts {
+export interface FiringAlerts {
   /** What fires now. */
   readonly firing: ReadonlyArray<{
     readonly rule: { readonly name: string; readonly when: string }
@@ -65,7 +65,10 @@ export interface ReporterOptions {
    * Limiter → what it counts, like { login: 'per user' }. Default: 'per address' if keys are addresses, else 'per key'.
    */
   keyNames?: Record<string, string>
-  /** The result of `alerts(…)` of spillway/alerts: shown as bands. Default: the dashboard's own rules. */
+  /**
+   * The result of `alerts(…)` of spillway/alerts, an observer beside this one: what fires is shown as bands. Default: its
+   * default rules, judged here.
+   */
   alerts?: FiringAlerts
 }
 

@@ -5,9 +5,10 @@ import type { Decision } from '../../../limiter/core/decision.js'
 import { BoundedMap } from '../../../limiter/core/maps.js'
 import type { Observer } from '../../../limiter/core/observer.js'
 import { objectId } from '../../object-index.js'
+import { alerts } from '../../observing/alerts/index.js'
 import { objectFacts, type ProcessRecord, type QueueTrouble, useNotes } from '../records.js'
 import { DecisionSums, RecentActivity } from './activity.js'
-import { parseReporterOptions, type ReporterOptions } from './options.js'
+import { type FiringAlerts, parseReporterOptions, type ReporterOptions } from './options.js'
 import { type ObjectNotes, ReportSender } from './sender.js'
 
 export type { ReporterOptions } from './options.js'
@@ -22,12 +23,15 @@ const MOST_OBJECTS = 1000
 const RENEW_MS = 3_600_000
 /** While nothing happens, but something is held, waits or fires: often enough to be told apart from a dead process. */
 const STILL_MS = 10_000
+/** Most alerts that a process tells of. */
+const MOST_ALERTS = 20
 
 /**
  * Reports to the dashboard what this process decides. Pass it as `observer` to limiters and shared objects. It sends
  * one small script call every `every` during activity, and nothing otherwise; its counts expire after 15 minutes, their
  * sums of a minute after an hour and those of ten minutes after a day, its own record after an hour. A failing Redis
- * delays no decision: counts are sent when it is back. Throws `PolicyError` for invalid options.
+ * delays no decision: counts are sent when it is back. It judges what it hears by the default rules of `alerts`, unless
+ * it is given others. Throws `PolicyError` for invalid options.
  */
 export function reporter(options: ReporterOptions): Observer & ReportEnd {
   return new Reporter(options)
@@ -42,6 +46,8 @@ interface ReportEnd extends AsyncDisposable {
 class Reporter implements Observer, ReportEnd {
   readonly #settings: ReturnType<typeof parseReporterOptions>
   readonly #sender: ReportSender
+  /** Judges by the default rules, if none are given. */
+  readonly #judge: ReturnType<typeof alerts> | undefined
   readonly #sums: DecisionSums
   readonly #recentActivity: RecentActivity
   readonly #objects = new Map<string, { facts: ReturnType<typeof objectFacts>; notedAt: number }>()
@@ -50,6 +56,8 @@ class Reporter implements Observer, ReportEnd {
   /** The timer is a longer one, because nothing happens. */
   #isResting = false
   #news = false
+  /** The last report said that nothing happens. */
+  #isSilent = false
   #decisions = 0
   #tookAt = performance.now()
   #answers = { count: 0, ms: 0 }
@@ -61,6 +69,7 @@ class Reporter implements Observer, ReportEnd {
 
   constructor(options: ReporterOptions) {
     this.#settings = parseReporterOptions(options)
+    if (this.#settings.alerts === undefined) this.#judge = alerts({ notify: () => this.#happened() })
     const { client, prefix, keyNames, topKeys } = this.#settings
     this.#sender = new ReportSender(client, prefix, randomBytes(6).toString('base64url'), () => this.#forgetNotes())
     this.#sums = new DecisionSums(keyNames)
@@ -72,6 +81,7 @@ class Reporter implements Observer, ReportEnd {
     this.#decisions++
     this.#sums.add(decision, limiter)
     this.#recentActivity.decided(limiter, decision.key, decision.allowed)
+    this.#judge?.decided?.(decision, limiter)
     this.#happened()
   }
 
@@ -83,17 +93,21 @@ class Reporter implements Observer, ReportEnd {
   readonly breakerOpened = (error: Error): void => {
     this.#breakers++
     this.#breaker ??= { since: Date.now(), reason: reasonOf(error) }
+    this.#judge?.breakerOpened?.(error)
     this.#happened()
   }
 
   readonly breakerClosed = (): void => {
     this.#breakers = Math.max(0, this.#breakers - 1)
     if (this.#breakers === 0) this.#breaker = undefined
+    this.#judge?.breakerClosed?.()
     this.#happened()
   }
 
-  readonly consumerFailed = ({ queue, error }: EventOf<'consumerFailed'>): void => {
+  readonly consumerFailed = (event: EventOf<'consumerFailed'>): void => {
+    const { queue, error } = event
     this.#noteObject('queue', queue)
+    this.#judge?.consumerFailed?.(event)
     const since = this.#troubles.get(queue)?.since ?? Date.now()
     this.#troubles.set(queue, { since, reason: reasonOf(error), toldAt: performance.now() })
     this.#happened()
@@ -104,20 +118,24 @@ class Reporter implements Observer, ReportEnd {
     this.#happened()
   }
 
-  readonly delivered = ({ queue, latenessMs, attempt }: EventOf<'delivered'>): void => {
+  readonly delivered = (event: EventOf<'delivered'>): void => {
+    const { queue, latenessMs, attempt } = event
     this.#noteObject('queue', queue)
+    this.#judge?.delivered?.(event)
     this.#recentActivity.delivered(queue, latenessMs, attempt)
     this.#happened()
   }
 
-  readonly settledDelivery = ({ queue }: EventOf<'settledDelivery'>): void => {
-    this.#noteObject('queue', queue)
+  readonly settledDelivery = (event: EventOf<'settledDelivery'>): void => {
+    this.#noteObject('queue', event.queue)
+    this.#judge?.settledDelivery?.(event)
     this.#happened()
   }
 
   readonly level = (event: EventOf<'level'>): void => {
     this.#noteObject(event.object, event.name)
     this.#recentActivity.level(event)
+    this.#judge?.level?.(event)
     this.#happened()
   }
 
@@ -138,6 +156,7 @@ class Reporter implements Observer, ReportEnd {
 
   async #close(): Promise<void> {
     clearTimeout(this.#timer)
+    await this.#judge?.close()
     if (this.#news) this.#report(true)
     await this.#sender.close()
   }
@@ -157,20 +176,32 @@ class Reporter implements Observer, ReportEnd {
 
   /**
    * Continues during activity, while counts are unsent, and more rarely while something is held, waits or fires; the
-   * last report says that it is the last.
+   * last report says that it is the last. Alerts that were given may begin afterwards.
    */
   #tick(): void {
     this.#timer = undefined
     const isBusy = this.#decisions > 0 || this.#news || this.#sender.hasPending
-    this.#report(isBusy)
+    const isSilent = !isBusy && !this.#isStill
+    if (!isSilent || !this.#isSilent) this.#report(isBusy)
+    this.#isSilent = isSilent
     if (isBusy) this.#reportIn(this.#settings.everyMs)
-    else if (this.#isStill) this.#reportIn(STILL_MS)
+    else if (!isSilent || this.#judge === undefined) this.#reportIn(STILL_MS)
   }
 
   /** Whether there is something to tell although nothing happens. */
   get #isStill(): boolean {
-    const firing = this.#settings.alerts?.firing.length ?? 0
-    return this.#breaker !== undefined || firing > 0 || this.#troubles.size > 0 || this.#recentActivity.isHeld
+    return (
+      this.#breaker !== undefined || this.#firing.length > 0 || this.#troubles.size > 0 || this.#recentActivity.isHeld
+    )
+  }
+
+  /** What fires, one of each rule before others of the same. */
+  get #firing(): FiringAlerts['firing'] {
+    const { firing } = this.#settings.alerts ?? (this.#judge as FiringAlerts)
+    if (firing.length <= MOST_ALERTS) return firing
+    const isFirst = (alert: (typeof firing)[number], i: number) =>
+      firing.findIndex(({ rule }) => rule.name === alert.rule.name) === i
+    return [...firing.filter(isFirst), ...firing.filter((alert, i) => !isFirst(alert, i))]
   }
 
   #report(isBusy: boolean): void {
@@ -193,7 +224,8 @@ class Reporter implements Observer, ReportEnd {
   }
 
   #record(now: number, isBusy: boolean): ProcessRecord {
-    const { service, version, everyMs, alerts } = this.#settings
+    const { service, version, everyMs } = this.#settings
+    const firing = this.#firing
     const { count, ms } = this.#answers
     const troubles = this.#troublesAt(now)
     return {
@@ -208,8 +240,8 @@ class Reporter implements Observer, ReportEnd {
       ...(count > 0 && { answerMs: round(ms / count) }),
       ...(this.#breaker !== undefined && { breaker: this.#breaker }),
       ...(troubles.length > 0 && { troubles }),
-      ...(alerts !== undefined && {
-        alerts: alerts.firing.slice(0, 20).map(({ rule, subject, value, at }) => ({
+      ...(firing.length > 0 && {
+        alerts: firing.slice(0, MOST_ALERTS).map(({ rule, subject, value, at }) => ({
           rule: rule.name,
           when: rule.when,
           subject,
@@ -217,6 +249,7 @@ class Reporter implements Observer, ReportEnd {
           since: at.getTime(),
         })),
       }),
+      ...(firing.length > MOST_ALERTS && { moreAlerts: firing.length - MOST_ALERTS }),
     }
   }
 

@@ -1,19 +1,25 @@
 import { getOrMake } from '../../../limiter/core/maps.js'
 import { type AlertCondition, CONDITIONS, describeAlert } from '../../observing/alerts/conditions.js'
-import { ALLOWED, REFUSED } from '../counts.js'
 import { count, latency, percent, plural } from '../look/format.js'
-import { type FiringAlert, type LimitEntry, type QueueTrouble, STEP_MS, STEPS, stepOf } from '../records.js'
+import type { FiringAlert, QueueTrouble } from '../records.js'
 import type { AlertView, KeyView } from '../view.js'
 import type { Reading } from './reading.js'
 import type { Reports } from './reports.js'
 
-const REFUSED_SHARE = 0.1
-const KEY_SHARE = 0.5
-/** Fewer events are not judged. */
-const AT_LEAST = 20
 const MOST_ALERTS = 8
-const FEW_QUEUES = 3
+/** So many limiters or queues of which one rule tells have a band each; of more the worst has one for all. */
+const FEW = 5
+/** So many of the others are named. */
+const NAMED = 5
+/** A key that makes more than this share of the refusals is named. */
+const BLAMED_SHARE = 0.5
 const FORMATS = { share: percent, ms: latency, count }
+/** Each process judges what it sees: of several the largest share, or the longest time, is told. */
+const FORMATS_OF_MOST = {
+  share: (value: number) => `up to ${percent(value)}`,
+  ms: (value: number) => `up to ${latency(value)}`,
+  count,
+}
 
 /** As many as a page shows, and how many more there are. */
 export interface Alerts {
@@ -21,35 +27,38 @@ export interface Alerts {
   readonly moreAlerts: number
 }
 
-/**
- * The current problems, in words: those that processes with alerts report, and the dashboard's own rules for limiters
- * and queues of which no such process tells. `dead`: how many dead letters each queue has.
- */
-export function alertsOf(reading: Reading, dead: ReadonlyMap<string, number>, show: (key: string) => KeyView): Alerts {
-  const { reports, limits } = reading
-  const judging = reports.alive.filter(({ record }) => record.alerts !== undefined)
-  const fired = judging.flatMap(({ record }) => record.alerts ?? [])
-  const judged = subjectsOf(reports, judging)
-  const letters = deadLetters([...dead].filter(([name]) => !judged.queues.has(name)))
-  // Only those that are shown are put into words: to find the beginning takes as long as all the rest.
-  const found = [
-    ...[...breakerAlerts(reports), ...troubleAlerts(reports), ...firing(fired, limits, show)].map(alert => () => alert),
-    ...refusals(reading, name => !judged.limiters.has(name), show),
-  ]
-  const alerts = [...found.slice(0, MOST_ALERTS - letters.length).map(alert => alert()), ...letters]
-  return { alerts, moreAlerts: found.length + letters.length - alerts.length }
+/** Whether a key is known to be blocked under a limiter. */
+export type IsBlocked = (limiter: string, key: string) => boolean
+
+/** What one rule tells of one limiter or queue, in all processes. */
+interface Told {
+  readonly alert: FiringAlert
+  readonly processes: number
 }
 
-/** The limiters and queues of which processes tell. */
-function subjectsOf(reports: Reports, processes: ReadonlyArray<{ readonly id: string }>) {
-  const [limiters, queues] = [new Set<string>(), new Set<string>()]
-  for (const { id } of processes) {
-    const details = reports.details.get(id)
-    for (const name of details?.keys.keys() ?? []) limiters.add(name)
-    for (const { queue } of details?.deliveries ?? []) queues.add(queue)
-    for (const { object, name } of details?.levels ?? []) if (object === 'queue') queues.add(name)
-  }
-  return { limiters, queues }
+/** What processes tell of their problems, in words: nothing is judged here. */
+export function alertsOf(reading: Reading, show: (key: string) => KeyView, isBlocked: IsBlocked): Alerts {
+  const { reports } = reading
+  const breakers = breakerAlerts(reports)
+  const troubles = troubleAlerts(reports)
+  // What these rules tell stands in the bands of the breakers and of the queues, with its reason.
+  const isTold = (when: string) =>
+    (when === 'breaker-open' && breakers.length > 0) || (when === 'consumer-failed' && troubles.length > 0)
+  const firing = [...firingIn(reports)].flatMap(([, told]) =>
+    isTold(told[0].alert.when) ? [] : bandsOf(told, reading, show, isBlocked),
+  )
+  const all = [...breakers, ...troubles, ...firing]
+  const untold = Math.max(0, ...reports.alive.map(({ record }) => record.moreAlerts ?? 0))
+  const alerts = all.slice(0, MOST_ALERTS)
+  return { alerts, moreAlerts: all.length - alerts.length + untold }
+}
+
+/** The limiters of which processes tell that they refuse too much. */
+export function refusingLimiters({ reports }: Reading): string[] {
+  const named = reports.alive.flatMap(({ record }) =>
+    (record.alerts ?? []).flatMap(({ when, subject }) => (when === 'denied-share' ? [subject] : [])),
+  )
+  return [...new Set(named)]
 }
 
 function breakerAlerts({ alive }: Reports): AlertView[] {
@@ -82,161 +91,71 @@ function troubleAlerts({ alive }: Reports): AlertView[] {
   }))
 }
 
-/** What was decided by a limiter: by all its limits together. */
-interface LimiterSum {
-  /** The limit that refuses most. */
-  worst: LimitEntry
-  worstRefused: number
-  limits: number
-  allowed: number
-  refused: number
-  seconds: number
+/** By rule: what it tells of each limiter or queue, the worst first. */
+function firingIn({ alive }: Reports): ReadonlyMap<string, readonly Told[]> {
+  const rules = new Map<string, Map<string, Told>>()
+  for (const { record } of alive) {
+    for (const alert of record.alerts ?? []) {
+      const subjects = getOrMake(rules, `${alert.when} ${alert.rule}`, () => new Map<string, Told>())
+      const { alert: known = alert, processes = 0 } = subjects.get(alert.subject) ?? {}
+      const since = Math.min(known.since, alert.since)
+      const value = isCount(alert.when)
+        ? alert.value + (processes > 0 ? known.value : 0)
+        : Math.max(known.value, alert.value)
+      subjects.set(alert.subject, { alert: { ...alert, since, value }, processes: processes + 1 })
+    }
+  }
+  return new Map([...rules].map(([rule, of]) => [rule, [...of.values()].sort((a, b) => b.alert.value - a.alert.value)]))
 }
 
-/** A limiter refuses by all its limits together, and its alert leads to the worst of them. */
-function refusals(
+function isCount(when: string): boolean {
+  return Object.hasOwn(CONDITIONS, when) && CONDITIONS[when as AlertCondition].unit === 'count'
+}
+
+function bandsOf(
+  told: readonly Told[],
   reading: Reading,
-  isOurs: (limiter: string) => boolean,
   show: (key: string) => KeyView,
-): Array<() => AlertView> {
-  const { reports, callers } = reading
-  const limiters = new Map<string, LimiterSum>()
-  for (const limit of reading.limits) {
-    const { id, name } = limit
-    if (!isOurs(name)) continue
-    const { counts, seconds } = reports.recent(id, 6)
-    const sum = getOrMake(limiters, name, () => ({
-      worst: limit,
-      worstRefused: 0,
-      limits: 0,
-      allowed: 0,
-      refused: 0,
-      seconds,
-    }))
-    sum.limits++
-    // A request that is allowed counts under each limit, one that is refused under those that refuse it.
-    sum.allowed = Math.max(sum.allowed, counts[ALLOWED])
-    sum.refused += counts[REFUSED]
-    if (counts[REFUSED] > sum.worstRefused) Object.assign(sum, { worst: limit, worstRefused: counts[REFUSED] })
-  }
-  const found: Array<{ share: number; alert: () => AlertView }> = []
-  for (const [name, sum] of limiters) {
-    const { allowed, refused, seconds } = sum
-    const { id } = sum.worst
-    const decided = allowed + refused
-    if (decided < AT_LEAST) continue
-    const share = refused / decided
-    if (share > REFUSED_SHARE) {
-      found.push({
-        share,
-        alert: () => {
-          const worst = callers.loudest('refused', name, refused / seconds)
-          const blame = worst !== undefined && worst.share > KEY_SHARE
-          return {
-            id: `refused ${id}`,
-            title: describeAlert('denied-share', name, share, FORMATS),
-            subject: name,
-            ...(sum.refused === sum.worstRefused && ownName(sum)),
-            ...(blame && { text: `makes ${percent(worst.share)} of them.`, key: show(worst.key) }),
-            since: refusingSince(reports, id),
-            limit: id,
-          }
-        },
-      })
-      continue
-    }
-    if (callers.count(name) < 2) continue
-    const loudest = callers.loudest('asked', name, decided / seconds)
-    if (loudest === undefined || loudest.share <= KEY_SHARE) continue
-    found.push({
-      share: 0,
-      alert: () => ({
-        id: `key ${id}`,
-        title: `${name} serves one key above all`,
-        subject: name,
-        ...(sum.limits === 1 && ownName(sum)),
-        text: `makes ${percent(loudest.share)} of its requests.`,
-        key: show(loudest.key),
-        limit: id,
-      }),
-    })
-  }
-  return found.sort((a, b) => b.share - a.share).map(({ alert }) => alert)
-}
-
-/** The name of the limit of which an alert tells, if that of its limiter does not say which it is. */
-function ownName({ worst: { name, limit }, limits }: LimiterSum): Pick<AlertView, 'limitName'> {
-  // A name like '5-per-15m' tells nothing that its limiter's only limit does not.
-  const isPlain = limit.name === name || (limits === 1 && limit.namedAfter !== undefined)
-  return isPlain ? {} : { limitName: limit.name }
-}
-
-/** Since when so much was refused without a break: the last stretch of it. A step without requests is no break. */
-function refusingSince(reports: Reports, id: string): number {
-  const last = stepOf(reports.readAt)
-  let since: number | undefined
-  for (let step = last; step > last - STEPS; step--) {
-    const counts = reports.counts(id, step)
-    const decided = (counts?.[ALLOWED] ?? 0) + (counts?.[REFUSED] ?? 0)
-    if (counts === undefined || decided === 0) continue
-    if (counts[REFUSED] / decided > REFUSED_SHARE) since = step
-    else if (since !== undefined) break
-  }
-  return (since ?? last) * STEP_MS
-}
-
-/** Of few queues an alert each, of many one for all. */
-function deadLetters(queues: ReadonlyArray<readonly [name: string, dead: number]>): AlertView[] {
-  const dead = queues.filter(([, dead]) => dead > 0)
-  if (dead.length <= FEW_QUEUES)
-    return dead.map(([name, dead]) => ({
-      id: `dead ${name}`,
-      title: describeAlert('dead-letters', name, dead, FORMATS),
-      subject: name,
-      queue: name,
-    }))
-  const sum = dead.reduce((sum, [, dead]) => sum + dead, 0)
-  const [[worst, most]] = [...dead].sort((a, b) => b[1] - a[1])
-  return [
-    {
-      id: 'dead letters',
-      title: `${plural(dead.length, 'queue')} have ${plural(sum, 'dead letter')}`,
-      text: `Most of them in ${worst}: ${most}.`,
-      queue: worst,
-    },
-  ]
-}
-
-function firing(
-  alerts: readonly FiringAlert[],
-  limits: readonly LimitEntry[],
-  show: (key: string) => KeyView,
+  isBlocked: IsBlocked,
 ): AlertView[] {
-  const merged = new Map<string, FiringAlert>()
-  for (const alert of alerts) {
-    const id = `${alert.rule} ${alert.subject}`
-    const known = merged.get(id)
-    if (known === undefined) merged.set(id, alert)
-    else
-      merged.set(id, { ...known, since: Math.min(known.since, alert.since), value: Math.max(known.value, alert.value) })
-  }
-  return [...merged].map(([id, alert]) => {
-    const limit = limits.find(({ name }) => name === alert.subject)
-    return {
-      id: `rule ${show(id).ref}`,
-      ...describeFiring(alert, show),
-      subject: alert.subject,
-      since: alert.since,
-      limit: limit?.id,
-    }
-  })
+  const [worst, ...others] = told
+  if (told.length <= FEW) return told.map(each => bandOf(each, reading, show, isBlocked))
+  const names = others.slice(0, NAMED).map(({ alert }) => alert.subject)
+  const more = others.length > NAMED ? ` and ${plural(others.length - NAMED, 'other')}` : ''
+  const since = Math.min(...told.map(({ alert }) => alert.since))
+  const { key: _, ...band } = bandOf(worst, reading, show, isBlocked)
+  return [{ ...band, text: `Also, less so: ${names.join(', ')}${more}.`, since }]
 }
 
-function describeFiring(
-  { rule, when, subject, value }: FiringAlert,
+function bandOf(
+  { alert, processes }: Told,
+  reading: Reading,
   show: (key: string) => KeyView,
-): Pick<AlertView, 'title' | 'text' | 'key'> {
+  isBlocked: IsBlocked,
+): AlertView {
+  const { rule, when, subject, since, value } = alert
+  const band = {
+    id: `rule ${show(`${rule} ${subject}`).ref}`,
+    text: `Rule ${rule}, told by ${plural(processes, 'process', 'processes')}.`,
+    since,
+  }
   // A process of another version may tell of a condition that this one does not know.
-  if (!Object.hasOwn(CONDITIONS, when)) return { title: `${rule}: ${subject}`, key: show(subject) }
-  return { title: describeAlert(when as AlertCondition, subject, value, FORMATS), text: `Rule ${rule}.` }
+  if (!Object.hasOwn(CONDITIONS, when)) return { ...band, title: `${rule}: ${subject}`, key: show(subject) }
+  const condition = when as AlertCondition
+  const title = describeAlert(condition, subject, value, processes > 1 ? FORMATS_OF_MOST : FORMATS)
+  const { of } = CONDITIONS[condition]
+  if (of === 'queue') return { ...band, title, subject, queue: subject }
+  if (of !== 'limiter') return { ...band, title }
+  const found = reading.refusing(subject)
+  const blamed =
+    condition === 'denied-share' ? reading.callers.loudest('refused', subject, found.refused, isBlocked) : undefined
+  return {
+    ...band,
+    title,
+    subject,
+    limit: found.worst?.id,
+    limitName: found.ownName,
+    ...(blamed !== undefined &&
+      blamed.share > BLAMED_SHARE && { text: `makes ${percent(blamed.share)} of them.`, key: show(blamed.key) }),
+  }
 }

@@ -3,7 +3,7 @@ import type { Listed } from '../../../limiter/core/listed.js'
 import type { RedisClient } from '../../../redis/client.js'
 import type { Change } from '../../live/live-limit.js'
 import type { KeyView } from '../view.js'
-import { type Alerts, alertsOf } from './alerts.js'
+import { type Alerts, alertsOf, refusingLimiters } from './alerts.js'
 import { ChangeHistory, type Noted } from './change-history.js'
 import { History } from './history.js'
 import { HolderNames } from './holder-names.js'
@@ -24,6 +24,8 @@ const FEW_QUEUES = 20
 /** Queues whose dead letters are counted. */
 const MOST_COUNTED = 200
 const MOST_KEPT = 200
+/** Limiters of whose alerts blocked keys are left out. */
+const MOST_BLAMED = 8
 
 /** The state that pages and changes share: one for each dashboard. */
 export class DashboardState {
@@ -47,7 +49,8 @@ export class DashboardState {
   /** How many dead letters each queue has, as last read. */
   deadLetters: ReadonlyMap<string, number> = new Map()
   #reading: Reading | undefined
-  #alerts: { readonly of: Reading; readonly dead: ReadonlyMap<string, number>; readonly found: Alerts } | undefined
+  /** The keys that are blocked under limiters of which an alert tells, as last read. */
+  #blockedKeys: ReadonlyMap<string, ReadonlySet<string>> = new Map()
   #changed = ''
 
   constructor(
@@ -118,12 +121,23 @@ export class DashboardState {
     this.deadLetters = new Map(counts)
   }
 
-  /** The current problems, found once for each reading. */
+  /** What processes tell of their problems. */
   get alerts(): Alerts {
-    const { reading: of, deadLetters: dead } = this
-    if (this.#alerts?.of !== of || this.#alerts.dead !== dead)
-      this.#alerts = { of, dead, found: alertsOf(of, dead, key => this.show(key)) }
-    return this.#alerts.found
+    const isBlocked = (limiter: string, key: string) => this.#blockedKeys.get(limiter)?.has(key) === true
+    return alertsOf(this.reading, key => this.show(key), isBlocked)
+  }
+
+  /** Reads which keys are blocked where alerts may blame one. */
+  async readBlamed(isWanted: IsWanted): Promise<void> {
+    const shared = new Set(this.sharedLimiters().map(({ name }) => name))
+    const names = refusingLimiters(this.reading).filter(name => shared.has(name))
+    const read = await Promise.all(
+      names.slice(0, MOST_BLAMED).map(async name => {
+        const { blocks } = await this.blocksUnder(name, isWanted)
+        return [name, new Set(blocks.map(({ key }) => key))] as const
+      }),
+    )
+    this.#blockedKeys = new Map(read)
   }
 
   /** Whether Redis can be asked, as far as is known. */

@@ -175,14 +175,20 @@ export interface Viewer {
  */
 export async function viewOf(state: DashboardState, ask: ViewRequest, viewer: Viewer, isWanted: IsWanted) {
   // What the page needs of objects is asked with the reports, in one round trip, as far as they are known by now.
+  // Those with dead letters come first.
+  const listsQueues = ask.page === 'limits' || ask.page === 'queues'
   if (state.isReadable) {
-    state.dead.get().catch(() => {})
+    if (listsQueues) state.dead.get().catch(() => {})
     contentOf(state, ask, isWanted).catch(() => {})
   }
   await state.refresh()
   if (!isWanted()) throw new Unwanted('the viewer has gone')
-  if (state.reports.failing === undefined) await state.dead.get().catch(() => {})
-  const content = await contentOf(state, ask, isWanted)
+  const isAlive = state.reports.failing === undefined
+  if (isAlive && listsQueues) await state.dead.get().catch(() => {})
+  const [content] = await Promise.all([
+    contentOf(state, ask, isWanted),
+    isAlive && state.readBlamed(isWanted).catch(() => {}),
+  ])
   if (!isWanted()) throw new Unwanted('the viewer has gone')
   return content(viewBaseOf(state, viewer))
 }

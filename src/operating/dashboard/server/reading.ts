@@ -102,15 +102,24 @@ class TopCallers {
     }))
   }
 
-  /** The first of `top`; it is not shown yet. */
-  loudest(by: By, limiter: string, total: number): { key: string; share: number } | undefined {
-    let sum = 0
+  /** The first of `top` that is not left out, with its share of all others; it is not shown yet. */
+  loudest(
+    by: By,
+    limiter: string,
+    total: number,
+    isLeftOut: (limiter: string, key: string) => boolean,
+  ): { key: string; share: number } | undefined {
+    let [sum, leftOut] = [0, 0]
     let first: Caller | undefined
     for (const caller of this.#byLimiter.get(limiter)?.values() ?? []) {
+      if (isLeftOut(limiter, caller.key)) {
+        leftOut += caller[by]
+        continue
+      }
       sum += caller[by]
       if (caller[by] > (first?.[by] ?? 0)) first = caller
     }
-    return first && { key: first.key, share: first[by] / Math.max(total, sum) }
+    return first && { key: first.key, share: first[by] / Math.max(total - leftOut, sum) }
   }
 
   #ranking(by: By, of: string | IsMeant | undefined): Ranked {
@@ -122,11 +131,6 @@ class TopCallers {
 
   *#of(isMeant: IsMeant): Generator<ReadonlyMap<string, Caller>, void> {
     for (const [limiter, callers] of this.#byLimiter) if (isMeant(limiter)) yield callers
-  }
-
-  /** The number of known keys of a limiter. */
-  count(limiter: string): number {
-    return this.#byLimiter.get(limiter)?.size ?? 0
   }
 
   /** The key that a ref stands for. What has been looked at once is remembered. */
@@ -309,6 +313,18 @@ export class Reading {
       this.#limiters = sums
     }
     return this.#limiters.get(limiter) ?? { allowed: 0, refused: 0 }
+  }
+
+  /** Of a limiter: what it refuses per second, its worst limit, and that limit's own name if it alone refuses. */
+  refusing(limiter: string): { readonly refused: number; readonly worst?: LimitEntry; readonly ownName?: string } {
+    const own = this.rated.filter(({ entry }) => entry.name === limiter)
+    const refusing = own.filter(({ refused }) => refused > 0)
+    const { refused } = this.ratesOf(limiter)
+    if (own.length === 0) return { refused }
+    const [{ entry: worst }] = own
+    // A name like '5-per-15m' tells nothing that its limiter's only limit does not.
+    const isPlain = worst.limit.name === limiter || (own.length === 1 && worst.limit.namedAfter !== undefined)
+    return { refused, worst, ...(refusing.length === 1 && !isPlain && { ownName: worst.limit.name }) }
   }
 
   get status(): ReturnType<typeof statusOf> {

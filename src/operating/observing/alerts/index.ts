@@ -9,14 +9,19 @@ import { emitWarning } from '../../../limiter/core/warnings.js'
 import { LabelValues } from '../metrics.js'
 import { type Alert, type AlertRule, AlertState, type CheckedRule, parseRule } from './alert-rule.js'
 import { type AlertCondition, CONDITIONS } from './conditions.js'
+import { DEFAULT_RULES } from './default-rules.js'
 
 export type { Alert, AlertRule } from './alert-rule.js'
 export type { AlertCondition } from './conditions.js'
 
 /** Options of `alerts`. */
 export interface AlertsOptions {
-  /** The rules, like `[{ name: 'refusals', when: 'denied-share', above: 0.1 }]`; each is evaluated separately. */
-  rules: readonly AlertRule[]
+  /**
+   * The rules, like `[{ name: 'refusals', when: 'denied-share', above: 0.1 }]`; each is evaluated separately. Default:
+   * more than 10 % refused, 5 % decided without the store, any open breaker, messages 30 s late, new dead letters of
+   * the last 10 minutes, and consumers that cannot work.
+   */
+  rules?: readonly AlertRule[]
   /**
    * Called once for each change of state, like `alert => log.warn(alert)`. Its errors become process warnings
    * (SPILLWAY_ALERT).
@@ -51,8 +56,8 @@ const OF_DECISIONS = (Object.keys(CONDITIONS) as AlertCondition[]).filter(when =
  * the rest is evaluated together as 'other'. Throws `PolicyError` for invalid options.
  */
 export function alerts(options: AlertsOptions): Alerts {
-  checkOptions('alerts', options, NAMES, '{ rules: [{ name, when, above }], notify: alert => log(alert) }')
-  const { rules, notify, clock } = options
+  checkOptions('alerts', options, NAMES, '{ notify: alert => log(alert) }')
+  const { rules = DEFAULT_RULES, notify, clock } = options
   if (!Array.isArray(rules)) throw new PolicyError(`alerts: rules ${shown(rules)}: expected a list of rules`)
   checkFunction(notify, 'alerts: notify', 'alert => console.error(alert)')
   if (clock !== undefined) checkClock(clock, 'alerts: clock')
@@ -128,6 +133,8 @@ class AlertEvaluator {
   }
 
   #hear(decision: Decision, limiter: string): void {
+    // Somebody has blocked this key: that it is refused is no news.
+    if (decision.blocked) return
     if (this.#given !== undefined) this.#tick()
     for (const state of this.#of(this.#decided, OF_DECISIONS, limiter)) state.measure.decided?.(decision, this.#now)
     this.#judgeIfMoved()
