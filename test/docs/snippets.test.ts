@@ -80,8 +80,8 @@ const RUNNING = [
 ] as const
 const ENDING = ['clearTimeout', 'clearInterval', 'clearImmediate'] as const
 
-/** Programs that listen on a port of their own choice: programs.test.ts runs them in processes. */
-const isProgram = ({ code }: Snippet) => /\.listen\(\d{4}\)|port: 3000\b/.test(code)
+/** Programs that listen on a port of their own choice: programs.test.ts and mounts.test.ts run them in processes. */
+const isProgram = ({ code }: Snippet) => /\.listen\(\d{4}\)|port: (?:3000|4400)\b/.test(code)
 /** Node has SQLite from 22.13 on: test/sql/sqlite runs them. */
 const needsSqlite = ({ code }: Snippet) => code.includes("'spillway/sqlite'")
 

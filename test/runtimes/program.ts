@@ -2,6 +2,7 @@
 // alive.
 import { LAST, type Outcome } from './case.js'
 import { bunOutage } from './cases/bun-outage.js'
+import { dashboardCases } from './cases/dashboard.js'
 import { entries } from './cases/entries.js'
 import { exact } from './cases/exact.js'
 import { expressCases } from './cases/express.js'
@@ -19,6 +20,7 @@ const CASES = [
   ...expressCases,
   ...fetchCases,
   ...h3Cases,
+  ...dashboardCases,
   ...sharedObjects,
   ...live,
   ...bunOutage,

@@ -1,7 +1,7 @@
-import type { IncomingMessage } from 'node:http'
 import { isIP } from 'node:net'
 import { shown } from '../../../limiter/core/errors.js'
 import { emitWarning } from '../../../limiter/core/warnings.js'
+import type { AnyRequest, Asked } from './exchange.js'
 import type { DashboardAccess } from './options.js'
 import type { Viewer } from './page-views.js'
 
@@ -11,7 +11,7 @@ export interface Refused {
   readonly reason: string
 }
 
-type Authorize = (req: IncomingMessage) => DashboardAccess | Promise<DashboardAccess>
+type Authorize = (request: AnyRequest) => DashboardAccess | Promise<DashboardAccess>
 
 /** Most often so: every view of every open page may fail. */
 const WARN_EVERY_MS = 60_000
@@ -30,12 +30,12 @@ export class Doorkeeper {
   ) {}
 
   /** The user and their access. */
-  async viewerOf(req: IncomingMessage): Promise<Viewer | Refused> {
-    const wrongHost = hostComplaint(req, this.hosts)
+  async viewerOf(asked: Asked): Promise<Viewer | Refused> {
+    const wrongHost = hostComplaint(asked, this.hosts)
     if (wrongHost !== undefined) return { status: 421, reason: wrongHost }
     let given: DashboardAccess
     try {
-      given = await this.authorize(req)
+      given = await this.authorize(asked.request)
     } catch (error) {
       this.#warn(`threw: ${(error as Error)?.message ?? error}`)
       return NO
@@ -66,14 +66,13 @@ export function isRefused(viewer: Viewer | Refused): viewer is Refused {
  * `x-spillway-request` alone keeps other sites out, because browsers send it to another origin only if that allows it;
  * a service may allow it to everybody by mistake.
  */
-export function forgeryComplaint({ headers }: IncomingMessage): string | undefined {
+export function forgeryComplaint(asked: Asked): string | undefined {
   const complaint = 'This must come from the page of this dashboard.'
-  const site = headers['sec-fetch-site']
+  const site = asked.header('sec-fetch-site')
   if (site !== undefined) return site === 'same-origin' ? undefined : complaint
-  const { origin, host } = headers
+  const origin = asked.header('origin')
   if (origin === undefined) return undefined
-  const forwarded = headers['x-forwarded-host']
-  const own = [host, typeof forwarded === 'string' ? forwarded.split(',')[0].trim() : undefined]
+  const own = [asked.header('host'), asked.header('x-forwarded-host')?.split(',')[0].trim()]
   const named = hostIn(origin)
   return named !== undefined && own.includes(named) ? undefined : complaint
 }
@@ -82,8 +81,8 @@ export function forgeryComplaint({ headers }: IncomingMessage): string | undefin
  * Against DNS rebinding: a page of another site could use a name of that site that points to this server. Addresses and
  * localhost are always this server's; other names only if `hosts` has them.
  */
-function hostComplaint({ headers }: IncomingMessage, hosts: readonly string[]): string | undefined {
-  const name = nameIn(headers.host)
+function hostComplaint(asked: Asked, hosts: readonly string[]): string | undefined {
+  const name = nameIn(asked.header('host'))
   if (name === undefined) return 'The request names no host.'
   const isOwn = isIP(name) > 0 || name === 'localhost' || name.endsWith('.localhost')
   if (isOwn || hosts.includes(name)) return undefined

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { promisify } from 'node:util'
 import { gzip, gzipSync } from 'node:zlib'
 import { PolicyError, SpillwayError } from '../../../limiter/core/errors.js'
 import { emitWarning } from '../../../limiter/core/warnings.js'
@@ -9,6 +10,17 @@ import type { Failure, ViewRequest } from '../view.js'
 import { Doorkeeper, forgeryComplaint, isRefused } from './access.js'
 import { carryOut } from './actions.js'
 import { DashboardState } from './dashboard-state.js'
+import {
+  type AnyRequest,
+  type Asked,
+  type Fields,
+  fetchAsked,
+  NO_REPLY,
+  nodeAsked,
+  type Reply,
+  responseOf,
+  writeReply,
+} from './exchange.js'
 import { rangeIn } from './history.js'
 import type { LimitWriter } from './live-limits.js'
 import { type DashboardOptions, parseDashboardOptions } from './options.js'
@@ -70,8 +82,14 @@ function once(type: string, text: () => string): () => PageFile {
 /** What a request wants: a file, a view, a change, or the address with a slash at its end. */
 type Route = { readonly file: string } | 'view' | 'act' | 'slash'
 
-/** (req, res, next?) for Express and `node:http`; for Koa by `ctx.req` and `ctx.res`. */
-export type DashboardHandler = (req: IncomingMessage, res: ServerResponse, next?: (error?: unknown) => void) => void
+/**
+ * (req, res, next?) for Express and `node:http`, and by their raw requests for Koa and Fastify; (request) for what answers
+ * a `Request` with a `Response`: Hono, h3, Bun, Deno. That answers 404 to other paths.
+ */
+export interface DashboardHandler {
+  (req: IncomingMessage, res: ServerResponse, next?: (error?: unknown) => void): void
+  (request: Request): Promise<Response>
+}
 
 const OPEN = listOf(text)
 const MOST_OPEN = 20
@@ -91,7 +109,6 @@ const VIEW_REQUEST = objectOf<Pick<ViewRequest, 'page'>, Required<Omit<ViewReque
   },
 )
 const SMALL = 1000
-type Fields = Readonly<Record<string, string | number>>
 const FIELDS: Fields = {
   'content-security-policy': "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
   'x-content-type-options': 'nosniff',
@@ -105,52 +122,73 @@ const FIELDS: Fields = {
  * The dashboard: one page and its requests. Nothing is read from Redis while no browser asks. Throws `PolicyError` for
  * invalid options, and without `authorize`.
  */
-export function dashboard(options: DashboardOptions): DashboardHandler {
+export function dashboard<Req extends IncomingMessage | Request = IncomingMessage>(
+  options: DashboardOptions<Req>,
+): DashboardHandler {
   return handlerOf(options, options?.live)
 }
 
 /** As `dashboard`; `limitWriter`: what changes limits. */
-export function handlerOf(options: DashboardOptions, limitWriter: LimitWriter): DashboardHandler {
+export function handlerOf<Req extends AnyRequest>(
+  options: DashboardOptions<Req>,
+  limitWriter: LimitWriter,
+): DashboardHandler {
   const { client, prefix, authorize, keys, basePath, hosts } = parseDashboardOptions(options)
   const state = new DashboardState(client, prefix, keys, limitWriter)
-  const doorkeeper = new Doorkeeper(authorize, hosts)
+  const doorkeeper = new Doorkeeper(request => authorize(request as Req), hosts)
 
-  async function answer(req: IncomingMessage, res: ServerResponse, route: Route): Promise<void> {
-    const viewer = await doorkeeper.viewerOf(req)
-    if (isRefused(viewer)) return sendText(res, viewer.status, viewer.reason)
-    if (route === 'slash') return redirect(req, res)
-    if (typeof route === 'object') return sendFile(req, res, pageFile(route.file) as PageFile)
-    const complaint = forgeryComplaint(req)
-    if (complaint !== undefined) return sendFailure(req, res, 403, complaint)
-    if (route === 'view') return sendJson(req, res, 200, await viewOf(state, askIn(req), viewer, () => !res.destroyed))
-    if (viewer.access !== 'write') return sendFailure(req, res, 403, 'You may look, but not change anything.')
-    return sendJson(req, res, 200, await carryOut(state, requestIn(req), viewer.user))
+  async function answer(asked: Asked, route: Route): Promise<Reply> {
+    try {
+      const viewer = await doorkeeper.viewerOf(asked)
+      if (isRefused(viewer)) return textReply(viewer.status, viewer.reason)
+      if (route === 'slash') return redirect(asked)
+      if (typeof route === 'object') return fileReply(asked, pageFile(route.file) as PageFile)
+      const complaint = forgeryComplaint(asked)
+      if (complaint !== undefined) return await failure(asked, 403, complaint)
+      if (route === 'view')
+        return await jsonReply(asked, 200, await viewOf(state, askIn(asked), viewer, () => !asked.isGone()))
+      if (viewer.access !== 'write') return await failure(asked, 403, 'You may look, but not change anything.')
+      return await jsonReply(asked, 200, await carryOut(state, requestIn(asked), viewer.user))
+    } catch (error) {
+      return failureOf(asked, error)
+    }
   }
 
-  function fail(req: IncomingMessage, res: ServerResponse, error: unknown): void {
-    if (error instanceof Unwanted) res.destroy()
-    else if (error instanceof PolicyError) sendFailure(req, res, 400, error.message)
-    else if (error instanceof SpillwayError) sendFailure(req, res, 503, error.message)
+  function handle(req: IncomingMessage, res: ServerResponse, next?: (error?: unknown) => void): void
+  function handle(request: Request): Promise<Response>
+  function handle(
+    ...given: [IncomingMessage, ServerResponse, ((error?: unknown) => void)?] | [Request]
+  ): void | Promise<Response> {
+    if (given.length === 1 || given[1] === undefined) return respond(given[0] as Request)
+    const [req, res, next] = given
+    const asked = nodeAsked(req, res)
+    const route = routeOf(asked, basePath, next !== undefined)
+    if (route === undefined && next !== undefined) next()
+    else if (route === undefined) writeReply(res, textReply(404, 'Not found.'))
     else {
-      // A fault of the dashboard, or an unusual failure of the client: the page shows it, and the service gets a
-      // warning.
-      emitWarning('SPILLWAY_DASHBOARD', `dashboard: ${(error as Error)?.message ?? error}`)
-      sendFailure(req, res, 500, 'The dashboard failed: see the warnings of the service.')
+      answer(asked, route)
+        .then(reply => writeReply(res, reply))
+        // Whatever happens to a view, the service goes on.
+        .catch(() => res.destroy())
     }
   }
 
-  return (req, res, next) => {
-    const route = routeOf(req, basePath, next !== undefined)
-    if (route === undefined) {
-      if (next !== undefined) next()
-      else sendText(res, 404, 'Not found.')
-      return
-    }
-    answer(req, res, route)
-      .catch((error: unknown) => fail(req, res, error))
-      // Whatever happens to a view, the service goes on.
-      .catch(() => res.destroy())
+  async function respond(request: Request): Promise<Response> {
+    const asked = fetchAsked(request)
+    const route = routeOf(asked, basePath, false)
+    return responseOf(route === undefined ? textReply(404, 'Not found.') : await answer(asked, route))
   }
+
+  return handle
+}
+
+function failureOf(asked: Asked, error: unknown): Reply | Promise<Reply> {
+  if (error instanceof Unwanted) return NO_REPLY
+  if (error instanceof PolicyError) return failure(asked, 400, error.message)
+  if (error instanceof SpillwayError) return failure(asked, 503, error.message)
+  // A fault of the dashboard, or an unusual failure of the client: the page shows it, and the service gets a warning.
+  emitWarning('SPILLWAY_DASHBOARD', `dashboard: ${(error as Error)?.message ?? error}`)
+  return failure(asked, 500, 'The dashboard failed: see the warnings of the service.')
 }
 
 /**
@@ -158,43 +196,35 @@ export function handlerOf(options: DashboardOptions, limitWriter: LimitWriter): 
  * directly below where it is mounted: other paths that end with the same word are those of the service. Undefined for
  * other paths.
  */
-function routeOf(req: IncomingMessage, basePath: string | undefined, canPass: boolean): Route | undefined {
-  const [path] = (req.url ?? '/').split('?')
-  if (basePath !== undefined && fullPath(req) !== basePath && !fullPath(req).startsWith(`${basePath}/`))
-    return undefined
+function routeOf({ url, fullPath, method }: Asked, basePath: string | undefined, canPass: boolean): Route | undefined {
+  const [path] = url.split('?')
+  if (basePath !== undefined && fullPath !== basePath && !fullPath.startsWith(`${basePath}/`)) return undefined
   if (basePath === undefined && canPass && path.lastIndexOf('/') > 0) return undefined
   const name = path.slice(path.lastIndexOf('/') + 1)
-  const isGet = req.method === 'GET' || req.method === 'HEAD'
+  const isGet = method === 'GET' || method === 'HEAD'
   if (name === 'view' && isGet) return 'view'
-  if (name === 'act' && req.method === 'POST') return 'act'
+  if (name === 'act' && method === 'POST') return 'act'
   if (!isGet) return undefined
-  if (name === '' && !fullPath(req).endsWith('/')) return 'slash'
+  if (name === '' && !fullPath.endsWith('/')) return 'slash'
   if (pageFile(name) !== undefined) return { file: name }
-  const isMount = basePath === undefined ? !canPass && !name.includes('.') : fullPath(req) === basePath
+  const isMount = basePath === undefined ? !canPass && !name.includes('.') : fullPath === basePath
   return isMount ? 'slash' : undefined
 }
 
-/** The path in the browser: Express removes the mount path. */
-function fullPath(req: IncomingMessage): string {
-  const { originalUrl = req.url ?? '/' } = req as IncomingMessage & { originalUrl?: string }
-  return originalUrl.split('?')[0]
-}
-
 /** Relative, because a proxy may have removed parts of the path; never to another host. */
-function redirect(req: IncomingMessage, res: ServerResponse): void {
-  const path = fullPath(req)
-  const [, query = ''] = /(\?.*)$/.exec(req.url ?? '') ?? []
-  const name = path.slice(path.lastIndexOf('/') + 1)
-  reply(res, 302, { location: `./${name}/${query}` })
+function redirect({ url, fullPath }: Asked): Reply {
+  const [, query = ''] = /(\?.*)$/.exec(url) ?? []
+  const name = fullPath.slice(fullPath.lastIndexOf('/') + 1)
+  return reply(302, { location: `./${name}/${query}` })
 }
 
 /**
  * The request in a header field: the service's own middleware may have read the body, and addresses are written into
  * logs.
  */
-function requestIn(req: IncomingMessage): object {
-  const field = req.headers['x-spillway-request']
-  if (typeof field !== 'string')
+function requestIn(asked: Asked): object {
+  const field = asked.header('x-spillway-request')
+  if (field === undefined)
     throw new PolicyError('the request lacks the field x-spillway-request: it comes from the page')
   let request: unknown
   try {
@@ -204,56 +234,49 @@ function requestIn(req: IncomingMessage): object {
   throw new PolicyError('the field x-spillway-request: expected a JSON object as base64url')
 }
 
-function askIn(req: IncomingMessage): ViewRequest {
-  const ask = VIEW_REQUEST(requestIn(req))
+function askIn(asked: Asked): ViewRequest {
+  const ask = VIEW_REQUEST(requestIn(asked))
   if (ask === undefined) throw new PolicyError('page: expected one of the pages, like "limits"')
   return ask
 }
 
-function sendFile(req: IncomingMessage, res: ServerResponse, { type, body, gzipped, etag }: PageFile): void {
+function fileReply(asked: Asked, { type, body, gzipped, etag }: PageFile): Reply {
   const fields = { 'content-type': type, 'cache-control': 'private, no-cache', etag, vary: 'accept-encoding' }
-  if (req.headers['if-none-match'] === etag) reply(res, 304, fields)
-  else if (takesGzip(req)) sendBody(req, res, 200, { ...fields, 'content-encoding': 'gzip' }, gzipped)
-  else sendBody(req, res, 200, fields, body)
+  if (asked.header('if-none-match') === etag) return reply(304, fields)
+  if (takesGzip(asked)) return bodyReply(asked, 200, { ...fields, 'content-encoding': 'gzip' }, gzipped)
+  return bodyReply(asked, 200, fields, body)
 }
 
-function sendFailure(req: IncomingMessage, res: ServerResponse, status: number, error: string): void {
-  const failure: Failure = { error }
-  sendJson(req, res, status, failure)
+function failure(asked: Asked, status: number, error: string): Promise<Reply> {
+  const value: Failure = { error }
+  return jsonReply(asked, status, value)
 }
 
-function sendJson(req: IncomingMessage, res: ServerResponse, status: number, value: object): void {
+const zip = promisify(gzip)
+
+async function jsonReply(asked: Asked, status: number, value: object): Promise<Reply> {
   const body = Buffer.from(JSON.stringify(value))
   const fields = { 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store' }
-  if (body.length < SMALL || !takesGzip(req)) {
-    sendBody(req, res, status, fields, body)
-    return
-  }
-  gzip(body, { level: 5 }, (error, zipped) => {
-    if (error === null) sendBody(req, res, status, { ...fields, 'content-encoding': 'gzip' }, zipped)
-    else sendBody(req, res, status, fields, body)
-  })
+  const zipped =
+    body.length < SMALL || !takesGzip(asked) ? undefined : await zip(body, { level: 5 }).catch(() => undefined)
+  return zipped === undefined
+    ? bodyReply(asked, status, fields, body)
+    : bodyReply(asked, status, { ...fields, 'content-encoding': 'gzip' }, zipped)
 }
 
-function sendText(res: ServerResponse, status: number, text: string): void {
-  reply(res, status, { 'content-type': 'text/plain; charset=utf-8', 'cache-control': 'no-store' }, `${text}\n`)
+function textReply(status: number, text: string): Reply {
+  return reply(status, { 'content-type': 'text/plain; charset=utf-8', 'cache-control': 'no-store' }, `${text}\n`)
 }
 
-function sendBody(req: IncomingMessage, res: ServerResponse, status: number, fields: Fields, body: Buffer): void {
-  reply(res, status, { ...fields, 'content-length': body.length }, req.method === 'HEAD' ? undefined : body)
+function bodyReply({ method }: Asked, status: number, fields: Fields, body: Buffer): Reply {
+  return reply(status, { ...fields, 'content-length': body.length }, method === 'HEAD' ? undefined : body)
 }
 
-/**
- * All answers leave here. Somebody else may have answered meanwhile, like a middleware with a time-out: then nothing is
- * written.
- */
-function reply(res: ServerResponse, status: number, fields: Fields, body?: Buffer | string): void {
-  if (res.headersSent || res.writableEnded || res.destroyed) return
-  res.statusCode = status
-  for (const [name, value] of Object.entries({ ...FIELDS, ...fields })) res.setHeader(name, value)
-  res.end(body)
+/** All answers are made here. */
+function reply(status: number, fields: Fields, body?: Buffer | string): Reply {
+  return { status, fields: { ...FIELDS, ...fields }, ...(body !== undefined && { body }) }
 }
 
-function takesGzip(req: IncomingMessage): boolean {
-  return /\bgzip\b(?!\s*;\s*q=0(?:\.0*)?(?:,|$))/.test(String(req.headers['accept-encoding'] ?? ''))
+function takesGzip(asked: Asked): boolean {
+  return /\bgzip\b(?!\s*;\s*q=0(?:\.0*)?(?:,|$))/.test(asked.header('accept-encoding') ?? '')
 }

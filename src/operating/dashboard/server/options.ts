@@ -6,6 +6,7 @@ import { portOf } from '../../../redis/clients.js'
 import { keyRoot } from '../../../redis/keys.js'
 import type { LivePolicies } from '../../live/live-policies.js'
 
+import type { AnyRequest } from './exchange.js'
 import type { KeyStyle } from './key-views.js'
 
 /** What a user may do: look, look and change, or nothing; with a name for the history. */
@@ -19,17 +20,18 @@ export interface NamedAccess {
   readonly user: string
 }
 
-/** Options of `dashboard`. */
-export interface DashboardOptions {
+/** Options of `dashboard`. `Req`: what `authorize` gets, a `Request` where the handler is called with one. */
+export interface DashboardOptions<Req extends IncomingMessage | Request = IncomingMessage> {
   /** A client of ioredis, iovalkey, node-redis or GLIDE, like `new Redis(url)`; it is never closed here. */
   client: RedisClient
   /** The beginning of all keys, as for stores and `reporter`; default 'spillway'. */
   prefix?: string
   /**
    * Required. Returns 'read' for users who may look and 'write' for users who may also change things, with a name for
-   * the history. false, a throw or a rejection: 403, and nothing is done.
+   * the history. false, a throw or a rejection: 403, and nothing is done. Like `(request: Request) =>
+   * (isAdmin(request) ? 'write' : false)`.
    */
-  authorize: (req: IncomingMessage) => DashboardAccess | Promise<DashboardAccess>
+  authorize: (req: Req) => DashboardAccess | Promise<DashboardAccess>
   /**
    * Changes limits. Default: none. Without it limits cannot be changed; block, unblock and reset need only `client`.
    */
@@ -49,7 +51,7 @@ export interface DashboardOptions {
   hosts?: readonly string[]
 }
 
-const OPTIONS: OptionNames<DashboardOptions> = {
+const OPTIONS: OptionNames<DashboardOptions<never>> = {
   client: true,
   prefix: true,
   authorize: true,
@@ -61,7 +63,7 @@ const OPTIONS: OptionNames<DashboardOptions> = {
 const STYLES: readonly KeyStyle[] = ['masked', 'plain', 'hashed']
 
 /** The options, checked and with their defaults. Throws `PolicyError`. */
-export function parseDashboardOptions(options: DashboardOptions) {
+export function parseDashboardOptions<Req extends AnyRequest>(options: DashboardOptions<Req>) {
   checkOptions('dashboard', options, OPTIONS, "{ client, authorize: req => 'read' }")
   const { client, prefix = 'spillway', authorize, live, keys = 'masked', basePath, hosts = [] } = options
   if (typeof authorize !== 'function') {
