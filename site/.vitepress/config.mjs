@@ -57,7 +57,7 @@ export default {
               /decisions\/|architecture|changelog|contributing/.test(id)
                 ? 0.1
                 : /from-|leaving|reference/.test(id)
-                  ? 0.5
+                  ? 0.2
                   : 1,
           },
         },

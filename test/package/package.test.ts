@@ -1,5 +1,15 @@
 import { spawnSync } from 'node:child_process'
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { root } from '../support/files.js'
@@ -172,6 +182,18 @@ describe('the package as users get it', () => {
     writeFileSync(join(home, 'inside.cjs'), program)
     const refusals: string[] = JSON.parse(run(home, process.execPath, 'inside.cjs'))
     expect(refusals.filter(code => !['ERR_PACKAGE_PATH_NOT_EXPORTED', 'MODULE_NOT_FOUND'].includes(code))).toEqual([])
+  })
+
+  test('is at most 2.4 MB unpacked, and has no document but the README', () => {
+    const files = readdirSync(installed(''), { recursive: true, withFileTypes: true }).filter(file => file.isFile())
+    const bytes = files.reduce((sum, { parentPath, name }) => sum + statSync(join(parentPath, name)).size, 0)
+    expect(bytes).toBeLessThanOrEqual(2_400_000)
+    expect(
+      files
+        .filter(({ name }) => !/\.([cm]?js|d\.m?ts|json)$/.test(name))
+        .map(({ name }) => name)
+        .sort(),
+    ).toEqual(['LICENSE', 'README.md'])
   })
 
   test('has no dependencies', () => {

@@ -296,6 +296,11 @@ export function fillMsOf({ quota, windowMs, burst }: Limit): number {
 function parseText(text: string, byDefault: AlgorithmName | undefined): Limit[] {
   return text.split(';').map(part => {
     const limit = part.trim()
+    if (limit === '' && text.trim() !== '') {
+      const whole = text.split(';').map(each => each.trim())
+      const others = whole.filter(each => each !== '').join('; ')
+      throw new PolicyError(`policy ${shown(text)}: nothing stands on one side of a ";": did you mean "${others}"?`)
+    }
     const [rate = '', ...words] = limit.split(/\s+/)
     const [, quota, window = ''] = TEXT.exec(rate) ?? []
     if (quota === undefined) throw new PolicyError(`limit ${shown(limit)}: ${TEXT_FORM}${correctionOf(limit)}`)

@@ -4,6 +4,14 @@ import { PolicyError, shown } from './errors.js'
 /**
  * A clock that moves only when told to: give it to a `MemoryStore` or a `RedisStore`, and tests need not wait.
  * It can also be set back, as real clocks can.
+ *
+ * @example
+ * const clock = new ManualClock()
+ * const limiter = new RateLimiter({ policy: '1/1m', store: new MemoryStore({ clock }) })
+ * await limiter.consume('ann')
+ * const { allowed, retryAfterMs } = await limiter.consume('ann') // false, 60000
+ * clock.advance(retryAfterMs)
+ * await limiter.consume('ann') // allowed
  */
 export class ManualClock implements Clock {
   #nowMs: number

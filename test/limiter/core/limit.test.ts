@@ -80,7 +80,7 @@ describe('a policy', () => {
     ['no window', '100', `limit "100": ${TEXT_FORM}`],
     ['a space around the slash', '100 / 1m', `limit "100 / 1m": ${TEXT_FORM}`],
     ['an empty text', '', `limit "": ${TEXT_FORM}`],
-    ['an empty part', '100/1m;', `limit "": ${TEXT_FORM}`],
+    ['an empty part', '100/1m;', 'policy "100/1m;": nothing stands on one side of a ";": did you mean "100/1m"?'],
     ['a negative quota in text', '-1/1m', `limit "-1/1m": ${TEXT_FORM}`],
     ['a fraction in text', '1.5/1m', `limit "1.5/1m": ${TEXT_FORM}`],
     ['a second slash', '1/1m/1h', `limit "1/1m/1h": ${TEXT_FORM}`],
