@@ -136,8 +136,9 @@ describe('a timeout', () => {
 
   test('that ends after the turn leads to a grant', async () => {
     const limiter = open(fresh())
-    await limiter.setRate({ rate: 1, interval: 100 })
-    const answers = await Promise.all([0, 150, 150, 250].map(timeout => limiter.tryAcquire(1, { timeout })))
+    await limiter.setRate({ rate: 1, interval: 400 })
+    // Their turns come after 400, 800 and 800 ms: none of them near the end of a timeout.
+    const answers = await Promise.all([0, 750, 750, 1500].map(timeout => limiter.tryAcquire(1, { timeout })))
     expect(answers).toEqual([true, true, false, true])
   })
 
