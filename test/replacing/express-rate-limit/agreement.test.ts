@@ -12,13 +12,15 @@ const fails = () => {
   throw new Error('a fault of the service')
 }
 const rejects = async () => fails()
+/** Answers by itself. */
+const end = (_: Request, res: Response) => void res.end()
 
 /** Values of options; a store is made for each limiter, by its kind. */
 const OPTIONS: Readonly<Record<string, readonly unknown[]>> = {
   limit: [1, 2, 3, 0, 2.5, Number.POSITIVE_INFINITY, () => 2, async () => 1, fails],
   max: [1, 2],
-  windowMs: [1000, 60_000, 90_000, 3_600_000, 7_200_000],
-  message: ['slow down', { error: 'slow down' }, () => 'slow', async () => 'slower', fails],
+  windowMs: [1000, 1500, 60_000, 90_000, 3_600_000, 7_200_000, 172_800_000],
+  message: ['slow down', { error: 'slow down' }, () => 'slow', async () => 'slower', end, fails],
   statusCode: [420, 503],
   legacyHeaders: [true, false],
   headers: [false],
@@ -31,8 +33,13 @@ const OPTIONS: Readonly<Record<string, readonly unknown[]>> = {
   requestWasSuccessful: [(_: Request, res: Response) => res.statusCode === 404, async () => true, fails, rejects],
   keyGenerator: [() => 'one', async (req: Request) => `user of ${req.ip}`, fails, rejects],
   ipv6Subnet: [64, 48, false, () => 56, async () => 40, 20],
-  handler: [(_: Request, res: Response) => res.status(418).send('tea'), (...[, , next]: unknown[]) => go(next), fails],
-  skip: [() => false, (req: Request) => req.get('x-skip'), async (req: Request) => req.get('x-skip'), fails],
+  handler: [
+    (_: Request, res: Response) => res.status(418).send('tea'),
+    (...[, , next]: unknown[]) => go(next),
+    fails,
+    rejects,
+  ],
+  skip: [() => false, (req: Request) => req.get('x-skip'), async (req: Request) => req.get('x-skip'), fails, rejects],
   passOnStoreError: [true, false],
   store: ['promises', 'at once', 'no reset', 'no get', 'failing', 'callbacks', null],
   validate: [false, { ip: false }, { default: false, limit: true }],
@@ -52,14 +59,18 @@ interface Step {
   readonly isBegun: boolean
 }
 
+/** Two of the same network of 56 bits, and one of the next. */
+const IPV6 = ['2001:db8:1:100::1', '2001:DB8:1:1FF::2', '2001:db8:1:200::1']
+const IPS = ['192.0.2.1', '192.0.2.1', '192.0.2.2', '2001:db8::1', '::ffff:192.0.2.2', 'nowhere', ...IPV6]
+
 const stepOf = (random: Random): Step => ({
   kind: random.pick(['request', 'request', 'request', 'request', 'request', 'pause', 'reset', 'get']),
-  ms: random.pick([1, 999, 1000, 60_000]),
+  ms: random.pick([1, 999, 1000, 60_000, 7_200_000]),
   key: random.pick(['192.0.2.1', 'one', '2001:db8::/56']),
-  ip: random.pick(['192.0.2.1', '192.0.2.1', '192.0.2.2', '2001:db8::1', '::ffff:192.0.2.1', 'nowhere']),
+  ip: random.pick(IPS),
   headers: random.pick<Step['headers']>([{}, {}, { 'x-skip': 'yes' }, { 'x-forwarded-for': '192.0.2.9' }]),
   trust: random.pick([1, 1, true, false]),
-  status: random.pick([200, 404, 500]),
+  status: random.pick([200, 404, 500, 302, 399, 400]),
   end: random.pick(['finish', 'finish', 'close', 'error', 'late', 'cut']),
   isBegun: random.integer(0, 19) === 0,
 })
@@ -101,6 +112,8 @@ class Answer extends EventEmitter {
   body: unknown
 
   setHeader(name: string, value: unknown): void {
+    // As Node does.
+    if (this.headersSent) throw new Error('headers after they are sent')
     if (name !== 'Date') this.fields[name.toLowerCase()] = value
   }
   getHeader = (name: string) => this.fields[name.toLowerCase()]
