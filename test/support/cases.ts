@@ -1,17 +1,16 @@
 import { type Random, randomFrom } from './random.js'
 
-/** `all`, as in `npm run verify -- random`; or a number: so many times all. */
-const { SPILLWAY_CASES } = process.env
+/** `all`, as in `npm run verify -- random`; or a number: so many times all. `npm test` plays a tenth of them. */
+const { SPILLWAY_CASES = '0.1' } = process.env
+const TIMES = SPILLWAY_CASES === 'all' ? 1 : Number(SPILLWAY_CASES)
+if (!(TIMES > 0)) throw new Error(`SPILLWAY_CASES is ${SPILLWAY_CASES}, expected all or a number above 0`)
 
-/** True if all random cases are played; `npm test` plays the first tenth of them. */
-export const ALL_CASES = SPILLWAY_CASES !== undefined
-/** Of how many cases one is played. */
-const OF = SPILLWAY_CASES === undefined ? 10 : SPILLWAY_CASES === 'all' ? 1 : 1 / Number(SPILLWAY_CASES)
-if (!(OF > 0)) throw new Error(`SPILLWAY_CASES is ${SPILLWAY_CASES}, expected all or a number above 0`)
+/** True if all random cases are played. */
+export const ALL_CASES = TIMES >= 1
 
 /** The number of random cases that this run plays, of all cases. */
 export function ofCases(all: number): number {
-  return Math.ceil(all / OF)
+  return Math.ceil(all * TIMES)
 }
 
 /**

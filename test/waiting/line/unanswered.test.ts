@@ -149,6 +149,12 @@ test('a waiter that was granted too late gives the grant back and joins with its
   expect(changes).toEqual(['r', '0 1 w', '', '5 9', 'j', '1 1 w', '7', '-1', 'j', '2 1 newcomer', '', '-1'])
 })
 
+test('at most 64 waiters join or leave in one ask', () => {
+  const membership = new LineMembership<void>(userOf(never))
+  for (let i = 0; i < 300; i++) membership.join(waiterOf(`w${i}`))
+  expect(changesOf(membership.nextAsk(0).ask.words[5]).filter(word => word === 'j')).toHaveLength(64)
+})
+
 /** Time that the test moves. */
 function manualTiming() {
   const alarms = new Map<Ringing, { at: number; ring: () => void }>()
