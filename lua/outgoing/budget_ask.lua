@@ -6,12 +6,12 @@
 
   KEYS[1]      the calls that wait: HASH member → the moment of its last ask, the keys of its budgets, how many units
                wait there, what it gave as ARGV[5], and its calls, each in lines of their own
-  KEYS[2]      ZSET member → the moment by which it asks again, ms
+  KEYS[2]      the members: see members.of
   KEYS[3]      HASH: `number` of the last ask of this member, and its row of each budget as it is counted here:
                "moment units " of each moment at which units end
   KEYS[4..]    two keys of each budget or partner with places: see partners.open_budget
   ARGV[1]      now, ms; '' for the server's clock
-  ARGV[2]      member, "process/number"
+  ARGV[2]      the member that asks
   ARGV[3]      number of the ask: one that came before is not carried out again
   ARGV[4]      what the channel of every process begins with
   ARGV[5]      "rate interval," of each budget; the interval of places is 0
@@ -33,12 +33,12 @@
 ]]
 local timely = require 'redis.timely'
 local partners = require 'outgoing.partners'
-local lines = require 'waiting.line.lines'
+local members = require 'waiting.line.members'
 
 local clock, member, number, channel = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local given, told, calls, totals, questions = ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 local lease, most_named = tonumber(ARGV[10]), tonumber(ARGV[11])
-local waiting_key, asks_key, record = KEYS[1], KEYS[2], KEYS[3]
+local waiting_key, record = KEYS[1], KEYS[3]
 local now = timely.now_ms(clock)
 if timely.is_late(now) then return { now } end
 local last = tonumber(redis.call('HGET', record, 'number') or nil)
@@ -68,19 +68,16 @@ for row in string.gmatch(rows, '([^;]*);') do
   keep = math.max(keep, budgets[i].life)
 end
 
-local lists, asks_by, unnamed = {}, {}, {}
+local lists, unnamed = {}, {}
 partners.read_lists(lists, member, now, budgets, calls)
-local asks = redis.call('ZRANGE', asks_key, '0', '-1', 'WITHSCORES')
-for i = 1, #asks, 2 do asks_by[asks[i]] = tonumber(asks[i + 1]) end
+local line = members.of(KEYS[2], channel, now)
+members.read(line)
 local stored = redis.call('HGETALL', waiting_key)
 for i = 1, #stored, 2 do
   local other = stored[i]
   if other ~= member then
-    if not asks_by[other] or now > asks_by[other] + partners.GRACE_MS then
-      -- Its process seems to be dead; if it lives, it asks again.
+    if not members.asks_by(line, other) then
       redis.call('HDEL', waiting_key, other)
-      redis.call('ZREM', asks_key, other)
-      lines.tell(channel, other, ' 0')
     else
       local at, keys, units, limits, text = string.match(stored[i + 1], '^(%d+)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n(.*)$')
       local named, facts, index = {}, {}, 0
@@ -138,14 +135,10 @@ for _ = 1, asks_again and 0 or partners.MOST_VISITED do
   end
   if mine then
     next = math.min(next, wait)
-  elseif wait < math.huge and asks_by[first.member] > now + wait then
-    asks_by[first.member] = now + wait
-    redis.call('ZADD', asks_key, string.format('%.0f', now + wait), first.member)
-    lines.tell(channel, first.member, string.format(' %.0f', wait))
-  end
-  -- Somebody looks again when a process that must come now would have come if it lived.
-  if not mine and asks_by[first.member] <= now then
-    next = math.min(next, asks_by[first.member] + partners.GRACE_MS + 1 - now)
+  else
+    if wait < math.huge then members.notify(line, first.member, wait, string.format(' %.0f', wait)) end
+    local asks_by = members.asks_by(line, first.member)
+    if asks_by <= now then next = math.min(next, members.evictable_at(asks_by) - now) end
   end
 end
 redis.call('HSET', record, 'number', number)
@@ -156,6 +149,7 @@ for i, b in ipairs(budgets) do
     b.used, b.base = used, base_before
     after[i] = after[i] .. string.format('%.0f %d ', b.last_end, b.granted)
   end
+  b.close()
   if after[i] == '' then
     if before[i] then redis.call('HDEL', record, names[i]) end
   elseif after[i] ~= before[i] then
@@ -186,12 +180,12 @@ if #left > 0 then
   local head = string.format('%.0f', now) .. '\n' .. table.concat(names, '\t')
   local text = head .. '\n' .. totals .. '\n' .. given .. '\n' .. table.concat(left)
   redis.call('HSET', waiting_key, member, text)
-  redis.call('ZADD', asks_key, string.format('%.0f', now + next), member)
+  members.will_ask(line, member, next)
   redis.call('PEXPIRE', waiting_key, partners.KEEP_MS)
-  redis.call('PEXPIRE', asks_key, partners.KEEP_MS)
-elseif asks_by[member] then
+  redis.call('PEXPIRE', line.asks, partners.KEEP_MS)
+elseif line.known[member] then
   redis.call('HDEL', waiting_key, member)
-  redis.call('ZREM', asks_key, member)
+  members.remove(line, member)
 end
 local used = {}
 for i, b in ipairs(budgets) do used[i] = string.format('%.0f', b.used) end

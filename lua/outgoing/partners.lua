@@ -12,6 +12,7 @@ local partners = {}
     life             how long the keys live after the last unit was added, ms
     add(end, units)  counts units
     replace(before, after)   counts the row of a member in place of the one that it had: "moment units " of each moment
+    close()          keeps what was counted
     wait(ahead, units)   ms until so many units fit behind the units of others who go first
 ]]
 partners.KEEP_MS = 60000
@@ -33,20 +34,18 @@ function partners.open_budget(ends, units, rate, interval, lease, now)
     redis.call('ZREM', ends, unpack(over))
     redis.call('HDEL', units, unpack(over))
     b.used = math.max(0, b.used - sum)
-    redis.call('HSET', units, 'used', string.format('%.0f', b.used))
   end
   if b.used > 0 and redis.call('EXISTS', ends) == 0 then b.used = 0 end
   if b.used == 0 then redis.call('DEL', units, ends) end
   b.base = b.used
+  local count_now, is_changed = b.used, #over > 0
 
   b.add = function(at, count)
     local text = string.format('%.0f', at)
     redis.call('ZADD', ends, text, text)
     redis.call('HINCRBY', units, text, count)
-    redis.call('HINCRBY', units, 'used', count)
-    redis.call('PEXPIRE', ends, b.life)
-    redis.call('PEXPIRE', units, b.life)
     b.used, b.base = b.used + count, b.base + count
+    count_now, is_changed = count_now + count, true
   end
   local function give_back(text, most)
     local there = tonumber(redis.call('HGET', units, text) or nil) or 0
@@ -58,8 +57,18 @@ function partners.open_budget(ends, units, rate, interval, lease, now)
     else
       redis.call('HINCRBY', units, text, -count)
     end
-    redis.call('HINCRBY', units, 'used', -count)
     b.used, b.base = b.used - count, b.base - count
+    count_now, is_changed = count_now - count, true
+  end
+  b.close = function()
+    if not is_changed then return end
+    if count_now == 0 then
+      redis.call('DEL', units, ends)
+      return
+    end
+    redis.call('HSET', units, 'used', string.format('%.0f', count_now))
+    redis.call('PEXPIRE', ends, b.life)
+    redis.call('PEXPIRE', units, b.life)
   end
   b.replace = function(before, after)
     local more = {}
@@ -144,7 +153,6 @@ function partners.read_lists(lists, member, at, named, text, missing)
 end
 
 partners.CHECK_MS = 1000
-partners.GRACE_MS = 900
 partners.MOST_VISITED = 1000
 
 return partners

@@ -213,9 +213,9 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'waiters of a dead process are never removed',
-    file: 'lua/waiting/line/lines.lua',
-    text: 'lines.GRACE_MS = 900',
-    instead: 'lines.GRACE_MS = 9e12',
+    file: 'lua/waiting/line/members.lua',
+    text: 'members.GRACE_MS = 900',
+    instead: 'members.GRACE_MS = 9e12',
     uses: LINES,
   },
   {

@@ -1,5 +1,6 @@
 -- What a process asks of a waiting line: to join, to leave, to be granted.
 local lines = require 'waiting.line.lines'
+local members = require 'waiting.line.members'
 local timely = require 'redis.timely'
 local asks = {}
 
@@ -157,7 +158,7 @@ function asks.head_is_dead(line)
   if line.units == 0 then return false end
   local head = redis.call('ZRANGE', line.key, '0', '0')[1]
   local asks_by = head and redis.call('ZSCORE', line.asks, string.match(head, '^%S+'))
-  return not asks_by or line.now > asks_by + lines.GRACE_MS
+  return members.is_dead(line, tonumber(asks_by or nil))
 end
 
 function asks.handle(line, record, replaced, first, capacity)
@@ -192,7 +193,7 @@ function asks.handle(line, record, replaced, first, capacity)
   if number == 1 and replaces ~= '' then
     -- An ask of the replaced member that is still in flight finds it closed. Its waiters count as dead, and the next
     -- walk removes them.
-    redis.call('ZREM', line.asks, replaces)
+    members.remove(line, replaces)
     redis.call('DEL', replaced)
     redis.call('HSET', replaced, 'n', '-1')
     redis.call('PEXPIRE', replaced, lines.LIFE_MS)
@@ -227,9 +228,9 @@ function asks.handle(line, record, replaced, first, capacity)
       local first_id = first_waiter == '' and '' or member .. ' ' .. first_waiter
       answer.next = math.min(answer.next, asks.next_ask_ms(line, capacity, first_id))
     end
-    redis.call('ZADD', line.asks, string.format('%.0f', now + answer.next), member)
+    members.will_ask(line, member, answer.next)
   elseif waiting > 0 then
-    redis.call('ZREM', line.asks, member)
+    members.remove(line, member)
   end
   local stamped = lines.ticket(line)
   local head = {

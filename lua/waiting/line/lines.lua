@@ -1,4 +1,5 @@
 -- Waiting lines: who waits, in which order, and whom to tell.
+local members = require 'waiting.line.members'
 local lines = {}
 
 --[[
@@ -7,17 +8,14 @@ local lines = {}
 
     line   ZSET waiter → ticket. A waiter is "member number cost details": its number within the member, its units, and
            data that only the user of the line reads
-    asks   ZSET member → the moment in ms by which it asks again. A member that is not in it has no waiters any more
+    asks   see members.of. A member that is not in it has no waiters any more
     meta   HASH v (version of this state), last (newest ticket), units (sum of all costs in the line), fresh (when the
            lifetimes were set)
 
-  A member is "process/number". Tickets rise: each is the server's time in µs, or one more than the last. Returns { err
-  } for a line of another version.
+  Tickets rise: each is the server's time in µs, or one more than the last. A member that was evicted and lives joins
+  again with its tickets. Returns { err } for a line of another version.
 ]]
 lines.VERSION = '1'
--- A member that asks later than this counts as dead; if it is alive, it joins again with its tickets. A dead member
--- delays the waiters behind it by about a second.
-lines.GRACE_MS = 900
 
 function lines.open(key, asks, meta, channel)
   local time = redis.call('TIME')
@@ -29,19 +27,10 @@ function lines.open(key, asks, meta, channel)
         .. ': let all processes that share it run one version of spillway',
     }
   end
-  return {
-    key = key,
-    asks = asks,
-    meta = meta,
-    channel = channel,
-    now = math.floor(micros / 1000),
-    micros = micros,
-    stored = stored[1] ~= false,
-    last = tonumber(stored[2]) or 0,
-    units = tonumber(stored[3]) or 0,
-    fresh = tonumber(stored[4]) or 0,
-    known = {},
-  }
+  local line = members.of(asks, channel, math.floor(micros / 1000))
+  line.key, line.meta, line.micros, line.stored = key, meta, micros, stored[1] ~= false
+  line.last, line.units, line.fresh = tonumber(stored[2]) or 0, tonumber(stored[3]) or 0, tonumber(stored[4]) or 0
+  return line
 end
 
 --[[ Returns the next ticket of a line. It is greater than every earlier one, even if the keys of the line were lost. ]]
@@ -54,7 +43,7 @@ end
 function lines.is_alive(line)
   if line.units == 0 then return false end
   local last = redis.call('ZRANGE', line.asks, '-1', '-1', 'WITHSCORES')[2]
-  return last ~= nil and line.now <= tonumber(last) + lines.GRACE_MS
+  return not members.is_dead(line, tonumber(last))
 end
 
 --[[
@@ -88,28 +77,6 @@ function lines.save(line)
 end
 
 --[[
-  Sends a message to the process of a member, "process/number": the number of the member in its process, and `text`.
-  `channel`: what the channel names of all processes begin with. Returns how many clients of this server have heard it.
-]]
-function lines.tell(channel, member, text)
-  local process, number = string.match(member, '^(.*)/(.*)$')
-  local name = channel .. process
-  return redis.call('PUBLISH', name, number .. text)
-end
-
---[[
-  Tells the process of a member to ask, unless the member asks within `ms` anyway. The message carries no data, so that
-  a late or lost one does no harm. Returns true if a client has heard it.
-]]
-function lines.notify(line, member, ms)
-  local by = line.known[member]
-  if not by or by <= line.now + ms then return false end
-  line.known[member] = line.now + ms
-  redis.call('ZADD', line.asks, string.format('%.0f', line.now + ms), member)
-  return lines.tell(line.channel, member, '') > 0
-end
-
---[[
   Tells a process to look again at `moment`, when members that must come now may be evicted: so a dead one costs those
   behind it a second, and not the time until they ask anyway. `told` has the processes that must come, as keys; it is
   modified. `asker` is not told, because it does not wait.
@@ -130,7 +97,7 @@ function lines.tell_watcher(line, asker, told, moment)
       told[process] = true
       count = count + 1
       line.known[member] = by
-      if lines.notify(line, member, moment - line.now) then return end
+      if members.notify(line, member, moment - line.now) then return end
     end
   end
 end
@@ -138,15 +105,14 @@ end
 --[[ Tells up to 200 members of a line to ask, after a change that affects more waiters than a walk visits. ]]
 function lines.notify_all(line)
   if line.units == 0 then return end
-  for _, member in ipairs(redis.call('ZRANGE', line.asks, '0', '199')) do lines.tell(line.channel, member, '') end
+  for _, member in ipairs(redis.call('ZRANGE', line.asks, '0', '199')) do members.tell(line.channel, member, '') end
 end
 
 --[[
   Walks a line from its head and grants waiters of `asker` that fit (nil: grants none). For waiters of other members
   that fit it reserves capacity and notifies the member. It removes the waiters of dead members. It stops at the first
   waiter that must wait, because no other may overtake it; if `has_end`, it continues, but grants nothing more. `line`
-  comes from lines.open; its table `known` holds, for each visited member, the moment in ms by which the member asks
-  again, or false if the member is dead. `capacity` is an object of the user of the line:
+  comes from lines.open. `capacity` is an object of the user of the line:
 
     when(ahead, cost, details)    ms until `cost` more units fit behind `ahead` units; 0 now, below 0 never
     grant(cost, details, into) spends the units now, and appends the facts of the grant for the client to the list
@@ -162,14 +128,13 @@ end
   the asker: answer.next then includes its wait.
 
   If a member that must come now is dead, somebody has to look again when it may be evicted: the asker if it waits, else
-  another process, which is told. A member that is evicted is told, too: if it lives (it was stopped, or the server's
-  clock was set forward), it comes back at once.
+  another process, which is told.
 ]]
 -- Usually the walk ends early, so we read 8, then 32, then 160 waiters.
 lines.STRIDES = { 0, 7, 8, 39, 40, 199 }
 
 function lines.walk(line, asker, capacity, answer)
-  local now, known = line.now, line.known
+  local now = line.now
   -- Units of the waiters that stay ahead of the one being visited.
   local ahead = 0
   -- The waiters that leave the line (granted, refused or dead), and the sum of their units.
@@ -188,25 +153,16 @@ function lines.walk(line, asker, capacity, answer)
     local mine = member ~= nil and member == asker
     -- The moment by which the member of this waiter asks again; false if it is dead. The asker itself is alive.
     local asks_by = mine
-    if member and not mine then
-      asks_by = known[member]
-      if asks_by == nil then asks_by = tonumber(redis.call('ZSCORE', line.asks, member) or nil) or false end
-      if asks_by and now > asks_by + lines.GRACE_MS then
-        redis.call('ZREM', line.asks, member)
-        lines.tell(line.channel, member, '')
-        asks_by = false
-      end
-      known[member] = asks_by
-    end
+    if member and not mine then asks_by = members.asks_by(line, member) end
     local wait = asks_by and capacity.when(ahead, cost, details)
     if asks_by and kept and kept ~= details then full = true end
     if asks_by and not mine then
       if wait == 0 and capacity.own_limits then kept = kept or details end
-      if not full then lines.notify(line, member, math.max(0, wait)) end
-      asks_by = known[member]
+      if not full then members.notify(line, member, math.max(0, wait)) end
+      asks_by = line.known[member]
       if asks_by <= now then
         due[string.match(member, '^(.*)/')] = true
-        evictable_at = math.min(evictable_at or math.huge, asks_by + lines.GRACE_MS + 1)
+        evictable_at = math.min(evictable_at or math.huge, members.evictable_at(asks_by))
       end
       if wait >= 0 then ahead = ahead + cost end
       full = full or wait > 0
@@ -279,7 +235,7 @@ function lines.note_units(line, waiting_units, states)
     return
   end
   local last = redis.call('ZRANGE', line.asks, '-1', '-1', 'WITHSCORES')[2]
-  local ends_at = string.format('%.0f', (tonumber(last) or line.now) + lines.GRACE_MS)
+  local ends_at = string.format('%.0f', (tonumber(last) or line.now) + members.GRACE_MS)
   redis.call('ZADD', waiting_units, ends_at, name, string.format('%.0f', -line.units), name .. ' units')
   -- Lines whose processes died without leaving; a few at a time, so that no call is long.
   for _, dead in ipairs(redis.call('ZRANGEBYSCORE', waiting_units, '0', line.now, 'LIMIT', '0', '16')) do

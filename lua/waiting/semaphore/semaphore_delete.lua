@@ -10,6 +10,7 @@
 local timely = require 'redis.timely'
 local semaphores = require 'waiting.semaphore.semaphores'
 local lines = require 'waiting.line.lines'
+local members = require 'waiting.line.members'
 
 local channel = ARGV[3]
 
@@ -18,7 +19,7 @@ return timely.run_once(function()
   for i = 2, 3 do
     for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[i], '0', semaphores.ABOVE)) do
       local holder = semaphores.holder_in(name)
-      if holder and not told[holder] then lines.tell(channel, holder, ' ?') end
+      if holder and not told[holder] then members.tell(channel, holder, ' ?') end
       if holder then told[holder] = true end
     end
   end

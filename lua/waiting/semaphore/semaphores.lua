@@ -1,5 +1,6 @@
 -- Semaphores.
 local lines = require 'waiting.line.lines'
+local members = require 'waiting.line.members'
 local timely = require 'redis.timely'
 local semaphores = {}
 
@@ -270,7 +271,7 @@ function semaphores.holder_in(name) return string.match(name, '^%d+%.[^.]*%.([^.
 --[[ Tells the holder of a lease to check whether it still has its leases. The message ends with '?'. ]]
 function semaphores.tell_holder(channel, name)
   local holder = semaphores.holder_in(name)
-  if holder then lines.tell(channel, holder, ' ?') end
+  if holder then members.tell(channel, holder, ' ?') end
 end
 
 --[[
