@@ -74,6 +74,7 @@ export class Fleet {
         this.keys.sums(0, 60_000),
         this.keys.sums(0, 600_000),
         ...this.keys.index,
+        ...this.keys.events,
       ],
       [
         String(++this.#number),
@@ -83,6 +84,7 @@ export class Fleet {
         details,
         String(rows.length),
         ...rows.flatMap(({ id }) => [id, counts]),
+        '0',
         '0',
         '0',
         '86400000',

@@ -18,7 +18,17 @@ const LONG = 'x'.repeat(120)
 const ARABIC = 'تسجيل الدخول'
 /** Turns what follows around: "95" would be read as "59". */
 const TURNED = 'login\u202e95'
-const PAGES = ['limits', 'keys', 'keys/=long', 'keys/=203.0.113.9', 'waiting', 'queues', 'changes', 'processes']
+const PAGES = [
+  'limits',
+  'keys',
+  'keys/=long',
+  'keys/=203.0.113.9',
+  'waiting',
+  'queues',
+  'events',
+  'changes',
+  'processes',
+]
 
 let redis: RedisServer
 let client: ReturnType<RedisServer['client']>

@@ -8,6 +8,7 @@
   KEYS[3]  details: HASH process → its top keys, queues and levels as JSON
   KEYS[4…6]  sums of the step, of the minute, of the ten minutes: see outcome_sums.add
   KEYS[7…9]  the index: see index_note
+  KEYS[10…12]  events, their facts, chains: see events.add
   ARGV[1]  number of this report: one that comes twice counts once
   ARGV[2]  number of the step: ms since the epoch / 10 000
   ARGV[3]  process
@@ -15,6 +16,7 @@
   ARGV[5]  its details; '' if they have not changed
   ARGV[6]  number of rows; then for each the id of a limit and its eight counts
   ARGV[…]  number of the minute; number of its rows, most often 0; then these rows
+  ARGV[…]  number of events, then each: see events.add
   ARGV[…]  for how long notes of the index hold, ms; most notes; id and facts of each object
 
   Returns the server's time in ms; 1 if it was carried out, 0 if the step is not one of the last fifteen minutes, or in
@@ -22,6 +24,7 @@
 ]]
 local timely = require 'redis.timely'
 local outcome_sums = require 'operating.dashboard.outcome_sums'
+local events = require 'operating.dashboard.events'
 local object_index = require 'operating.dashboard.object_index'
 
 local number = tonumber(ARGV[1])
@@ -33,7 +36,9 @@ local count = tonumber(ARGV[6])
 local minute = tonumber(ARGV[7 + 2 * count])
 local minute_count = tonumber(ARGV[8 + 2 * count])
 local first_of_minute = 9 + 2 * count
-local first_of_index = first_of_minute + 2 * minute_count
+local event_count = tonumber(ARGV[first_of_minute + 2 * minute_count])
+local first_of_events = first_of_minute + 2 * minute_count + 1
+local first_of_index = first_of_events + 8 * event_count
 local life = tonumber(ARGV[first_of_index])
 local most = tonumber(ARGV[first_of_index + 1])
 local STEP, KEPT, FORGOTTEN = 10000, 960000, 3600000
@@ -62,6 +67,8 @@ if minute_count > 0 and minute_starts <= now + STEP then
   local ten_minutes_start = minute_starts - minute_starts % TEN_MINUTES
   redis.call('PEXPIREAT', KEYS[6], string.format('%.0f', ten_minutes_start + TEN_MINUTES_KEPT))
 end
+
+if event_count > 0 then events.add({ KEYS[10], KEYS[11], KEYS[12] }, first_of_events, event_count, now) end
 
 local silent = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - FORGOTTEN, 'LIMIT', 0, 32)
 if #silent > 0 then

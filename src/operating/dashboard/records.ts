@@ -21,6 +21,8 @@ export class RecordKeys {
   readonly processes: readonly string[]
   /** The index of objects. */
   readonly index: readonly string[]
+  /** events, facts, chains: see lua/operating/dashboard/events.lua */
+  readonly events: readonly string[]
   /** What was changed by the dashboard: a list, newest first. */
   readonly changes: string
   /** The secret by which dashboards hide keys. */
@@ -31,6 +33,7 @@ export class RecordKeys {
     this.#root = `${keySegment(prefix)}:{!dashboard}`
     this.processes = ['processes', 'records', 'details'].map(part => `${this.#root}:${part}`)
     this.index = indexKeys(prefix)
+    this.events = ['events', 'facts', 'chains'].map(part => `${this.#root}:${part}`)
     this.changes = `${this.#root}:changes`
     this.secret = secretKey(prefix)
   }
@@ -146,6 +149,8 @@ export interface FiringAlert {
   readonly value: number
   /** Ms since the epoch. */
   readonly since: number
+  /** The time over which it is measured; absent: while it lasts. */
+  readonly overMs?: number
 }
 
 /** What a process tells of itself. Moments are ms since the epoch, by its own clock. */
@@ -172,6 +177,37 @@ export interface ProcessRecord {
   readonly moreAlerts?: number
 }
 
+/** What a process tells of an event; several tell of the same. Moments by its own clock. */
+export interface ToldEvent {
+  /** Of its events only the last may go on. */
+  readonly chain: string
+  readonly id: string
+  readonly from: number
+  readonly to: number
+  /** The last event goes on if it was told no longer ago than this, in ms; -1: it does not come again. */
+  readonly gapMs: number
+  /** Decisions made without Redis. */
+  readonly count: number
+  /** The largest value of an alert. */
+  readonly value: number
+  readonly reason: string
+}
+
+/** What happened, as its id says. */
+export type Happening =
+  | { readonly kind: 'outage'; readonly service: string }
+  | { readonly kind: 'alert'; readonly rule: string; readonly when: string; readonly subject: string }
+  | { readonly kind: 'deploy'; readonly service: string; readonly version: string }
+
+const OUTAGE = objectOf({ kind: oneOf('outage'), service: text })
+const ALERT = objectOf({ kind: oneOf('alert'), rule: text, when: text, subject: text })
+const DEPLOY = objectOf({ kind: oneOf('deploy'), service: text, version: text })
+
+/** Undefined for an invalid id. */
+export function readHappening(json: string): Happening | undefined {
+  return parsed(json, OUTAGE) ?? parsed(json, ALERT) ?? parsed(json, DEPLOY)
+}
+
 /** A queue whose consumers cannot work. */
 export interface QueueTrouble {
   readonly queue: string
@@ -180,7 +216,10 @@ export interface QueueTrouble {
 }
 
 const TROUBLE = objectOf<QueueTrouble>({ queue: text, since: moment, reason: text })
-const FIRING = objectOf<FiringAlert>({ rule: text, when: text, subject: text, value: finite, since: moment })
+const FIRING = objectOf<Omit<FiringAlert, 'overMs'>, { overMs: number }>(
+  { rule: text, when: text, subject: text, value: finite, since: moment },
+  { overMs: finite },
+)
 
 const RECORD: Shape<ProcessRecord> = objectOf<
   Pick<ProcessRecord, 'service' | 'version' | 'host' | 'pid' | 'startedAt' | 'perSecond' | 'everyMs'>,

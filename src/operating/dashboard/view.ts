@@ -131,7 +131,27 @@ export interface HolderView {
   readonly by: HolderName | 'new' | 'untold' | 'unknown'
 }
 
-export type PageName = 'limits' | 'keys' | 'waiting' | 'queues' | 'changes' | 'processes'
+export type PageName = 'limits' | 'keys' | 'waiting' | 'queues' | 'events' | 'changes' | 'processes'
+
+/** What happened in the last day: also the marks in charts. */
+export interface EventView {
+  readonly id: string
+  readonly kind: 'outage' | 'alert' | 'change' | 'deploy'
+  readonly at: number
+  /** When it ended; absent: it lasts, or took no time. */
+  readonly until?: number
+  readonly lasts?: boolean
+  readonly title: string
+  readonly text?: string
+  /** Of a change. */
+  readonly key?: KeyView
+  readonly user?: string
+  /** Where more stands about it. */
+  readonly page?: 'limits' | 'queues'
+}
+
+/** An event in a chart. */
+export type Mark = Pick<EventView, 'kind' | 'at' | 'title'>
 
 export interface ChangeView {
   readonly id: string

@@ -11,7 +11,7 @@ import { RedisServer } from '../../support/redis-server.js'
 import { encoded, OpenDashboard } from './open-dashboard.js'
 import { sendReport } from './send-report.js'
 
-const PAGES = ['limits', 'keys', 'waiting', 'queues', 'changes', 'processes'] as const
+const PAGES = ['limits', 'keys', 'waiting', 'queues', 'events', 'changes', 'processes'] as const
 const NOT_REPORTED = ',0,0,100,0,0,0'
 
 const closing: Array<() => unknown> = []

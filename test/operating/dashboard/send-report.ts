@@ -1,4 +1,10 @@
-import { MINUTE_MS, RecordKeys, stepOf, TEN_MINUTES_MS } from '../../../src/operating/dashboard/records.js'
+import {
+  MINUTE_MS,
+  RecordKeys,
+  stepOf,
+  TEN_MINUTES_MS,
+  type ToldEvent,
+} from '../../../src/operating/dashboard/records.js'
 import { portOf } from '../../../src/redis/clients.js'
 import { runScript } from '../../../src/redis/script.js'
 import { dashboardReport } from '../../../src/redis/scripts.js'
@@ -16,6 +22,7 @@ export async function sendReport(
     minuteAt = stepAt,
     minuteRows = [],
     notes = [],
+    events = [],
     process = 'p',
     record = {},
     details,
@@ -25,6 +32,7 @@ export async function sendReport(
     minuteAt?: number
     minuteRows?: Rows
     notes?: ReadonlyArray<readonly [id: string, facts: object]>
+    events?: readonly ToldEvent[]
     process?: string
     record?: object
     details?: object
@@ -41,6 +49,7 @@ export async function sendReport(
       keys.sums(minute, MINUTE_MS),
       keys.sums(Math.floor(minuteAt / TEN_MINUTES_MS), TEN_MINUTES_MS),
       ...keys.index,
+      ...keys.events,
     ],
     [
       String(++number),
@@ -53,6 +62,19 @@ export async function sendReport(
       String(minute),
       String(minuteRows.length),
       ...minuteRows.flat(),
+      String(events.length),
+      ...events
+        .flatMap(({ chain, id, from, to, gapMs, count, value, reason }) => [
+          chain,
+          id,
+          from,
+          to,
+          gapMs,
+          count,
+          value,
+          reason,
+        ])
+        .map(String),
       '86400000',
       '10000',
       ...notes.flatMap(([id, facts]) => [id, JSON.stringify(facts)]),

@@ -172,7 +172,7 @@ describe('limits', () => {
     expect(alerts).toMatchObject([
       {
         title: expect.stringMatching(/^login refuses 40.%/),
-        text: 'Rule too many, told by 1 process.',
+        text: 'In the last 1 min, by rule too many, told by 1 process.',
         since: at.getTime(),
       },
     ])

@@ -6,6 +6,7 @@ export const PAGES: ReadonlyArray<readonly [page: PageName, title: string]> = [
   ['keys', 'Keys'],
   ['waiting', 'Waiting'],
   ['queues', 'Queues'],
+  ['events', 'Events'],
   ['changes', 'Changes'],
   ['processes', 'Processes'],
 ]

@@ -13,7 +13,7 @@ import {
   type Values,
   whereAbove,
 } from '../look/geometry.js'
-import type { Series } from '../view.js'
+import type { Mark, Series } from '../view.js'
 
 /** The axes: 0, half of `top` and `top`, and four moments. */
 interface Axes {
@@ -94,7 +94,7 @@ export function Plot({
         {index !== undefined && index <= last && <Reading share={x}>{reading(index)}</Reading>}
       </div>
       <div class={axes.isExact ? 'times exact' : 'times'} aria-hidden="true">
-        {last > 0 && [0, 1 / 3, 2 / 3, 1].map(share => <span key={share}>{time(share)}</span>)}
+        {last > 0 && [...new Set([0, 1 / 3, 2 / 3, 1].map(time))].map(text => <span key={text}>{text}</span>)}
       </div>
     </figure>
   )
@@ -132,6 +132,27 @@ interface Traffic {
   readonly stepMs?: number
   readonly allowed: Values
   readonly refused: Values
+  /** What happened meanwhile. */
+  readonly marks?: readonly Mark[]
+}
+
+/** Ticks from top to bottom where something happened. */
+function Marks({ traffic: { at, stepMs = 0, marks = [] } }: { traffic: Traffic }) {
+  const [first, last] = [at[0], at[at.length - 1] + stepMs]
+  const within = marks.filter(mark => mark.at >= first && mark.at <= last)
+  return (
+    <>
+      {within.map(mark => {
+        const x = Math.min(1, (mark.at - first) / Math.max(1, at[at.length - 1] - first)) * WIDTH
+        return <line key={`${mark.at} ${mark.title}`} class={`mark ${mark.kind}`} x1={x} y1="0" x2={x} y2={HEIGHT} />
+      })}
+    </>
+  )
+}
+
+/** What happened in the step of a moment, or in the one before. */
+function marksAt({ at, stepMs = 0, marks = [] }: Traffic, index: number): readonly Mark[] {
+  return marks.filter(mark => mark.at >= at[index] - stepMs / 2 && mark.at < at[index] + stepMs / 2).slice(0, 3)
 }
 
 /** The upper edge that the small and the large chart of one row share. */
@@ -168,6 +189,7 @@ export function SmallChart({ traffic, sentence }: { traffic: Traffic; sentence: 
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
         <line class="grid" x1="0" y1={HEIGHT} x2={WIDTH} y2={HEIGHT} />
         <Paths allowed={traffic.allowed} refused={traffic.refused} top={topOf(traffic)} />
+        <Marks traffic={traffic} />
         {index !== undefined && <Cursor share={place(index, length)} frame={{ width: WIDTH, height: HEIGHT }} />}
       </svg>
       {index !== undefined && index < length && (
@@ -197,6 +219,11 @@ function Reads({ traffic, index }: { traffic: Traffic; index: number }) {
       <span>allowed</span>
       <span class="refused">{rate(refused[index] ?? 0)}</span>
       <span>refused</span>
+      {marksAt(traffic, index).map(({ title }) => (
+        <span key={title} class="what">
+          {title}
+        </span>
+      ))}
     </>
   )
 }
@@ -232,13 +259,17 @@ export function LargeChart({ traffic, label, sentence }: { traffic: Traffic; lab
       pageStep={6}
       valueText={i =>
         isKnown(traffic, i)
-          ? `${momentWords(at[i], stepMs)}: ${rate(allowed[i] ?? 0)} allowed and ${rate(refused[i] ?? 0)} ` +
-            'refused per second'
+          ? [
+              `${momentWords(at[i], stepMs)}: ${rate(allowed[i] ?? 0)} allowed and ${rate(refused[i] ?? 0)} ` +
+                'refused per second',
+              ...marksAt(traffic, i).map(({ title }) => title),
+            ].join('. ')
           : `${momentWords(at[i], stepMs)}: not known`
       }
       reading={i => <Reads traffic={traffic} index={i} />}
     >
       <Paths allowed={allowed} refused={refused} top={top} />
+      <Marks traffic={traffic} />
     </Plot>
   )
 }
@@ -247,8 +278,8 @@ export function LargeChart({ traffic, label, sentence }: { traffic: Traffic; lab
 const CALM_MS = 60_000
 
 /** A series with the moments of its values. */
-export function trafficOf({ from, stepMs, allowed, refused }: Series): Required<Traffic> {
-  return { at: allowed.map((_, i) => from + i * stepMs), stepMs, allowed, refused }
+export function trafficOf({ from, stepMs, allowed, refused }: Series, marks: readonly Mark[]): Required<Traffic> {
+  return { at: allowed.map((_, i) => from + i * stepMs), stepMs, allowed, refused, marks }
 }
 
 /** A chart in one sentence: '13.1 refused per second, up from 0 at 14:02'. */

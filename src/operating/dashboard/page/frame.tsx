@@ -114,6 +114,7 @@ export function StatusLine({ view, polled, address }: { view: ViewBase; polled: 
         <b>{percent(refusedShare)}</b> refused
       </span>
       <span class={degradedShare > 0 ? 'amber' : 'muted'}>{percent(degradedShare)} degraded</span>
+      <span class="muted">in the last 10 to 20 s</span>
       <ServiceFilter services={view.services} address={address} />
       <span class="age">
         {access === 'read' ? (
@@ -131,10 +132,10 @@ export function StatusLine({ view, polled, address }: { view: ViewBase; polled: 
   )
 }
 
-/** Not on the page of changes, which are made to limits, and not to services. */
+/** Not on the pages of changes and events, which are of all services. */
 function ServiceFilter({ services, address }: { services: readonly string[]; address: Address }) {
   const { page, service } = address
-  if (page === 'changes' || (services.length < 2 && service === undefined)) return null
+  if (page === 'changes' || page === 'events' || (services.length < 2 && service === undefined)) return null
   const known = service === undefined || services.includes(service) ? services : [...services, service]
   return (
     <select

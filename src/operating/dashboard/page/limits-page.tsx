@@ -1,7 +1,7 @@
 import { useContext, useEffect, useRef, useState } from 'preact/hooks'
 import { clock, count, limitWords, percent, plural, rate, span, when } from '../look/format.js'
 import type { LimitRow, LimitsView } from '../server/page-views.js'
-import type { KeyRate, Range } from '../view.js'
+import type { KeyRate, Mark, Range } from '../view.js'
 import { type Address, addressText, goInPlace, RANGES } from './address.js'
 import { ActingContext, blockPlan, ChangeButton, clearPlan, limitPlan, unblockPlan } from './change-dialogs.js'
 import { LargeChart, SmallChart, sentenceOf, trafficOf } from './chart.js'
@@ -26,10 +26,10 @@ const UNTOLD = 'Not told: each process tells of its 100 busiest keys.'
  * The content of an opened row of a limit: the large chart, the keys that are refused and that ask most, the sources of
  * decisions, actions.
  */
-function LimitDetail({ row, now }: { row: LimitRow; now: number }) {
+function LimitDetail({ row, marks, now }: { row: LimitRow; marks: readonly Mark[]; now: number }) {
   const { processes, noLive, may } = useContext(ActingContext)
   const { limiter, facts, per, open, live, policy } = row
-  const traffic = trafficOf(row.series)
+  const traffic = trafficOf(row.series, marks)
   const sources = SOURCES.filter(([source]) => (open?.sources[source] ?? 0) > 0)
   const [worst] = open?.mostRefused ?? []
   const isBlocked = worst?.key.blockedUntil !== undefined
@@ -57,6 +57,12 @@ function LimitDetail({ row, now }: { row: LimitRow; now: number }) {
             <i class="swatch refused" />
             refused
           </span>
+          {marks.length > 0 && (
+            <span>
+              <i class="swatch tick" />
+              <a href={addressText({ page: 'events' })}>{plural(marks.length, 'event')}</a>
+            </span>
+          )}
           {sources.length > 0 && (
             <span class="sources">
               decided by:{' '}
@@ -235,6 +241,7 @@ export function LimitsPage({
                 <Row
                   key={row.id}
                   row={row}
+                  marks={view.marks}
                   now={view.now}
                   columns={columns}
                   isOpen={open.has(row.id)}
@@ -281,19 +288,21 @@ function RangeChoice({ range, address }: { range: Range; address: Address }) {
 
 function Row({
   row,
+  marks,
   now,
   columns,
   isOpen,
   toggle,
 }: {
   row: LimitRow
+  marks: readonly Mark[]
   now: number
   columns: number
   isOpen: boolean
   toggle: () => void
 }) {
   const { id, limiter, facts, per, series, live } = row
-  const traffic = trafficOf(series)
+  const traffic = trafficOf(series, marks)
   const detail = `detail-${id}`
   return (
     <>
@@ -329,7 +338,7 @@ function Row({
       {isOpen && (
         <tr class="detail" id={detail}>
           <td colSpan={columns}>
-            <LimitDetail row={row} now={now} />
+            <LimitDetail row={row} marks={marks} now={now} />
           </td>
         </tr>
       )}

@@ -7,6 +7,7 @@ import { type Address, addressText, PAGES, useAddress } from './address.js'
 import { ActingContext, useActing } from './change-dialogs.js'
 import { ChangesPage } from './changes-page.js'
 import { logIn, usePolling } from './connection.js'
+import { EventsPage } from './events-page.js'
 import { AlertBanners, Head, NothingOf, StatusLine, summaryOf } from './frame.js'
 import { KeysPage } from './keys-page.js'
 import { LimitsPage } from './limits-page.js'
@@ -74,7 +75,7 @@ function App() {
     ...(page === 'limits' && range !== undefined && { range }),
     ...(page === 'limits' && text !== undefined && { text }),
     ...(page === 'queues' && queue !== undefined && id !== undefined && { queue, id }),
-    ...(page !== 'changes' && service !== undefined && { service }),
+    ...(page !== 'changes' && page !== 'events' && service !== undefined && { service }),
     ...(key !== undefined && { key }),
     ...(ref !== undefined && { ref }),
   }
@@ -160,6 +161,8 @@ function Content({
       return <WaitingPage view={view} />
     case 'queues':
       return <QueuesPage view={view} />
+    case 'events':
+      return <EventsPage view={view} />
     case 'changes':
       return <ChangesPage view={view} />
     case 'processes':

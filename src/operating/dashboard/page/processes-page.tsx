@@ -1,4 +1,4 @@
-import { clock, plural, rate, span } from '../look/format.js'
+import { clock, plural, rate, span, when } from '../look/format.js'
 import type { ProcessesView, ProcessView } from '../server/page-views.js'
 import { Table } from './table.js'
 import { Ago, Gauge, Moment, Nothing, Panel } from './widgets.js'
@@ -63,7 +63,11 @@ function Service({ service, processes, now }: { service: string; processes: read
           {
             title: 'Runs since',
             kind: 'wide',
-            cell: ({ startedAt }) => <Moment at={startedAt}>{span(Math.max(0, now - startedAt))}</Moment>,
+            cell: ({ startedAt }) => (
+              <Moment at={startedAt}>
+                {span(Math.max(0, now - startedAt))} <span class="muted">({when(startedAt, now)})</span>
+              </Moment>
+            ),
           },
           {
             title: 'Heard of',

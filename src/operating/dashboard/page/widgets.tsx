@@ -1,7 +1,7 @@
 /** Small parts that several pages use. */
 import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import { isDate, moment, percent, plural, span } from '../look/format.js'
+import { isDate, moment, percent, plural, span, when } from '../look/format.js'
 import type { KeyView } from '../view.js'
 import { addressText } from './address.js'
 
@@ -81,9 +81,15 @@ function percentage(share: number): string {
   return `${Math.max(0, Math.min(100, share * 100))}%`
 }
 
-/** So long ago; the full moment when the pointer rests on it. */
+/** So long ago, and of more than a minute when that was; the full moment when the pointer rests on it. */
 export function Ago({ at, now }: { at: number; now: number }) {
-  return <Moment at={at}>{now - at < 1500 ? 'now' : `${span(now - at)} ago`}</Moment>
+  const agoMs = now - at
+  return (
+    <Moment at={at}>
+      {agoMs < 1500 ? 'now' : `${span(agoMs)} ago`}
+      {agoMs > 60_000 && isDate(at) && <span class="muted"> ({when(at, now)})</span>}
+    </Moment>
+  )
 }
 
 /** A time in words, with the full moment behind it. */

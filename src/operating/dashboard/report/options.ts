@@ -37,7 +37,7 @@ function packageIn(folder: string): { name: string; version: string } | undefine
 export interface FiringAlerts {
   /** What fires now. */
   readonly firing: ReadonlyArray<{
-    readonly rule: { readonly name: string; readonly when: string }
+    readonly rule: { readonly name: string; readonly when: string; readonly over?: Duration }
     readonly subject: string
     readonly value: number
     readonly at: Date

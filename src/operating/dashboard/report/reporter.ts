@@ -2,12 +2,14 @@ import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { asyncDispose } from '../../../limiter/core/async-dispose.js'
 import type { Decision } from '../../../limiter/core/decision.js'
+import { type Duration, parseOption } from '../../../limiter/core/duration.js'
 import { BoundedMap } from '../../../limiter/core/maps.js'
 import type { Observer } from '../../../limiter/core/observer.js'
 import { objectId } from '../../object-index.js'
 import { alerts } from '../../observing/alerts/index.js'
 import { objectFacts, type ProcessRecord, type QueueTrouble, useNotes } from '../records.js'
 import { DecisionSums, RecentActivity } from './activity.js'
+import { Happenings } from './happenings.js'
 import { type FiringAlerts, parseReporterOptions, type ReporterOptions } from './options.js'
 import { type ObjectNotes, ReportSender } from './sender.js'
 
@@ -46,6 +48,7 @@ interface ReportEnd extends AsyncDisposable {
 class Reporter implements Observer, ReportEnd {
   readonly #settings: ReturnType<typeof parseReporterOptions>
   readonly #sender: ReportSender
+  readonly #happenings: Happenings
   /** Judges by the default rules, if none are given. */
   readonly #judge: ReturnType<typeof alerts> | undefined
   readonly #sums: DecisionSums
@@ -70,7 +73,8 @@ class Reporter implements Observer, ReportEnd {
   constructor(options: ReporterOptions) {
     this.#settings = parseReporterOptions(options)
     if (this.#settings.alerts === undefined) this.#judge = alerts({ notify: () => this.#happened() })
-    const { client, prefix, keyNames, topKeys } = this.#settings
+    const { client, prefix, keyNames, topKeys, service, version } = this.#settings
+    this.#happenings = new Happenings({ service, version, startedAt: this.#startedAt })
     this.#sender = new ReportSender(client, prefix, randomBytes(6).toString('base64url'), () => this.#forgetNotes())
     this.#sums = new DecisionSums(keyNames)
     this.#recentActivity = new RecentActivity(topKeys)
@@ -79,6 +83,7 @@ class Reporter implements Observer, ReportEnd {
   // Arrow functions, because callers may detach an observer's methods.
   readonly decided = (decision: Decision, limiter: string): void => {
     this.#decisions++
+    if (decision.degraded) this.#happenings.degraded()
     this.#sums.add(decision, limiter)
     this.#recentActivity.decided(limiter, decision.key, decision.allowed)
     this.#judge?.decided?.(decision, limiter)
@@ -92,14 +97,20 @@ class Reporter implements Observer, ReportEnd {
 
   readonly breakerOpened = (error: Error): void => {
     this.#breakers++
-    this.#breaker ??= { since: Date.now(), reason: reasonOf(error) }
+    if (this.#breaker === undefined) {
+      this.#breaker = { since: Date.now(), reason: reasonOf(error) }
+      this.#happenings.outageBegan(this.#breaker.since, this.#breaker.reason)
+    }
     this.#judge?.breakerOpened?.(error)
     this.#happened()
   }
 
   readonly breakerClosed = (): void => {
     this.#breakers = Math.max(0, this.#breakers - 1)
-    if (this.#breakers === 0) this.#breaker = undefined
+    if (this.#breakers === 0) {
+      this.#breaker = undefined
+      this.#happenings.outageEnded(Date.now())
+    }
     this.#judge?.breakerClosed?.()
     this.#happened()
   }
@@ -209,8 +220,10 @@ class Reporter implements Observer, ReportEnd {
     const rows = this.#sums.take()
     const spanMs = Math.max(1, Math.min(now - this.#tookAt, this.#settings.everyMs))
     const notes = [...this.#sums.notes(rows, now), ...this.#objectNotes(now)]
+    const record = this.#record(now, isBusy)
     this.#sender.send({
-      record: this.#record(now, isBusy),
+      record,
+      events: this.#happenings.take(record.alerts ?? [], Date.now()),
       details: this.#recentActivity.details(),
       rows,
       notes: [...notes, ...useNotes(this.#settings.service, notes)],
@@ -247,6 +260,7 @@ class Reporter implements Observer, ReportEnd {
           subject,
           value,
           since: at.getTime(),
+          ...(rule.when !== 'breaker-open' && rule.when !== 'consumer-failed' && { overMs: overMsOf(rule) }),
         })),
       }),
       ...(firing.length > MOST_ALERTS && { moreAlerts: firing.length - MOST_ALERTS }),
@@ -281,6 +295,10 @@ class Reporter implements Observer, ReportEnd {
     }
     return notes
   }
+}
+
+function overMsOf({ over = '1m' }: { readonly over?: Duration }): number {
+  return parseOption(over, 'reporter: alerts: over')
 }
 
 function reasonOf(error: Error): string {

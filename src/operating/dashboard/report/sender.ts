@@ -16,6 +16,7 @@ import {
   STEPS,
   stepOf,
   TEN_MINUTES_MS,
+  type ToldEvent,
 } from '../records.js'
 import { addRows } from './activity.js'
 
@@ -26,6 +27,7 @@ export interface Report {
   readonly details: ProcessDetails
   readonly rows: ReadonlyMap<string, Counts>
   readonly notes: ObjectNotes
+  readonly events: readonly ToldEvent[]
   /** The time in which the rows were counted, until now. */
   readonly spanMs: number
   /** No further report is planned. */
@@ -35,6 +37,7 @@ export interface Report {
 /** Most rows and notes of one call, so that no call takes the server a millisecond. */
 const MOST_ROWS = 250
 const MOST_AT_ONCE = 50
+const MOST_EVENTS = 200
 const REPLY_DEADLINE = new Deadline(5000)
 
 /** The content of one call; sent again under its number until it is answered, so that it counts once. */
@@ -46,6 +49,7 @@ interface Call {
   readonly minute: number
   readonly minuteRows: Rows
   readonly notes: ObjectNotes
+  readonly events: readonly ToldEvent[]
   readonly args: readonly string[]
 }
 
@@ -66,6 +70,8 @@ export class ReportSender {
   /** The minutes are sent although they have not ended. */
   #isLast = false
   readonly #notes = new Map<string, ObjectFacts>()
+  /** Those that were not sent. */
+  readonly #events = new Map<string, ToldEvent>()
   #latest: Pick<Report, 'record' | 'details'> | undefined
   #unanswered: Call | undefined
   #isNew = false
@@ -92,11 +98,12 @@ export class ReportSender {
     return this.#isNew || this.#pending.size > 0 || this.#unanswered !== undefined || this.#minuteToSend() !== undefined
   }
 
-  send({ record, details, rows, notes, spanMs, isLast }: Report): void {
+  send({ record, details, rows, notes, events, spanMs, isLast }: Report): void {
     this.#latest = { record, details }
     this.#isLast = isLast
     this.#isNew = true
     for (const [id, facts] of notes) this.#notes.set(id, facts)
+    for (const event of events) this.#addEvent(event)
     if (rows.size > 0) this.#share(rows, spanMs)
     for (const old of this.#pending.keys()) if (old < stepOf(this.#now()) - STEPS) this.#pending.delete(old)
     this.#sending ??= this.#sendAll().finally(() => {
@@ -131,6 +138,7 @@ export class ReportSender {
       this.#keys.sums(minute, MINUTE_MS),
       this.#keys.sums(Math.floor((minute * MINUTE_MS) / TEN_MINUTES_MS), TEN_MINUTES_MS),
       ...this.#keys.index,
+      ...this.#keys.events,
     ]
     const sentAt = Date.now()
     const reply = await REPLY_DEADLINE.hold(runScript(this.#port, dashboardReport, keys, [String(number), ...args]))
@@ -158,6 +166,8 @@ export class ReportSender {
     const minuteRows = this.#takeMinute(minute, Math.floor((MOST_ROWS - rows.length) / 2))
     const notes = [...this.#notes].slice(0, MOST_AT_ONCE)
     for (const [id] of notes) this.#notes.delete(id)
+    const events = [...this.#events.values()].slice(0, MOST_AT_ONCE)
+    for (const event of events) this.#events.delete(eventKey(event))
     const { record, details } = this.#latest
     const text = detailsText(details)
     const args = [
@@ -168,13 +178,15 @@ export class ReportSender {
       ...rowsArgs(rows),
       String(minute),
       ...rowsArgs(minuteRows),
+      String(events.length),
+      ...events.flatMap(event => this.#eventArgs(event)),
       String(NOTE_LIFE_MS),
       String(MAX_NOTES),
       ...notes.flatMap(([id, facts]) => [id, JSON.stringify(facts)]),
     ]
     this.#toldDetails = text
     this.#isNew = false
-    return { number: ++this.#number, step, rows, minute, minuteRows, notes, args }
+    return { number: ++this.#number, step, rows, minute, minuteRows, notes, events, args }
   }
 
   /** A minute that has ended, with its last report; at the end of all reports every minute. */
@@ -197,12 +209,32 @@ export class ReportSender {
    * The answer has shown that our clock was wrong: counts of another step belong to the current one. Older counts are
    * dropped.
    */
-  #moveToCurrentStep({ step, rows, minute, minuteRows, notes }: Call): void {
+  #moveToCurrentStep({ step, rows, minute, minuteRows, notes, events }: Call): void {
     if (minuteRows.length > 0) addTo(this.#minutes, minute, minuteRows)
     for (const [id, facts] of notes) this.#notes.set(id, facts)
+    for (const event of events) this.#addEvent(event)
     this.#isNew = true
     const now = stepOf(this.#now())
     if (now !== step) addTo(this.#pending, now, rows)
+  }
+
+  /** Of one event only the whole is sent; while Redis is away few events are kept. */
+  #addEvent(event: ToldEvent): void {
+    const key = eventKey(event)
+    const known = this.#events.get(key)
+    if (known === undefined && this.#events.size >= MOST_EVENTS) return
+    const { count = 0, value = 0, reason = '' } = known ?? {}
+    this.#events.set(key, {
+      ...event,
+      count: count + event.count,
+      value: Math.max(value, event.value),
+      reason: reason || event.reason,
+    })
+  }
+
+  #eventArgs({ chain, id, from, to, gapMs, count, value, reason }: ToldEvent): string[] {
+    const moments = [from, to].map(at => String(Math.round(at + this.#aheadMs)))
+    return [chain, id, ...moments, String(gapMs), String(count), String(value), reason]
   }
 
   /** What was counted across the end of a step is shared between both, by time. */
@@ -223,6 +255,10 @@ export class ReportSender {
   #now(): number {
     return Date.now() + this.#aheadMs
   }
+}
+
+function eventKey({ id, from }: ToldEvent): string {
+  return `${from} ${id}`
 }
 
 function minuteOf(step: number): number {

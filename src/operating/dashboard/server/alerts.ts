@@ -1,6 +1,6 @@
 import { getOrMake } from '../../../limiter/core/maps.js'
 import { type AlertCondition, CONDITIONS, describeAlert } from '../../observing/alerts/conditions.js'
-import { count, latency, percent, plural } from '../look/format.js'
+import { count, latency, percent, plural, span } from '../look/format.js'
 import type { FiringAlert, QueueTrouble } from '../records.js'
 import type { AlertView, KeyView } from '../view.js'
 import type { Reading } from './reading.js'
@@ -15,7 +15,7 @@ const NAMED = 5
 const BLAMED_SHARE = 0.5
 const FORMATS = { share: percent, ms: latency, count }
 /** Each process judges what it sees: of several the largest share, or the longest time, is told. */
-const FORMATS_OF_MOST = {
+export const FORMATS_OF_MOST = {
   share: (value: number) => `up to ${percent(value)}`,
   ms: (value: number) => `up to ${latency(value)}`,
   count,
@@ -133,10 +133,11 @@ function bandOf(
   show: (key: string) => KeyView,
   isBlocked: IsBlocked,
 ): AlertView {
-  const { rule, when, subject, since, value } = alert
+  const { rule, when, subject, since, value, overMs } = alert
+  const told = `rule ${rule}, told by ${plural(processes, 'process', 'processes')}.`
   const band = {
     id: `rule ${show(`${rule} ${subject}`).ref}`,
-    text: `Rule ${rule}, told by ${plural(processes, 'process', 'processes')}.`,
+    text: overMs === undefined ? `By ${told}` : `In the last ${span(overMs)}, by ${told}`,
     since,
   }
   // A process of another version may tell of a condition that this one does not know.
@@ -156,6 +157,9 @@ function bandOf(
     limit: found.worst?.id,
     limitName: found.ownName,
     ...(blamed !== undefined &&
-      blamed.share > BLAMED_SHARE && { text: `makes ${percent(blamed.share)} of them.`, key: show(blamed.key) }),
+      blamed.share > BLAMED_SHARE && {
+        text: `makes ${percent(blamed.share)} of them in the last half minute.`,
+        key: show(blamed.key),
+      }),
   }
 }

@@ -5,6 +5,7 @@ import type { Change } from '../../live/live-limit.js'
 import type { KeyView } from '../view.js'
 import { type Alerts, alertsOf, refusingLimiters } from './alerts.js'
 import { ChangeHistory, type Noted } from './change-history.js'
+import { EventHistory, type Happened } from './events.js'
 import { History } from './history.js'
 import { HolderNames } from './holder-names.js'
 import { type KeyStyle, KeyViews } from './key-views.js'
@@ -17,6 +18,8 @@ import { type FoundMessage, type ReadQueue, type ReadRow, SharedObjects } from '
 
 /** Pages ask every two seconds: those of several viewers share what was read since the first of them asked. */
 const FRESH_MS = 900
+/** What happened is longer than other answers, and changes more rarely. */
+const EVENTS_MS = 2000
 /** What takes many calls is kept longer, but never over a change by any dashboard. */
 const MANY_MS = 5000
 const FEW_LIMITERS = 100
@@ -40,6 +43,7 @@ export class DashboardState {
   readonly #blocks: SharedAnswers<Blocks>
   readonly #ownLimits = new SharedAnswers<Listed<Change>>(MOST_KEPT, MANY_MS)
   readonly noted: SharedAnswer<Noted>
+  readonly happened: SharedAnswer<Happened>
   /** Reads `deadLetters`. */
   readonly dead: SharedAnswer<void>
   readonly #queues = new SharedAnswers<ReadQueue>(MOST_KEPT, FRESH_MS)
@@ -75,6 +79,8 @@ export class DashboardState {
       () => this.#countDead(),
       () => (cluster || this.reading.names('queue').length > FEW_QUEUES ? MANY_MS : FRESH_MS),
     )
+    const events = new EventHistory(client, this.reports.keys)
+    this.happened = new SharedAnswer(() => events.list(), EVENTS_MS)
     // Forgotten when a reading shows a new one.
     this.noted = new SharedAnswer(() => this.changes.list(), MANY_MS)
   }

@@ -95,7 +95,7 @@ const OPEN = listOf(text)
 const MOST_OPEN = 20
 /** What is none of the page's questions is left out. */
 const VIEW_REQUEST = objectOf<Pick<ViewRequest, 'page'>, Required<Omit<ViewRequest, 'page'>>>(
-  { page: oneOf('limits', 'keys', 'waiting', 'queues', 'changes', 'processes') },
+  { page: oneOf('limits', 'keys', 'waiting', 'queues', 'events', 'changes', 'processes') },
   {
     open: given => (Array.isArray(given) ? OPEN(given)?.slice(0, MOST_OPEN) : undefined),
     rows: whole,

@@ -44,6 +44,10 @@ interface FineCharts {
   readonly before: { readonly charts: ReadonlyMap<string, Series>; readonly openAt: number } | undefined
 }
 
+export function spanOf(range: Range): number {
+  return RANGES[range].spanMs
+}
+
 export function rangeIn(given: unknown): Range | undefined {
   return typeof given === 'string' && Object.hasOwn(RANGES, given) ? (given as Range) : undefined
 }

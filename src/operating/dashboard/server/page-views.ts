@@ -2,9 +2,11 @@ import { countName } from '../../../limiter/count-name.js'
 import { changeId, liveChange, policyText } from '../../live/live-limit.js'
 import { COUNTED, FALLBACK, SHADOW } from '../counts.js'
 import type { LimitEntry } from '../records.js'
-import type { ChangeRequest, ChangeView, Series, ViewRequest } from '../view.js'
+import type { ChangeRequest, ChangeView, EventView, Mark, Series, ViewRequest } from '../view.js'
 import type { Noted, PlainChange } from './change-history.js'
 import type { DashboardState } from './dashboard-state.js'
+import { eventsOf, type Happened } from './events.js'
+import { spanOf } from './history.js'
 import { type foundView, keysContent } from './keys-view.js'
 import { NO_QUEUES, NO_SHARED, queueRows, sharedRows } from './object-rows.js'
 import type { Rated, Reading } from './reading.js'
@@ -25,6 +27,7 @@ export type KeyFound = ReturnType<typeof foundView>
 export type KeyLimiterView = KeyFound['limiters'][number]
 export type WaitingView = Extract<View, { page: 'waiting' }>
 export type QueuesView = Extract<View, { page: 'queues' }>
+export type EventsView = Extract<View, { page: 'events' }>
 export type ChangesView = Extract<View, { page: 'changes' }>
 export type ProcessesView = Extract<View, { page: 'processes' }>
 export type ProcessView = ProcessesView['processes'][number]
@@ -44,6 +47,7 @@ function limitsView(
   objects: Objects,
   chartOf: (limit: string) => Series,
   blocked: Blocked,
+  events: readonly EventView[],
 ) {
   const { reading } = state
   const rated = ratedOf(state, { service, ...ask })
@@ -55,12 +59,19 @@ function limitsView(
     page: 'limits' as const,
     range,
     total: rated.length,
+    marks: marksIn(events, base.now - spanOf(range)),
     ...objects,
     rows: chosen.map(row => {
       const { id } = row.entry
       return rowOf(state, reading, row, wanted.has(id), chartOf(id), blocked)
     }),
   }
+}
+
+/** The newest events since a moment, for charts. */
+function marksIn(events: readonly EventView[], since: number): Mark[] {
+  const marks = events.filter(({ at }) => at >= since).slice(0, MOST_MARKS)
+  return marks.map(({ kind, at, title }) => ({ kind, at, title }))
 }
 
 /** The limits that a view shows: those of a service, or whose names hold a text. */
@@ -163,6 +174,9 @@ function openOf(state: DashboardState, reading: Reading, { id, name }: LimitEntr
 const MOST_OBJECTS = 50
 const FEW_OBJECTS = 8
 const MOST_CHANGES = 200
+const MOST_EVENTS = 100
+const MOST_MARKS = 50
+const NOTHING: Happened = { events: [], more: 0 }
 /** Who looks. */
 export interface Viewer {
   readonly access: 'read' | 'write'
@@ -224,18 +238,35 @@ async function contentOf(state: DashboardState, ask: ViewRequest, isWanted: IsWa
         changes: noted ? changesOf(state, base, noted) : [],
       })
     }
+    case 'events': {
+      const [happened, noted] = await historyOf(state, alive)
+      return (base: ViewBase) => {
+        const all = eventsOf(happened, changesOf(state, base, noted), base.now)
+        const events = all.slice(0, MOST_EVENTS)
+        return { ...base, page: 'events' as const, events, more: all.length - events.length + happened.more }
+      }
+    }
     case 'processes':
       return (base: ViewBase) => processesView(state, base, ask)
     default: {
-      const [queues, shared, chartOf, blocked] = await Promise.all([
+      const [queues, shared, chartOf, blocked, [happened, noted]] = await Promise.all([
         alive ? queueRows(state, FEW_OBJECTS, false, ask.service) : NO_QUEUES,
         alive ? sharedRows(state, FEW_OBJECTS, false, ask.service) : NO_SHARED,
         state.history.charts(ask.range ?? '15m'),
         alive ? blockedOf(state, ask, isWanted).catch(() => NO_BLOCKS) : NO_BLOCKS,
+        historyOf(state, alive).catch((): [Happened, Noted] => [NOTHING, []]),
       ])
-      return (base: ViewBase) => limitsView(state, base, ask, { ...queues, ...shared }, chartOf, blocked)
+      return (base: ViewBase) => {
+        const events = eventsOf(happened, changesOf(state, base, noted), base.now)
+        return limitsView(state, base, ask, { ...queues, ...shared }, chartOf, blocked, events)
+      }
     }
   }
+}
+
+/** What happened, and what was changed here. */
+function historyOf(state: DashboardState, isAlive: boolean): Promise<[Happened, Noted]> {
+  return isAlive ? Promise.all([state.happened.get(), state.noted.get()]) : Promise.resolve([NOTHING, []])
 }
 
 function viewBaseOf(state: DashboardState, { access, user }: Viewer) {
