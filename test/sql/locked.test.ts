@@ -6,7 +6,7 @@ import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { PostgresStore } from '../../src/sql/postgres-store.js'
 import { eventually } from '../support/eventually.js'
 import { PostgresServer } from '../support/postgres-server.js'
-import { LOCKS } from '../support/sql/locks.js'
+import { LOCKS } from './locks.js'
 
 jest.setTimeout(60_000)
 

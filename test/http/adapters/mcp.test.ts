@@ -13,8 +13,8 @@ import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import { ManualClock } from '../../../src/testing.js'
 import { childProgram } from '../../support/child-program.js'
 import { eventually } from '../../support/eventually.js'
-import { searchServer, serveTools } from '../../support/mcp-service.js'
 import { warnings } from '../../support/warnings.js'
+import { searchServer, serveTools } from './mcp-service.js'
 
 const warned = warnings()
 const closing: Array<() => unknown> = []
@@ -396,7 +396,7 @@ describe('limitTools over stdio', () => {
   const PROGRAM = `
     import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js'
     import { limitTools } from './src/http/adapters/mcp.js'
-    import { searchServer } from './test/support/mcp-service.js'
+    import { searchServer } from './test/http/adapters/mcp-service.js'
     let ran = 0
     const server = searchServer(() => ++ran)
     limitTools(server, { policy: '2/1m' })
