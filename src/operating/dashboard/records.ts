@@ -33,7 +33,7 @@ export class RecordKeys {
     this.#root = `${keySegment(prefix)}:{!dashboard}`
     this.processes = ['processes', 'records', 'details'].map(part => `${this.#root}:${part}`)
     this.index = indexKeys(prefix)
-    this.events = ['events', 'facts', 'chains'].map(part => `${this.#root}:${part}`)
+    this.events = ['events', 'event-facts', 'event-chains'].map(part => `${this.#root}:${part}`)
     this.changes = `${this.#root}:changes`
     this.secret = secretKey(prefix)
   }

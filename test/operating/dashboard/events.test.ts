@@ -88,6 +88,12 @@ test('an alert that fires in a process is an event, and so is a change; both are
   )
 })
 
+test('events have keys of their own beside the index of objects', () => {
+  const { events, index, processes, changes, secret } = new RecordKeys('spillway')
+  const all = [...events, ...index, ...processes, changes, secret]
+  expect(new Set(all).size).toBe(all.length)
+})
+
 test('events are kept for a day, a thousand at most; a page shows a hundred, and how many more there are', async () => {
   const now = Date.now()
   const old = told(alert('old'), now - 90_000_000, now - 86_500_000)

@@ -886,7 +886,14 @@ describe('faults', () => {
         `wrong${rows}`,
         `{"keys":[["login",[["x",1]]]],"queues":${rows},"levels":[5,{"object":"x"}]}`,
       )
-    for (const wrong of [{ undo: null }, { key: 5 }, { until: 'x' }, { until: 1e300 }, { live: 5 }])
+    for (const wrong of [
+      { undo: null },
+      { undo: { act: 'restore-limit', key: 5 } },
+      { key: 5 },
+      { until: 'x' },
+      { until: 1e300 },
+      { live: 5 },
+    ])
       await client.lpush(
         `${root}:changes`,
         `${Date.now()} ${JSON.stringify({ what: 'w', subject: 's', act: { act: 'pause', name: 'q' }, ...wrong })}`,
@@ -897,7 +904,7 @@ describe('faults', () => {
     await login.block('for ever', Number.MAX_SAFE_INTEGER)
     const fresh = await start()
     expect((await fresh.view({ page: 'keys', key: 'x' })).found).toMatchObject({ asked: 1, unread: 0 })
-    for (const shown of ['limits', 'keys', 'waiting', 'queues', 'changes', 'processes'] as const) {
+    for (const shown of ['limits', 'keys', 'waiting', 'queues', 'events', 'changes', 'processes'] as const) {
       expect((await fresh.view({ page: shown })).failing).toBeUndefined()
     }
     expect((await fresh.view({ page: 'limits' })).rows).toHaveLength(1)

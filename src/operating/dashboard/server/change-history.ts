@@ -48,7 +48,11 @@ export class ChangeHistory {
 }
 
 /** What an act does is checked when it is carried out. */
-const CHANGE_REQUEST: Shape<PlainChange> = given => objectOf({ act: text })(given) && (given as PlainChange)
+const CHANGE_REQUEST: Shape<PlainChange> = given => {
+  const { key } = (given ?? {}) as { readonly key?: unknown }
+  const isKey = key === undefined || text(key) !== undefined
+  return isKey ? objectOf({ act: text })(given) && (given as PlainChange) : undefined
+}
 const CHANGE: Shape<NotedChange> = objectOf<
   Pick<NotedChange, 'what' | 'subject' | 'act'>,
   Required<Omit<NotedChange, 'what' | 'subject' | 'act'>>
