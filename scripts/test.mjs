@@ -62,7 +62,7 @@ function testFast(args) {
   if (process.env.CI === 'true') return testWithout('a server', servers, args)
   const processes = PROCESSES.map(module => `test/${module}`)
   return testWithout('a server or other processes', [...servers, ...processes], ['--maxWorkers', '2', ...args], {
-    SPILLWAY_CASES: '0.01',
+    SPILLWAY_CASES: '0.05',
     SPILLWAY_LEFT_OUT_FOLDER: 'verification/',
   })
 }
