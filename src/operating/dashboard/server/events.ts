@@ -13,7 +13,7 @@ import { FORMATS_OF_MOST } from './alerts.js'
 const MOST = 300
 /** What was told so lately still lasts: processes tell of it every 10 s. */
 const LASTS_MS = 25_000
-export const DAY_MS = 86_400_000
+const DAY_MS = 86_400_000
 
 /** An event as processes have told it. */
 interface HappenedEvent {
