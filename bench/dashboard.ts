@@ -4,7 +4,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import { DelayQueue, RateLimiter, RedisStore } from '../src/index.js'
-import { Reports } from '../src/operating/dashboard/server/reports.js'
+import { FleetReports } from '../src/operating/dashboard/server/fleet-reports.js'
 import type { ViewRequest } from '../src/operating/dashboard/view.js'
 import { RedisCluster } from '../test/support/redis-cluster.js'
 import { RedisServer } from '../test/support/redis-server.js'
@@ -94,9 +94,9 @@ async function serverTimes(
   const before = await serverMs(client)
   await fleet.report()
   const reportMs = (await serverMs(client)) - before
-  const reports = new Reports(client, 'spillway')
+  const reports = new FleetReports(client, 'spillway')
   // The script is compiled once for a server, not once for a page.
-  await new Reports(client, 'other').refresh()
+  await new FleetReports(client, 'other').refresh()
   await client.config('RESETSTAT')
   await reports.refresh()
   const firstMs = await serverMs(client)

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, jest, test } from '@jest/globals'
-import { Reports } from '../../src/operating/dashboard/server/reports.js'
+import { FleetReports } from '../../src/operating/dashboard/server/fleet-reports.js'
 import { Semaphore } from '../../src/waiting/semaphore/semaphore.js'
 import { RedisServer } from '../support/redis-server.js'
 
@@ -29,7 +29,7 @@ test('objects are recorded only in a Redis whose dashboard somebody has opened, 
   await pass(180)
   expect(await client.keys('*')).toEqual([])
   // As a dashboard that somebody looks at.
-  const reports = new Reports(client, 'spillway')
+  const reports = new FleetReports(client, 'spillway')
   await reports.refresh()
   await pass(60)
   expect(await client.exists(...INDEX)).toBe(3)
@@ -37,7 +37,7 @@ test('objects are recorded only in a Redis whose dashboard somebody has opened, 
   await pass(10)
   await pass(1)
   jest.useRealTimers()
-  const again = new Reports(client, 'spillway')
+  const again = new FleetReports(client, 'spillway')
   await again.refresh()
   expect([...again.entries.values()].map(({ name }) => name).sort()).toEqual(['exports', 'reports'])
   await semaphore.close()

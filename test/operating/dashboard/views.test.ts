@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, tes
 import { DelayQueue, MemoryStore, RateLimiter, RedisStore, Semaphore, SharedRateLimiter } from '../../../src/index.js'
 import type { Observer } from '../../../src/limiter/core/observer.js'
 import { type DashboardOptions, reporter } from '../../../src/operating/dashboard/index.js'
-import { Reports } from '../../../src/operating/dashboard/server/reports.js'
+import { FleetReports } from '../../../src/operating/dashboard/server/fleet-reports.js'
 import type { ChangeRequest } from '../../../src/operating/dashboard/view.js'
 import { LivePolicies } from '../../../src/operating/live/index.js'
 import { LiveRecords } from '../../../src/operating/live/live-records.js'
@@ -921,7 +921,7 @@ describe('faults', () => {
 
 /** What Redis has summed of the last 15 minutes: limiter and limit → allowed, refused. */
 async function counted(): Promise<Record<string, [allowed: number, refused: number]>> {
-  const reports = new Reports(client, 'spillway')
+  const reports = new FleetReports(client, 'spillway')
   await reports.refresh()
   const rows: Record<string, [number, number]> = {}
   for (const [id, entry] of reports.entries) {

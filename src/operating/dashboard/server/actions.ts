@@ -296,7 +296,7 @@ async function ofLetters(
 }
 
 function limiterOf(state: DashboardState, name: unknown): KnownLimiter {
-  const known = state.reading.known.find(limiter => limiter.name === name)
+  const known = state.summary.known.find(limiter => limiter.name === name)
   if (known === undefined) throw new PolicyError(`limiter ${shown(name)}: nobody has reported a limiter of this name`)
   if (known.shared) return known
   throw new PolicyError(

@@ -3,8 +3,8 @@ import { type AlertCondition, CONDITIONS, describeAlert } from '../../observing/
 import { count, latency, percent, plural, span } from '../look/format.js'
 import type { FiringAlert, QueueTrouble } from '../records.js'
 import type { AlertView, KeyView } from '../view.js'
-import type { Reading } from './reading.js'
-import type { Reports } from './reports.js'
+import type { FleetReports } from './fleet-reports.js'
+import type { FleetSummary } from './fleet-summary.js'
 
 const MOST_ALERTS = 8
 /** So many limiters or queues of which one rule tells have a band each; of more the worst has one for all. */
@@ -37,15 +37,15 @@ interface Told {
 }
 
 /** What processes tell of their problems, in words: nothing is judged here. */
-export function alertsOf(reading: Reading, show: (key: string) => KeyView, isBlocked: IsBlocked): Alerts {
-  const { reports } = reading
+export function alertsOf(summary: FleetSummary, show: (key: string) => KeyView, isBlocked: IsBlocked): Alerts {
+  const { reports } = summary
   const breakers = breakerAlerts(reports)
   const troubles = troubleAlerts(reports)
   // What these rules tell stands in the bands of the breakers and of the queues, with its reason.
   const isTold = (when: string) =>
     (when === 'breaker-open' && breakers.length > 0) || (when === 'consumer-failed' && troubles.length > 0)
   const firing = [...firingIn(reports)].flatMap(([, told]) =>
-    isTold(told[0].alert.when) ? [] : bandsOf(told, reading, show, isBlocked),
+    isTold(told[0].alert.when) ? [] : bandsOf(told, summary, show, isBlocked),
   )
   const all = [...breakers, ...troubles, ...firing]
   const untold = Math.max(0, ...reports.alive.map(({ record }) => record.moreAlerts ?? 0))
@@ -54,14 +54,14 @@ export function alertsOf(reading: Reading, show: (key: string) => KeyView, isBlo
 }
 
 /** The limiters of which processes tell that they refuse too much. */
-export function refusingLimiters({ reports }: Reading): string[] {
+export function refusingLimiters({ reports }: FleetSummary): string[] {
   const named = reports.alive.flatMap(({ record }) =>
     (record.alerts ?? []).flatMap(({ when, subject }) => (when === 'denied-share' ? [subject] : [])),
   )
   return [...new Set(named)]
 }
 
-function breakerAlerts({ alive }: Reports): AlertView[] {
+function breakerAlerts({ alive }: FleetReports): AlertView[] {
   const open = alive.flatMap(({ record }) => (record.breaker === undefined ? [] : [record.breaker]))
   if (open.length === 0) return []
   const since = Math.min(...open.map(breaker => breaker.since))
@@ -76,7 +76,7 @@ function breakerAlerts({ alive }: Reports): AlertView[] {
 }
 
 /** Queues whose consumers cannot work, while their Redis may be well. */
-function troubleAlerts({ alive }: Reports): AlertView[] {
+function troubleAlerts({ alive }: FleetReports): AlertView[] {
   const troubles = new Map<string, QueueTrouble[]>()
   for (const { record } of alive) {
     for (const trouble of record.troubles ?? []) getOrMake(troubles, trouble.queue, () => []).push(trouble)
@@ -92,7 +92,7 @@ function troubleAlerts({ alive }: Reports): AlertView[] {
 }
 
 /** By rule: what it tells of each limiter or queue, the worst first. */
-function firingIn({ alive }: Reports): ReadonlyMap<string, readonly Told[]> {
+function firingIn({ alive }: FleetReports): ReadonlyMap<string, readonly Told[]> {
   const rules = new Map<string, Map<string, Told>>()
   for (const { record } of alive) {
     for (const alert of record.alerts ?? []) {
@@ -114,22 +114,22 @@ function isCount(when: string): boolean {
 
 function bandsOf(
   told: readonly Told[],
-  reading: Reading,
+  summary: FleetSummary,
   show: (key: string) => KeyView,
   isBlocked: IsBlocked,
 ): AlertView[] {
   const [worst, ...others] = told
-  if (told.length <= FEW) return told.map(each => bandOf(each, reading, show, isBlocked))
+  if (told.length <= FEW) return told.map(each => bandOf(each, summary, show, isBlocked))
   const names = others.slice(0, NAMED).map(({ alert }) => alert.subject)
   const more = others.length > NAMED ? ` and ${plural(others.length - NAMED, 'other')}` : ''
   const since = Math.min(...told.map(({ alert }) => alert.since))
-  const { key: _, ...band } = bandOf(worst, reading, show, isBlocked)
+  const { key: _, ...band } = bandOf(worst, summary, show, isBlocked)
   return [{ ...band, text: `Also, less so: ${names.join(', ')}${more}.`, since }]
 }
 
 function bandOf(
   { alert, processes }: Told,
-  reading: Reading,
+  summary: FleetSummary,
   show: (key: string) => KeyView,
   isBlocked: IsBlocked,
 ): AlertView {
@@ -147,9 +147,9 @@ function bandOf(
   const { of } = CONDITIONS[condition]
   if (of === 'queue') return { ...band, title, subject, queue: subject }
   if (of !== 'limiter') return { ...band, title }
-  const found = reading.refusing(subject)
+  const found = summary.refusing(subject)
   const blamed =
-    condition === 'denied-share' ? reading.callers.loudest('refused', subject, found.refused, isBlocked) : undefined
+    condition === 'denied-share' ? summary.callers.loudest('refused', subject, found.refused, isBlocked) : undefined
   return {
     ...band,
     title,

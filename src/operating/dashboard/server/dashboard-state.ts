@@ -6,14 +6,14 @@ import type { KeyView } from '../view.js'
 import { type Alerts, alertsOf, refusingLimiters } from './alerts.js'
 import { ChangeHistory, type Noted } from './change-history.js'
 import { EventHistory, type Happened } from './events.js'
+import { FleetReports } from './fleet-reports.js'
+import { FleetSummary } from './fleet-summary.js'
 import { History } from './history.js'
 import { HolderNames } from './holder-names.js'
 import { type KeyStyle, KeyViews } from './key-views.js'
 import { type Blocks, type KeyState, type KnownLimiter, Limiters } from './limiters.js'
 import { type LimitWriter, LiveLimits } from './live-limits.js'
-import { Reading } from './reading.js'
-import { type IsWanted, SharedAnswer, SharedAnswers } from './redis-calls.js'
-import { Reports } from './reports.js'
+import { type IsViewerThere, SharedAnswer, SharedAnswers } from './redis-calls.js'
 import { type FoundMessage, type ReadQueue, type ReadRow, SharedObjects } from './shared-objects.js'
 
 /** Pages ask every two seconds: those of several viewers share what was read since the first of them asked. */
@@ -32,7 +32,7 @@ const MOST_BLAMED = 8
 
 /** The state that pages and changes share: one for each dashboard. */
 export class DashboardState {
-  readonly reports: Reports
+  readonly reports: FleetReports
   readonly history: History
   readonly live: LiveLimits
   readonly limiters: Limiters
@@ -42,7 +42,7 @@ export class DashboardState {
   readonly holderNames: HolderNames
   readonly #blocks: SharedAnswers<Blocks>
   readonly #ownLimits = new SharedAnswers<Listed<Change>>(MOST_KEPT, MANY_MS)
-  readonly noted: SharedAnswer<Noted>
+  readonly changeHistory: SharedAnswer<Noted>
   readonly happened: SharedAnswer<Happened>
   /** Reads `deadLetters`. */
   readonly dead: SharedAnswer<void>
@@ -52,7 +52,7 @@ export class DashboardState {
   readonly found = new SharedAnswers<KeyState[]>(MOST_KEPT, FRESH_MS)
   /** How many dead letters each queue has, as last read. */
   deadLetters: ReadonlyMap<string, number> = new Map()
-  #reading: Reading | undefined
+  #summary: FleetSummary | undefined
   /** The keys that are blocked under limiters of which an alert tells, as last read. */
   #blockedKeys: ReadonlyMap<string, ReadonlySet<string>> = new Map()
   #changed = ''
@@ -63,7 +63,7 @@ export class DashboardState {
     style: KeyStyle,
     limitWriter: LimitWriter,
   ) {
-    this.reports = new Reports(client, prefix)
+    this.reports = new FleetReports(client, prefix)
     this.history = new History(client, this.reports.keys, this.reports)
     this.keyViews = new KeyViews(style, () => this.reports.secret)
     this.live = new LiveLimits(client, prefix, limitWriter)
@@ -73,22 +73,22 @@ export class DashboardState {
     this.changes = new ChangeHistory(client, this.reports.keys.changes)
     const { cluster } = this.limiters
     this.#blocks = new SharedAnswers(MOST_KEPT, () =>
-      cluster || this.reading.known.length > FEW_LIMITERS ? MANY_MS : FRESH_MS,
+      cluster || this.summary.known.length > FEW_LIMITERS ? MANY_MS : FRESH_MS,
     )
     this.dead = new SharedAnswer(
       () => this.#countDead(),
-      () => (cluster || this.reading.names('queue').length > FEW_QUEUES ? MANY_MS : FRESH_MS),
+      () => (cluster || this.summary.names('queue').length > FEW_QUEUES ? MANY_MS : FRESH_MS),
     )
     const events = new EventHistory(client, this.reports.keys)
     this.happened = new SharedAnswer(() => events.list(), EVENTS_MS)
-    // Forgotten when a reading shows a new one.
-    this.noted = new SharedAnswer(() => this.changes.list(), MANY_MS)
+    // Forgotten when a summary shows a new one.
+    this.changeHistory = new SharedAnswer(() => this.changes.list(), MANY_MS)
   }
 
   /** What pages show of the last reports. */
-  get reading(): Reading {
-    if (this.#reading?.number !== this.reports.number) this.#reading = new Reading(this.reports, this.#reading)
-    return this.#reading as Reading
+  get summary(): FleetSummary {
+    if (this.#summary?.number !== this.reports.number) this.#summary = new FleetSummary(this.reports, this.#summary)
+    return this.#summary as FleetSummary
   }
 
   /** Reads new reports. If Redis fails, `reports.failing` says so. */
@@ -121,7 +121,7 @@ export class DashboardState {
 
   /** What was known of a queue that does not answer stays. */
   async #countDead(): Promise<void> {
-    const names = this.reading.names('queue').slice(0, MOST_COUNTED)
+    const names = this.summary.names('queue').slice(0, MOST_COUNTED)
     const read = await Promise.all(names.map(name => this.queue(name, false).catch(() => undefined)))
     const counts = names.map((name, i) => [name, read[i]?.counts.dead ?? this.deadLetters.get(name) ?? 0] as const)
     this.deadLetters = new Map(counts)
@@ -130,16 +130,16 @@ export class DashboardState {
   /** What processes tell of their problems. */
   get alerts(): Alerts {
     const isBlocked = (limiter: string, key: string) => this.#blockedKeys.get(limiter)?.has(key) === true
-    return alertsOf(this.reading, key => this.show(key), isBlocked)
+    return alertsOf(this.summary, key => this.show(key), isBlocked)
   }
 
   /** Reads which keys are blocked where alerts may blame one. */
-  async readBlamed(isWanted: IsWanted): Promise<void> {
+  async readBlamed(isViewerThere: IsViewerThere): Promise<void> {
     const shared = new Set(this.sharedLimiters().map(({ name }) => name))
-    const names = refusingLimiters(this.reading).filter(name => shared.has(name))
+    const names = refusingLimiters(this.summary).filter(name => shared.has(name))
     const read = await Promise.all(
       names.slice(0, MOST_BLAMED).map(async name => {
-        const { blocks } = await this.blocksUnder(name, isWanted)
+        const { blocks } = await this.blocksUnder(name, isViewerThere)
         return [name, new Set(blocks.map(({ key }) => key))] as const
       }),
     )
@@ -156,7 +156,7 @@ export class DashboardState {
     for (const answers of [
       this.#blocks,
       this.dead,
-      this.noted,
+      this.changeHistory,
       this.#messages,
       this.#queues,
       this.sharedRows,
@@ -166,24 +166,24 @@ export class DashboardState {
   }
 
   /** The blocks of the limiters that a service, or any, uses: of too many only those of the worst are read. */
-  blocks(service: string | undefined, isWanted?: IsWanted): Promise<Blocks> {
-    const ask = (isWanted: IsWanted) => this.limiters.blocks(this.sharedLimiters(service), isWanted)
-    return this.#blocks.get(JSON.stringify([service]), ask, isWanted)
+  blocks(service: string | undefined, isViewerThere?: IsViewerThere): Promise<Blocks> {
+    const ask = (isViewerThere: IsViewerThere) => this.limiters.blocks(this.sharedLimiters(service), isViewerThere)
+    return this.#blocks.get(JSON.stringify([service]), ask, isViewerThere)
   }
 
   /** The blocks of one limiter. */
-  blocksUnder(name: string, isWanted?: IsWanted): Promise<Blocks> {
-    const ask = (isWanted: IsWanted) =>
+  blocksUnder(name: string, isViewerThere?: IsViewerThere): Promise<Blocks> {
+    const ask = (isViewerThere: IsViewerThere) =>
       this.limiters.blocks(
         this.sharedLimiters().filter(limiter => limiter.name === name),
-        isWanted,
+        isViewerThere,
       )
-    return this.#blocks.get(JSON.stringify([undefined, name]), ask, isWanted)
+    return this.#blocks.get(JSON.stringify([undefined, name]), ask, isViewerThere)
   }
 
   /** Limits that keys have of their own, under the limiters that a service, or any, uses. */
   ownLimits(service: string | undefined): Promise<Listed<Change>> {
-    const isUsed = this.reading.usedBy(service)
+    const isUsed = this.summary.usedBy(service)
     const names = this.live.names.filter(name => isUsed === undefined || isUsed('limit', name))
     // Until something is changed, or there are other names.
     const version = JSON.stringify([service, names.length, this.live.history[0]?.seq])
@@ -196,22 +196,22 @@ export class DashboardState {
   }
 
   /** The key behind a ref, which another process may have shown. */
-  async keyOf(ref: string, isWanted?: IsWanted): Promise<string | undefined> {
+  async keyOf(ref: string, isViewerThere?: IsViewerThere): Promise<string | undefined> {
     const known = this.keyViews.keyOf(ref)
     if (known !== undefined) return known
     const isMeant = (key: string | undefined) => key !== undefined && this.keyViews.ref(key) === ref
-    const called = this.reading.callers.keyOf(ref, key => this.keyViews.ref(key))
+    const called = this.summary.callers.keyOf(ref, key => this.keyViews.ref(key))
     if (called !== undefined) return called
-    const noted = [...(await this.noted.get()), ...this.live.history].find(({ key }) => isMeant(key))
+    const noted = [...(await this.changeHistory.get()), ...this.live.history].find(({ key }) => isMeant(key))
     if (noted !== undefined) return noted.key
     const owned = (await this.ownLimits(undefined)).items.find(({ key }) => isMeant(key))
-    return owned?.key ?? (await this.blocks(undefined, isWanted)).blocks.find(({ key }) => isMeant(key))?.key
+    return owned?.key ?? (await this.blocks(undefined, isViewerThere)).blocks.find(({ key }) => isMeant(key))?.key
   }
 
   /** The limiters that count in Redis and that a service, or any, uses, the worst first. */
   sharedLimiters(service?: string): KnownLimiter[] {
-    const isUsed = this.reading.usedBy(service)
-    return this.reading.known.filter(({ name, shared }) => shared && (isUsed === undefined || isUsed('limit', name)))
+    const isUsed = this.summary.usedBy(service)
+    return this.summary.known.filter(({ name, shared }) => shared && (isUsed === undefined || isUsed('limit', name)))
   }
 
   /** Throws while Redis is unreachable. */

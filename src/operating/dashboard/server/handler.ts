@@ -25,7 +25,7 @@ import { rangeIn } from './history.js'
 import type { LimitWriter } from './live-limits.js'
 import { type DashboardOptions, parseDashboardOptions } from './options.js'
 import { viewOf } from './page-views.js'
-import { Unwanted } from './redis-calls.js'
+import { ViewerGone } from './redis-calls.js'
 
 /** A file of the page. */
 interface PageFile {
@@ -83,8 +83,8 @@ function once(type: string, text: () => string): () => PageFile {
 type Route = { readonly file: string } | 'view' | 'act' | 'slash'
 
 /**
- * (req, res, next?) for Express and `node:http`, and by their raw requests for Koa and Fastify; (request) for what answers
- * a `Request` with a `Response`: Hono, h3, Bun, Deno. That answers 404 to other paths.
+ * (req, res, next?) for Express and `node:http`, and by their raw requests for Koa and Fastify; (request) for what
+ * answers a `Request` with a `Response`: Hono, h3, Bun, Deno. That answers 404 to other paths.
  */
 export interface DashboardHandler {
   (req: IncomingMessage, res: ServerResponse, next?: (error?: unknown) => void): void
@@ -183,7 +183,7 @@ export function handlerOf<Req extends AnyRequest>(
 }
 
 function failureOf(asked: Asked, error: unknown): Reply | Promise<Reply> {
-  if (error instanceof Unwanted) return NO_REPLY
+  if (error instanceof ViewerGone) return NO_REPLY
   if (error instanceof PolicyError) return failure(asked, 400, error.message)
   if (error instanceof SpillwayError) return failure(asked, 503, error.message)
   // A fault of the dashboard, or an unusual failure of the client: the page shows it, and the service gets a warning.

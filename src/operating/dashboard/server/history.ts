@@ -5,7 +5,7 @@ import { hashReader } from '../../../redis/hash-reader.js'
 import { ALLOWED, eachRow, REFUSED } from '../counts.js'
 import { MINUTE_MS, type RecordKeys, STEP_MS, STEPS, stepOf, TEN_MINUTES_MS } from '../records.js'
 import type { Range, Series } from '../view.js'
-import { type Reports, rounded } from './reports.js'
+import { type FleetReports, rounded } from './fleet-reports.js'
 
 /** The steps in which a chart may be drawn, and how many of them are kept in Redis. */
 const FINE = { stepMs: STEP_MS, steps: STEPS }
@@ -31,7 +31,7 @@ const PARTS = 2
 /** Most limits of one resolution: twice as many as the index has. */
 const MOST_LIMITS = 20_000
 
-/** Charts of one reading. */
+/** Charts of one summary. */
 interface FineCharts {
   readonly number: number
   readonly load: number
@@ -40,7 +40,7 @@ interface FineCharts {
   /** From here on they may change. */
   readonly openAt: number
   readonly charts: Map<string, Series>
-  /** Those of the reading before this one, if no old step was read anew since. */
+  /** Those of the summary before this one, if no old step was read anew since. */
   readonly before: { readonly charts: ReadonlyMap<string, Series>; readonly openAt: number } | undefined
 }
 
@@ -60,13 +60,13 @@ export function rangeIn(given: unknown): Range | undefined {
 export class History {
   readonly #past: ReadonlyMap<Resolution, PastSteps>
 
-  /** The charts of the last reading that were drawn of the reports alone: all viewers share them. */
+  /** The charts of the last summary that were drawn of the reports alone: all viewers share them. */
   #fine: FineCharts | undefined
 
   constructor(
     client: RedisClient,
     keys: RecordKeys,
-    readonly reports: Reports,
+    readonly reports: FleetReports,
   ) {
     const read = hashReader(client, 'dashboard')
     this.#past = new Map(
@@ -170,7 +170,7 @@ class PastSteps {
   readonly #known = new Map<number, boolean>()
   readonly #places: number
   readonly #stepMs: number
-  #reading: Promise<void> = Promise.resolve()
+  #summary: Promise<void> = Promise.resolve()
 
   constructor(
     { stepMs, steps }: Resolution,
@@ -183,8 +183,8 @@ class PastSteps {
   /** Reads the steps from a moment on that began before another and are not known. Resolves also if Redis fails. */
   read(from: number, until: number, now: number): Promise<void> {
     // One after the other: several viewers share what the first one reads.
-    this.#reading = this.#reading.then(() => this.#read(from, until, now)).catch(() => {})
-    return this.#reading
+    this.#summary = this.#summary.then(() => this.#read(from, until, now)).catch(() => {})
+    return this.#summary
   }
 
   counts(id: string, at: number): readonly [allowed: number, refused: number] | undefined {

@@ -2,7 +2,7 @@ import { getOrMake } from '../../../limiter/core/maps.js'
 import type { LeaseInfo } from '../../../waiting/semaphore/commands.js'
 import { type HoldRow, leaseReference } from '../records.js'
 import type { HolderName, HolderView } from '../view.js'
-import type { Process, Reports } from './reports.js'
+import type { FleetReports, Process } from './fleet-reports.js'
 
 const MOST_HOLDERS = 50
 
@@ -28,10 +28,10 @@ const NO_HOLDS: Holds = { told: [], more: 0 }
 
 /** Says which process holds a lease: each process reports those that it holds, see `RecentActivity`. */
 export class HolderNames {
-  /** By object, of one reading. */
+  /** By object, of one summary. */
   #holds: { readonly number: number; readonly all: ReadonlyMap<string, Holds> } | undefined
 
-  constructor(readonly reports: Reports) {}
+  constructor(readonly reports: FleetReports) {}
 
   /** The leases of a semaphore as Redis lists them, with their holders. */
   leases(name: string, leases: readonly LeaseInfo[]): HolderView[] {
@@ -76,7 +76,7 @@ export class HolderNames {
   }
 }
 
-function holdsOf(reports: Reports): ReadonlyMap<string, Holds> {
+function holdsOf(reports: FleetReports): ReadonlyMap<string, Holds> {
   const all = new Map<string, { told: ReportedHold[]; more: number }>()
   for (const [process, levels] of reports.levels) {
     for (const { object, name, holds = [], moreHolds = 0 } of levels) {

@@ -1,24 +1,24 @@
 import type { ViewRequest } from '../view.js'
 import type { DashboardState } from './dashboard-state.js'
 import { addressIn, type KeyState } from './limiters.js'
-import type { IsWanted } from './redis-calls.js'
+import type { IsViewerThere } from './redis-calls.js'
 
 /** Limiters that are asked for a key. */
 const MOST_LOOKS = 50
 
 /** The page of keys: one that is sought, those that ask most and are refused most, and those that are blocked. */
-export async function keysContent(state: DashboardState, ask: ViewRequest, isWanted: IsWanted) {
-  const { reading, reports } = state
-  const isUsed = reading.usedBy(ask.service)
+export async function keysContent(state: DashboardState, ask: ViewRequest, isViewerThere: IsViewerThere) {
+  const { summary, reports } = state
+  const isUsed = summary.usedBy(ask.service)
   const isMeant = isUsed && ((limiter: string) => isUsed('limit', limiter))
-  const known = isMeant === undefined ? reading.known : reading.known.filter(({ name }) => isMeant(name))
+  const known = isMeant === undefined ? summary.known : summary.known.filter(({ name }) => isMeant(name))
   const alive = reports.failing === undefined
   const [noted, { blocks, more, unread }, own, search] = alive
     ? await Promise.all([
-        state.noted.get(),
-        state.blocks(ask.service, isWanted),
+        state.changeHistory.get(),
+        state.blocks(ask.service, isViewerThere),
         state.ownLimits(ask.service),
-        searched(state, ask, isWanted),
+        searched(state, ask, isViewerThere),
       ])
     : [[], { blocks: [], more: 0, unread: 0 }, { items: [], more: 0 }, undefined]
   // Others may have blocked it later: the block of a note ends when the note says.
@@ -33,8 +33,8 @@ export async function keysContent(state: DashboardState, ask: ViewRequest, isWan
     )?.user
   return {
     page: 'keys' as const,
-    mostRefused: reading.callers.top('refused', key => state.show(key), isMeant),
-    mostAsking: reading.callers.top('asked', key => state.show(key), isMeant),
+    mostRefused: summary.callers.top('refused', key => state.show(key), isMeant),
+    mostAsking: summary.callers.top('asked', key => state.show(key), isMeant),
     limiters: known.map(({ name }) => name).sort(),
     blocks: blocks.map(({ limiter, key, until }) => {
       return { limiter, key: state.show(key), until, by: blockedBy(limiter, key, until) }
@@ -58,18 +58,22 @@ interface Search {
 }
 
 /** Looks for a key; undefined if none is asked for, or none is known by its ref. */
-async function searched(state: DashboardState, ask: ViewRequest, isWanted: IsWanted): Promise<Search | undefined> {
-  const key = ask.ref !== undefined ? await state.keyOf(ask.ref, isWanted) : ask.key
+async function searched(
+  state: DashboardState,
+  ask: ViewRequest,
+  isViewerThere: IsViewerThere,
+): Promise<Search | undefined> {
+  const key = ask.ref !== undefined ? await state.keyOf(ask.ref, isViewerThere) : ask.key
   if (key === undefined || key === '') return undefined
   const as = addressIn(key)
   const sought = as ?? key
-  const { callers } = state.reading
+  const { callers } = state.summary
   const all = state.sharedLimiters(ask.service)
   const naming = all.length <= MOST_LOOKS ? all : all.filter(({ name }) => callers.has(name, sought))
   const others = all.length <= MOST_LOOKS ? [] : all.filter(({ name }) => !callers.has(name, sought))
   const limiters = [...naming, ...others].slice(0, MOST_LOOKS)
   const look = () => state.limiters.look(limiters, sought)
-  const looks = await state.found.get(JSON.stringify([sought, ask.service]), look, isWanted)
+  const looks = await state.found.get(JSON.stringify([sought, ask.service]), look, isViewerThere)
   return { key, as, looks, unasked: all.length - limiters.length }
 }
 

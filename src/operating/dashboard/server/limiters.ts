@@ -11,7 +11,7 @@ import { policyText } from '../../live/live-limit.js'
 import type { LimitEntry } from '../records.js'
 import type { LiveView } from '../view.js'
 import type { LiveLimits } from './live-limits.js'
-import { type IsWanted, Unwanted } from './redis-calls.js'
+import { type IsViewerThere, ViewerGone } from './redis-calls.js'
 
 const DEADLINE = '1s'
 /** Lists of blocks that are read: on a cluster a limit has as many as its store has tags. */
@@ -131,14 +131,16 @@ export class Limiters {
     return new Map(found.flatMap(({ blocked }) => blocked.items.map(({ limiter, until }) => [limiter, until])))
   }
 
-  /** The keys blocked now, under any of these limiters, those whose blocks end last. Of too many the last are left out. */
-  async blocks(limiters: readonly KnownLimiter[], isWanted: IsWanted): Promise<Blocks> {
+  /**
+   * The keys blocked now, under any of these limiters, those whose blocks end last. Of too many the last are left out.
+   */
+  async blocks(limiters: readonly KnownLimiter[], isViewerThere: IsViewerThere): Promise<Blocks> {
     let lists = 0
     const read = limiters.filter((limiter, i) => {
       lists += this.#policy(limiter).length * (this.#port.cluster ? tagsOf(limiter) : 1)
       return i === 0 || lists <= MOST_LISTS
     })
-    const found = await this.#inspect(read, { limit: MAX_BLOCKS }, isWanted)
+    const found = await this.#inspect(read, { limit: MAX_BLOCKS }, isViewerThere)
     const items = found.flatMap(({ blocked }) => blocked.items).sort((a, b) => b.until - a.until)
     const more = found.reduce((sum, { blocked }) => sum + blocked.more, Math.max(0, items.length - MAX_BLOCKS))
     return { blocks: items.slice(0, MAX_BLOCKS), more, unread: limiters.length - read.length }
@@ -148,7 +150,7 @@ export class Limiters {
   async #inspect(
     limiters: readonly KnownLimiter[],
     options: Omit<StoreInspectOptions, 'limiter'>,
-    isWanted: IsWanted = () => true,
+    isViewerThere: IsViewerThere = () => true,
   ): Promise<StoreView[]> {
     const byStore = new Map<RedisStore, string[]>()
     for (const limiter of limiters) {
@@ -159,7 +161,7 @@ export class Limiters {
     const found: StoreView[] = []
     for (const [store, names] of byStore) {
       for (let i = 0; i < names.length; i += AT_ONCE) {
-        if (!isWanted()) throw new Unwanted('all viewers have gone')
+        if (!isViewerThere()) throw new ViewerGone('all viewers have gone')
         found.push(await store.inspect({ ...options, limiter: names.slice(i, i + AT_ONCE) }))
       }
     }

@@ -18,15 +18,15 @@ export async function queueRows(
   withLetters: boolean,
   service: string | undefined,
 ) {
-  const { reading, deadLetters } = state
-  const names = reading.names('queue', service)
+  const { summary, deadLetters } = state
+  const names = summary.names('queue', service)
   const chosen = [...names].sort((a, b) => Number(isDead(b)) - Number(isDead(a))).slice(0, most)
   const queues = await Promise.all(
     chosen.sort().map(async (name): Promise<LetteredRow> => {
       const { counts, letters }: { counts: QueueCounts | UnreadRow; letters: readonly DeadView[] } = await state
         .queue(name, withLetters)
         .catch(error => ({ counts: unread(name)(error), letters: [] }))
-      const sums = reading.lateness.get(name)
+      const sums = summary.lateness.get(name)
       if (sums === undefined) return { ...counts, letters }
       const [late50, late99] = [percentile(sums.lateness, 0.5), percentile(sums.lateness, 0.99)]
       const attempts = sums.deliveries > 0 ? sums.attempts / sums.deliveries : undefined
@@ -46,9 +46,9 @@ export async function sharedRows(
   withHolders: boolean,
   service: string | undefined,
 ) {
-  const { reading, objects, holderNames } = state
-  const [semaphores, rates] = [reading.names('semaphore', service), reading.names('rate', service)]
-  const levels = reading.levels(service)
+  const { summary, objects, holderNames } = state
+  const [semaphores, rates] = [summary.names('semaphore', service), summary.names('rate', service)]
+  const levels = summary.levels(service)
   const told = ({ object, name, inUse, waiting = 0, used, rate, intervalMs, reservoir }: LevelRow): SharedRow => ({
     kind: (used === undefined ? object : 'budget') as SharedRow['kind'],
     name,

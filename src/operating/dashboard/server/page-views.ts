@@ -6,12 +6,12 @@ import type { ChangeRequest, ChangeView, EventView, Mark, Series, ViewRequest } 
 import type { Noted, PlainChange } from './change-history.js'
 import type { DashboardState } from './dashboard-state.js'
 import { eventsOf, type Happened } from './events.js'
+import { shareOf } from './fleet-reports.js'
+import type { FleetSummary, Rated } from './fleet-summary.js'
 import { spanOf } from './history.js'
 import { type foundView, keysContent } from './keys-view.js'
 import { NO_QUEUES, NO_SHARED, queueRows, sharedRows } from './object-rows.js'
-import type { Rated, Reading } from './reading.js'
-import { type IsWanted, Unwanted } from './redis-calls.js'
-import { shareOf } from './reports.js'
+import { type IsViewerThere, ViewerGone } from './redis-calls.js'
 import type { DeadView } from './shared-objects.js'
 
 const ROWS = 50
@@ -49,21 +49,21 @@ function limitsView(
   blocked: Blocked,
   events: readonly EventView[],
 ) {
-  const { reading } = state
-  const rated = ratedOf(state, { service, ...ask })
+  const { summary } = state
+  const limitsByTrouble = ratedOf(state, { service, ...ask })
   const most = Math.min(MOST_ROWS, Math.max(ROWS, ask.rows ?? ROWS))
-  const wanted = openRows(rated, ask.open)
-  const chosen = rated.filter(({ entry }, i) => i < most || wanted.has(entry.id))
+  const wanted = openRows(limitsByTrouble, ask.open)
+  const chosen = limitsByTrouble.filter(({ entry }, i) => i < most || wanted.has(entry.id))
   return {
     ...base,
     page: 'limits' as const,
     range,
-    total: rated.length,
+    total: limitsByTrouble.length,
     marks: marksIn(events, base.now - spanOf(range)),
     ...objects,
     rows: chosen.map(row => {
       const { id } = row.entry
-      return rowOf(state, reading, row, wanted.has(id), chartOf(id), blocked)
+      return rowOf(state, summary, row, wanted.has(id), chartOf(id), blocked)
     }),
   }
 }
@@ -75,30 +75,30 @@ function marksIn(events: readonly EventView[], since: number): Mark[] {
 }
 
 /** The limits that a view shows: those of a service, or whose names hold a text. */
-function ratedOf({ reading }: DashboardState, { service, text = '' }: ViewRequest): readonly Rated[] {
-  const isUsed = reading.usedBy(service)
+function ratedOf({ summary }: DashboardState, { service, text = '' }: ViewRequest): readonly Rated[] {
+  const isUsed = summary.usedBy(service)
   const sought = text.toLowerCase()
-  if (isUsed === undefined && sought === '') return reading.rated
-  return reading.rated.filter(({ entry: { name, limit } }) => {
+  if (isUsed === undefined && sought === '') return summary.limitsByTrouble
+  return summary.limitsByTrouble.filter(({ entry: { name, limit } }) => {
     const isMeant = name.toLowerCase().includes(sought) || limit.name.toLowerCase().includes(sought)
     return isMeant && (isUsed === undefined || isUsed('limit', name))
   })
 }
 
 /** The ids of the rows that are open: the worst, as long as none was chosen. */
-function openRows(rated: readonly Rated[], open: readonly string[] | undefined): ReadonlySet<string> {
-  return new Set(open ?? rated.slice(0, 1).map(({ entry }) => entry.id))
+function openRows(limitsByTrouble: readonly Rated[], open: readonly string[] | undefined): ReadonlySet<string> {
+  return new Set(open ?? limitsByTrouble.slice(0, 1).map(({ entry }) => entry.id))
 }
 
 /** The ends of blocks, by limiter and key. */
 type Blocked = ReadonlyMap<string, ReadonlyMap<string, number>>
 
 /** The keys that are blocked under the limiters of open rows. */
-async function blockedOf(state: DashboardState, ask: ViewRequest, isWanted: IsWanted): Promise<Blocked> {
-  const rated = ratedOf(state, ask)
-  const open = openRows(rated, ask.open)
-  const names = new Set(rated.filter(({ entry }) => open.has(entry.id)).map(({ entry }) => entry.name))
-  const found = await Promise.all([...names].map(name => state.blocksUnder(name, isWanted)))
+async function blockedOf(state: DashboardState, ask: ViewRequest, isViewerThere: IsViewerThere): Promise<Blocked> {
+  const limitsByTrouble = ratedOf(state, ask)
+  const open = openRows(limitsByTrouble, ask.open)
+  const names = new Set(limitsByTrouble.filter(({ entry }) => open.has(entry.id)).map(({ entry }) => entry.name))
+  const found = await Promise.all([...names].map(name => state.blocksUnder(name, isViewerThere)))
   return new Map(
     [...names].map((name, i) => [name, new Map(found[i].blocks.map(({ key, until }) => [key, until] as const))]),
   )
@@ -106,13 +106,13 @@ async function blockedOf(state: DashboardState, ask: ViewRequest, isWanted: IsWa
 
 function rowOf(
   state: DashboardState,
-  reading: Reading,
-  rated: Rated,
+  summary: FleetSummary,
+  limitsByTrouble: Rated,
   isOpen: boolean,
   series: Series,
   blocked: Blocked,
 ) {
-  const { id, name, limit, per, store } = rated.entry
+  const { id, name, limit, per, store } = limitsByTrouble.entry
   // The quota that an entry tells may be that of a single key, or of a moment ago.
   const policy = state.live.policy(name)
   const current = policy?.find(
@@ -125,11 +125,11 @@ function rowOf(
     limit: limit.name,
     facts: current ?? limit,
     per,
-    allowed: rated.allowed,
-    refused: rated.refused,
+    allowed: limitsByTrouble.allowed,
+    refused: limitsByTrouble.refused,
     /** Refused in shadow mode: let through. */
-    shadow: rated.shadow,
-    share: rated.share,
+    shadow: limitsByTrouble.shadow,
+    share: limitsByTrouble.share,
     live: state.live.view(name),
     changeable: given !== undefined,
     /** All limits of its limiter that are in force, as their author wrote them; if they can be changed. */
@@ -137,11 +137,11 @@ function rowOf(
     /** The limiter has other limits by now. */
     replaced: policy !== undefined && current === undefined ? true : undefined,
     series,
-    open: isOpen ? openOf(state, reading, rated.entry, blocked) : undefined,
+    open: isOpen ? openOf(state, summary, limitsByTrouble.entry, blocked) : undefined,
   }
 }
 
-function openOf(state: DashboardState, reading: Reading, { id, name }: LimitEntry, blocked: Blocked) {
+function openOf(state: DashboardState, summary: FleetSummary, { id, name }: LimitEntry, blocked: Blocked) {
   const { counts } = state.reports.recent(id, 6)
   const sources: Record<string, number> = {}
   for (let place = SHADOW + 1; place <= FALLBACK; place++) {
@@ -149,15 +149,15 @@ function openOf(state: DashboardState, reading: Reading, { id, name }: LimitEntr
     if (share > 0) sources[COUNTED[place]] = share
   }
   // Reports name the keys of a limiter, not of each of its limits.
-  const { allowed, refused } = reading.ratesOf(name)
+  const { allowed, refused } = summary.ratesOf(name)
   const show = (key: string) => ({ ...state.show(key), blockedUntil: blocked.get(name)?.get(key) })
   // Of the services that use this limiter: the stores of others have breakers of their own.
   const broken = state.reports.alive.flatMap(({ record: { breaker, service } }) =>
-    breaker === undefined || reading.usedBy(service)?.('limit', name) !== true ? [] : [breaker],
+    breaker === undefined || summary.usedBy(service)?.('limit', name) !== true ? [] : [breaker],
   )
   return {
-    mostRefused: reading.callers.top('refused', show, name, refused),
-    mostAsking: reading.callers.top('asked', show, name, allowed + refused),
+    mostRefused: summary.callers.top('refused', show, name, refused),
+    mostAsking: summary.callers.top('asked', show, name, allowed + refused),
     /** Who decided, as shares. */
     sources,
     ...(broken.length > 0 && {
@@ -184,35 +184,35 @@ export interface Viewer {
 }
 
 /**
- * The content of a page. If Redis fails, the last known state, marked as old. Rejects with `Unwanted` when `isWanted`
- * says that the viewer has gone.
+ * The content of a page. If Redis fails, the last known state, marked as old. Rejects with `ViewerGone` when
+ * `isViewerThere` says that the viewer has gone.
  */
-export async function viewOf(state: DashboardState, ask: ViewRequest, viewer: Viewer, isWanted: IsWanted) {
+export async function viewOf(state: DashboardState, ask: ViewRequest, viewer: Viewer, isViewerThere: IsViewerThere) {
   // What the page needs of objects is asked with the reports, in one round trip, as far as they are known by now.
   // Those with dead letters come first.
   const listsQueues = ask.page === 'limits' || ask.page === 'queues'
   if (state.isReadable) {
     if (listsQueues) state.dead.get().catch(() => {})
-    contentOf(state, ask, isWanted).catch(() => {})
+    contentOf(state, ask, isViewerThere).catch(() => {})
   }
   await state.refresh()
-  if (!isWanted()) throw new Unwanted('the viewer has gone')
+  if (!isViewerThere()) throw new ViewerGone('the viewer has gone')
   const isAlive = state.reports.failing === undefined
   if (isAlive && listsQueues) await state.dead.get().catch(() => {})
   const [content] = await Promise.all([
-    contentOf(state, ask, isWanted),
-    isAlive && state.readBlamed(isWanted).catch(() => {}),
+    contentOf(state, ask, isViewerThere),
+    isAlive && state.readBlamed(isViewerThere).catch(() => {}),
   ])
-  if (!isWanted()) throw new Unwanted('the viewer has gone')
+  if (!isViewerThere()) throw new ViewerGone('the viewer has gone')
   return content(viewBaseOf(state, viewer))
 }
 
 /** Reads what a page shows beside the reports; returns what makes its view. */
-async function contentOf(state: DashboardState, ask: ViewRequest, isWanted: IsWanted) {
+async function contentOf(state: DashboardState, ask: ViewRequest, isViewerThere: IsViewerThere) {
   const alive = state.reports.failing === undefined
   switch (ask.page) {
     case 'keys': {
-      const keys = await keysContent(state, ask, isWanted)
+      const keys = await keysContent(state, ask, isViewerThere)
       return (base: ViewBase) => ({ ...base, ...keys })
     }
     case 'waiting': {
@@ -221,7 +221,7 @@ async function contentOf(state: DashboardState, ask: ViewRequest, isWanted: IsWa
     }
     case 'queues': {
       const { queue, id } = ask
-      const isSought = alive && queue !== undefined && id !== undefined && state.reading.names('queue').includes(queue)
+      const isSought = alive && queue !== undefined && id !== undefined && state.summary.names('queue').includes(queue)
       const [rows, found] = await Promise.all([
         alive ? queueRows(state, MOST_OBJECTS, true, ask.service) : NO_QUEUES,
         isSought ? state.message(queue, id) : undefined,
@@ -231,7 +231,7 @@ async function contentOf(state: DashboardState, ask: ViewRequest, isWanted: IsWa
       return (base: ViewBase) => ({ ...base, page: 'queues' as const, ...rows, sought })
     }
     case 'changes': {
-      const noted = alive ? await state.noted.get() : undefined
+      const noted = alive ? await state.changeHistory.get() : undefined
       return (base: ViewBase) => ({
         ...base,
         page: 'changes' as const,
@@ -253,7 +253,7 @@ async function contentOf(state: DashboardState, ask: ViewRequest, isWanted: IsWa
         alive ? queueRows(state, FEW_OBJECTS, false, ask.service) : NO_QUEUES,
         alive ? sharedRows(state, FEW_OBJECTS, false, ask.service) : NO_SHARED,
         state.history.charts(ask.range ?? '15m'),
-        alive ? blockedOf(state, ask, isWanted).catch(() => NO_BLOCKS) : NO_BLOCKS,
+        alive ? blockedOf(state, ask, isViewerThere).catch(() => NO_BLOCKS) : NO_BLOCKS,
         historyOf(state, alive).catch((): [Happened, Noted] => [NOTHING, []]),
       ])
       return (base: ViewBase) => {
@@ -266,11 +266,11 @@ async function contentOf(state: DashboardState, ask: ViewRequest, isWanted: IsWa
 
 /** What happened, and what was changed here. */
 function historyOf(state: DashboardState, isAlive: boolean): Promise<[Happened, Noted]> {
-  return isAlive ? Promise.all([state.happened.get(), state.noted.get()]) : Promise.resolve([NOTHING, []])
+  return isAlive ? Promise.all([state.happened.get(), state.changeHistory.get()]) : Promise.resolve([NOTHING, []])
 }
 
 function viewBaseOf(state: DashboardState, { access, user }: Viewer) {
-  const { reports, live, reading } = state
+  const { reports, live, summary } = state
   return {
     /** Now, by the Redis server. */
     now: reports.now,
@@ -281,10 +281,10 @@ function viewBaseOf(state: DashboardState, { access, user }: Viewer) {
     access,
     user,
     // Alerts are of all services, whichever is shown.
-    status: reading.status,
+    status: summary.status,
     ...state.alerts,
     /** All that have reported. */
-    services: reading.services,
+    services: summary.services,
     /** Why limits cannot be changed here; undefined: they can. */
     noLive: live.refusal,
     /** False: no process has reported, and no object is known. */
@@ -292,12 +292,12 @@ function viewBaseOf(state: DashboardState, { access, user }: Viewer) {
   }
 }
 
-function changesOf(state: DashboardState, base: ViewBase, noted: Noted): ChangeView[] {
+function changesOf(state: DashboardState, base: ViewBase, changeHistory: Noted): ChangeView[] {
   // A limit that was changed here is in both histories.
-  const here = new Set(noted.flatMap(({ live }) => live ?? []))
+  const here = new Set(changeHistory.flatMap(({ live }) => live ?? []))
   // Of one ms: by the numbers of the changes of live limits.
   const seqs = new Map<string, number>()
-  const own = noted.map(({ act: _, live = [], key, undo, ...change }, i): ChangeView => {
+  const own = changeHistory.map(({ act: _, live = [], key, undo, ...change }, i): ChangeView => {
     const id = `own ${change.at} ${i}`
     seqs.set(id, Number(live.at(-1)?.split(' ')[1] ?? 0))
     return {

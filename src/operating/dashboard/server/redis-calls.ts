@@ -1,7 +1,7 @@
 import { Deadline } from '../../../limiter/core/clock.js'
 
 /** Whether somebody still waits for an answer. */
-export type IsWanted = () => boolean
+export type IsViewerThere = () => boolean
 
 /** A page does not wait longer for one answer: what does not answer is shown as such. */
 const PAGE_DEADLINE = new Deadline(1500)
@@ -9,15 +9,15 @@ const PAGE_DEADLINE = new Deadline(1500)
 const CALL_DEADLINE = new Deadline(5000)
 
 /** All who wanted an answer have gone. */
-export class Unwanted extends Error {}
+export class ViewerGone extends Error {}
 
 interface Asked<T> {
   readonly answer: Promise<T>
-  readonly wanters: Set<IsWanted>
+  readonly viewers: Set<IsViewerThere>
   freshUntil: number
 }
 
-const always: IsWanted = () => true
+const always: IsViewerThere = () => true
 
 /**
  * An answer of Redis for all viewers: asked for once at a time, and again when it is older than `freshMs`. Whoever
@@ -28,17 +28,17 @@ export class SharedAnswer<T> {
   #asked: Asked<T> | undefined
 
   constructor(
-    readonly ask: (isWanted: IsWanted) => Promise<T>,
+    readonly ask: (isViewerThere: IsViewerThere) => Promise<T>,
     readonly freshMs: number | (() => number),
   ) {}
 
-  get(isWanted: IsWanted = always): Promise<T> {
+  get(isViewerThere: IsViewerThere = always): Promise<T> {
     const known = this.#asked
-    if (known === undefined || performance.now() >= known.freshUntil) return this.#ask(isWanted)
-    known.wanters.add(isWanted)
+    if (known === undefined || performance.now() >= known.freshUntil) return this.#ask(isViewerThere)
+    known.viewers.add(isViewerThere)
     return known.answer.catch(error => {
       // The others have gone just before this one came.
-      if (error instanceof Unwanted && isWanted()) return this.#ask(isWanted)
+      if (error instanceof ViewerGone && isViewerThere()) return this.#ask(isViewerThere)
       throw error
     })
   }
@@ -48,16 +48,16 @@ export class SharedAnswer<T> {
     this.#asked = undefined
   }
 
-  #ask(isWanted: IsWanted): Promise<T> {
-    const wanters = new Set([isWanted])
-    const call = CALL_DEADLINE.hold(this.ask(() => [...wanters].some(isWanted => isWanted())))
-    const asked: Asked<T> = { answer: PAGE_DEADLINE.hold(call), wanters, freshUntil: Number.POSITIVE_INFINITY }
+  #ask(isViewerThere: IsViewerThere): Promise<T> {
+    const viewers = new Set([isViewerThere])
+    const call = CALL_DEADLINE.hold(this.ask(() => [...viewers].some(isViewerThere => isViewerThere())))
+    const asked: Asked<T> = { answer: PAGE_DEADLINE.hold(call), viewers, freshUntil: Number.POSITIVE_INFINITY }
     this.#asked = asked
     call.then(
       () => {
         const freshMs = typeof this.freshMs === 'number' ? this.freshMs : this.freshMs()
-        if (this.#asked === asked) this.#asked = { answer: call, wanters, freshUntil: performance.now() + freshMs }
-        wanters.clear()
+        if (this.#asked === asked) this.#asked = { answer: call, viewers, freshUntil: performance.now() + freshMs }
+        viewers.clear()
       },
       () => {
         asked.freshUntil = 0
@@ -76,13 +76,13 @@ export class SharedAnswers<T> {
     readonly freshMs: number | (() => number),
   ) {}
 
-  get(name: string, ask: (isWanted: IsWanted) => Promise<T>, isWanted?: IsWanted): Promise<T> {
+  get(name: string, ask: (isViewerThere: IsViewerThere) => Promise<T>, isViewerThere?: IsViewerThere): Promise<T> {
     const answer = this.#answers.get(name) ?? new SharedAnswer(ask, this.freshMs)
     this.#answers.delete(name)
     this.#answers.set(name, answer)
     const [oldest] = this.#answers.keys()
     if (this.#answers.size > this.most && oldest !== undefined) this.#answers.delete(oldest)
-    return answer.get(isWanted)
+    return answer.get(isViewerThere)
   }
 
   forget(): void {

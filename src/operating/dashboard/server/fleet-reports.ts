@@ -62,7 +62,7 @@ export interface Process {
  * The reports of processes with the last 15 minutes, as last read: the first reading loads all of them, each further
  * one only the new ones. Nothing is read while no page asks.
  */
-export class Reports {
+export class FleetReports {
   readonly keys: RecordKeys
   readonly #port: ClientPort
   readonly #hash: (key: string) => Promise<Pairs>
@@ -385,7 +385,7 @@ function readSums(text: string): Array<readonly [id: string, counts: Counts]> {
 }
 
 /** The present rates of a limit, allowed and refused per second: over the current step and the one before. */
-export function ratesOf(reports: Reports, entry: LimitEntry) {
+export function ratesOf(reports: FleetReports, entry: LimitEntry) {
   const { counts, seconds } = reports.recent(entry.id, 2)
   const decided = counts[ALLOWED] + counts[REFUSED]
   return {

@@ -10,8 +10,8 @@ import {
   type UsedKind,
 } from '../records.js'
 import type { KeyRate, KeyView } from '../view.js'
+import { type FleetReports, ratesOf, shareOf } from './fleet-reports.js'
 import { type KnownLimiter, knownLimiters } from './limiters.js'
-import { type Reports, ratesOf, shareOf } from './reports.js'
 
 type Details = ReadonlyMap<string, ProcessDetails>
 
@@ -214,11 +214,11 @@ type IndexSums = Readonly<{
 }>
 
 /**
- * What pages show of the reports: each part is derived once from one reading, for all pages and viewers, and from the
+ * What pages show of the reports: each part is derived once from one summary, for all pages and viewers, and from the
  * details and the index only when these were read anew.
  */
-export class Reading {
-  #rated: readonly Rated[] | undefined
+export class FleetSummary {
+  #limitsByTrouble: readonly Rated[] | undefined
   #limiters: ReadonlyMap<string, LimiterRates> | undefined
   #known: readonly KnownLimiter[] | undefined
   #status: ReturnType<typeof statusOf> | undefined
@@ -227,9 +227,9 @@ export class Reading {
   #indexSums: IndexSums | undefined
 
   constructor(
-    readonly reports: Reports,
-    /** The reading before this one. */
-    before: Reading | undefined,
+    readonly reports: FleetReports,
+    /** The summary before this one. */
+    before: FleetSummary | undefined,
   ) {
     this.number = reports.number
     this.details = reports.details
@@ -239,8 +239,8 @@ export class Reading {
   }
 
   readonly number: number
-  readonly details: Reports['details']
-  readonly entries: Reports['entries']
+  readonly details: FleetReports['details']
+  readonly entries: FleetReports['entries']
 
   get callers(): TopCallers {
     return this.#detailed().callers
@@ -277,21 +277,21 @@ export class Reading {
   }
 
   /** The limits in force, those first that refuse the largest share, then the busiest. */
-  get rated(): readonly Rated[] {
-    if (this.#rated === undefined) {
+  get limitsByTrouble(): readonly Rated[] {
+    if (this.#limitsByTrouble === undefined) {
       const { limits, replaced } = this.#indexed()
       // One that another has replaced is left out when it was not used for 15 minutes.
       const current = limits.filter(entry => !replaced.has(entry) || this.reports.wasUsed(entry.id))
-      this.#rated = current.map((entry): Rated => ratesOf(this.reports, entry)).sort(byTrouble)
+      this.#limitsByTrouble = current.map((entry): Rated => ratesOf(this.reports, entry)).sort(byTrouble)
     }
-    return this.#rated
+    return this.#limitsByTrouble
   }
 
   /** The limiters, in the same order. */
   get known(): readonly KnownLimiter[] {
     if (this.#known === undefined) {
       const { limiters } = this.#indexed()
-      const names = new Set(this.rated.map(({ entry }) => entry.name))
+      const names = new Set(this.limitsByTrouble.map(({ entry }) => entry.name))
       for (const name of limiters.keys()) names.add(name)
       this.#known = [...names].flatMap(name => limiters.get(name) ?? [])
     }
@@ -305,7 +305,7 @@ export class Reading {
   ratesOf(limiter: string): LimiterRates {
     if (this.#limiters === undefined) {
       const sums = new Map<string, { allowed: number; refused: number }>()
-      for (const { entry, allowed, refused } of this.rated) {
+      for (const { entry, allowed, refused } of this.limitsByTrouble) {
         const sum = getOrMake(sums, entry.name, () => ({ allowed: 0, refused: 0 }))
         sum.allowed = Math.max(sum.allowed, allowed)
         sum.refused += refused
@@ -317,7 +317,7 @@ export class Reading {
 
   /** Of a limiter: what it refuses per second, its worst limit, and that limit's own name if it alone refuses. */
   refusing(limiter: string): { readonly refused: number; readonly worst?: LimitEntry; readonly ownName?: string } {
-    const own = this.rated.filter(({ entry }) => entry.name === limiter)
+    const own = this.limitsByTrouble.filter(({ entry }) => entry.name === limiter)
     const refusing = own.filter(({ refused }) => refused > 0)
     const { refused } = this.ratesOf(limiter)
     if (own.length === 0) return { refused }
@@ -378,7 +378,7 @@ function ambiguous(limits: readonly LimitEntry[]): ReadonlySet<LimitEntry> {
   return found
 }
 
-function statusOf(reports: Reports, services: number) {
+function statusOf(reports: FleetReports, services: number) {
   const { counts, seconds } = reports.recent(TOTAL_ROW, 2)
   const decided = counts[ALLOWED] + counts[REFUSED]
   const { processes, alive } = reports
