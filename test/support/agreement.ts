@@ -4,6 +4,7 @@ import { MemoryStore } from '../../src/limiter/memory/memory-store.js'
 import type { Charge } from '../../src/limiter/store.js'
 import { ManualClock } from '../../src/testing.js'
 import { forCases, ofCases } from './cases.js'
+import { withoutSweeps } from './no-sweeps.js'
 import { type Random, randomFrom } from './random.js'
 import { randomChange, randomHistory, randomLimit } from './scenario.js'
 import type { WholeStore } from './store-benches.js'
@@ -46,6 +47,7 @@ export function describeAgreement(
   })
 
   describe(`memory and ${name} agree on limits of any shape${keeps ? ', however far the clock runs back' : ''}`, () => {
+    withoutSweeps()
     let stores = 0
     test.each(KINDS)(
       '%s',

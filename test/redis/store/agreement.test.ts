@@ -9,6 +9,7 @@ import { ManualClock } from '../../../src/testing.js'
 import { describeAgreement, KINDS } from '../../support/agreement.js'
 import { forCases } from '../../support/cases.js'
 import { eventually } from '../../support/eventually.js'
+import { withoutSweeps } from '../../support/no-sweeps.js'
 import { START } from '../../support/stories.js'
 import { testRedis } from '../../support/test-redis.js'
 import { expectSameVerdicts } from '../../support/verdicts.js'
@@ -27,6 +28,7 @@ describeAgreement(
 )
 
 describe('memory and Redis agree on newcomers while somebody waits, however far the clock runs back', () => {
+  withoutSweeps()
   let client: Redis
   let first: RateLimiter
   const ending = new AbortController()
