@@ -61,7 +61,8 @@ end
 ]]
 function members.tell(channel, member, text)
   local process, number = string.match(member, '^(.*)/(.*)$')
-  return redis.call('PUBLISH', channel .. process, number .. text)
+  local name = channel .. process
+  return redis.call('PUBLISH', name, number .. text)
 end
 
 --[[
