@@ -43,7 +43,8 @@ class Unnamed<One extends object> {
 const LIMITERS = new Unnamed<RateLimiter>(
   (one, other) => one.policy.find(limit => other.policy.some(its => sameCount(one, limit, other, its)))?.name,
 )
-const PLACES = new Unnamed<Places>((one, other) => (one.isSame(other) ? 'places' : undefined))
+/** All that two have in common are their places, which have no name. */
+const PLACES = new Unnamed<Places>((one, other) => (one.isSame(other) ? '' : undefined))
 
 /**
  * Warns, once per process, of a middleware without a name whose limit would share its count with that of another one:

@@ -118,7 +118,10 @@ function attemptsOf(client: IoredisLike): number {
 }
 
 /** Its event 'end' does not tell whether its owner has closed it or its strategy has given up. */
-/** A first pair of braces with nothing between them: a cluster then looks at the whole key, and at no tag behind them. */
+/**
+ * Throws `PolicyError` for a prefix whose first braces have nothing between them: a cluster then looks at the whole key,
+ * and at no tag behind them.
+ */
 function checkClusterPrefix(prefix: string | undefined): void {
   if (prefix === undefined || !/^[^{]*\{\}/.test(prefix)) return
   throw new PolicyError(

@@ -75,7 +75,7 @@ interface Started {
 }
 const WATCHED = new WeakSet<Started>()
 
-/** A decorator without the module has nobody else who learns that the application has started. */
+/** Nest tells controllers that the application has started: without the module nobody else of ours learns it. */
 function watchStart(controller: Started): void {
   if (WATCHED.has(controller)) return
   WATCHED.add(controller)

@@ -240,8 +240,8 @@ async function playOutage(screen: Screen, connection: Connection): Promise<void>
   }
   await screen.say(table(rows, ['left', 'left', 'left', 'right', 'right']).join('\n'))
   await screen.say(`
-A decision takes at most its deadline, 50 ms, and as long as this process itself is late; after some of them nobody waits for
-Redis any more. Meanwhile each process keeps the limit by itself.`)
+A decision takes at most its deadline, 50 ms, and as long as this process itself is late; after some of them nobody
+waits for Redis any more. Meanwhile each process keeps the limit by itself.`)
 }
 
 /**

@@ -66,8 +66,8 @@ export interface ReporterOptions {
    */
   keyNames?: Record<string, string>
   /**
-   * The result of `alerts(…)` of spillway/alerts, an observer beside this one: what fires is shown as bands. Default: its
-   * default rules, judged here.
+   * The result of `alerts(…)` of spillway/alerts, an observer beside this one: what fires is shown as bands. Default:
+   * its default rules, judged here.
    */
   alerts?: FiringAlerts
 }

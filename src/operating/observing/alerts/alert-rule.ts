@@ -8,10 +8,9 @@ export interface AlertRule {
   /** Names the rule in alerts; not empty. */
   name: string
   /**
-   * The measured value. Shares of decisions, without those of blocked keys: refused ('denied-share'; shadow mode refuses
-   * nothing), made by the failure
-   * policy ('degraded-share'), leaving at most a fifth of the quota ('near-limit-share'), or by the busiest key
-   * ('one-key-share'; at most 1 % less than the true share). 'breaker-open': the number of open breakers.
+   * The measured value. Shares of decisions, without those of blocked keys: refused ('denied-share'; shadow mode
+   * refuses nothing), made by the failure policy ('degraded-share'), leaving at most a fifth of the quota
+   * ('near-limit-share'), or by the busiest key ('one-key-share'; at most 1 % less than the true share). 'breaker-open': the number of open breakers.
    * 'queue-lateness': the largest lateness of a delivery, or of a message that is overdue while nothing is delivered,
    * ms. 'dead-letters': the number of deliveries that became dead letters. 'consumer-failed': the number of queues
    * whose consumers cannot work.
