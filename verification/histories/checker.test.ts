@@ -559,6 +559,19 @@ describe('the checker', () => {
     expect(rules(at(1200, 0), block)).toEqual([])
   })
 
+  test('knows that what was settled is back while its window lasts, but after a refund', () => {
+    const spent = operation('sliding', 100, {})
+    const settled = operation('sliding', 900, { op: 'settle', of: spent.id, units: 0 })
+    const failed = { ...settled, error: 'SPILLWAY_STORE' }
+    const refund = operation('sliding', 500, { op: 'refund', units: 1 })
+    const look = finding('sliding', { askedAt: 1000, answeredAt: 1001, free: 9 })
+    const rules = (...operations: Operation[]) => check(look(adding(...operations)(honest('settled'))))
+    expect(rules(spent, settled).map(({ rule }) => rule)).toEqual(['not all is back'])
+    expect(rules(spent).map(textOf)).toEqual([])
+    expect(rules(spent, failed).map(textOf)).toEqual([])
+    expect(rules(spent, refund, settled).map(textOf)).toEqual([])
+  })
+
   test('allows two servers at once while a replica takes over', () => {
     const history = adding(...grants('leaky', 25, 40))(honest('two servers'))
     expect(check(withFaults(history, { what: 'failover', from: 90, until: 1200 })).map(textOf)).toEqual([])

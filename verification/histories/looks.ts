@@ -74,7 +74,8 @@ interface Missing {
 const unitsOf = (one: Operation): number =>
   'permits' in one ? one.permits : 'cost' in one ? one.cost : ((one as Changed).units ?? 0)
 
-const sumOf = (some: readonly Operation[]): number => some.reduce((sum, one) => sum + unitsOf(one), 0)
+const sumOf = (some: readonly Operation[], unitsOfOne = unitsOf): number =>
+  some.reduce((sum, one) => sum + unitsOfOne(one), 0)
 
 const killed = ({ faults }: History, process: string): Fault | undefined =>
   faults.find(({ what, process: name }) => what === 'killed' && name === process)
@@ -140,12 +141,13 @@ function ofLimits(history: History, subject: Subject, all: readonly Operation[],
   if (leased && faultsIn(history, ANY_FAULT, from - BACK_AFTER_FAULT_MS, look.askedAt).length > 0) return none
   // As long as others wait, nothing is free.
   if (diedWaiting(history, all, look) > 0) return none
+  const unitsKept = leased ? unitsOf : keptBy(all)
   const each = limits.map((limit, i): Missing => {
     const may = all.flatMap(one => charges(history, subject, one, look))
     const taken = may.filter(({ by }) => by > look.askedAt - spans[i]).map(({ one }) => one)
     const inForce = [limit, ...replaced.map(list => list[i])]
     // What comes back of a lease fills a bucket by less: all that was taken in its time may be missing.
-    const owned = isBucket(limit) && !leased ? owedBy(may, inForce, look.askedAt) : sumOf(taken)
+    const owned = isBucket(limit) && !leased ? owedBy(may, inForce, look.askedAt) : sumOf(taken, unitsKept)
     const capacity = Math.min(limit.burst, ...replaced.map(list => list[i].burst))
     // While a bucket is leased, what it regains in a lease cannot be bought.
     const kept = leased && isBucket(limit) ? Math.ceil((limit.quota * leaseMs(limit)) / limit.windowMs) : 0
@@ -159,6 +161,20 @@ function ofLimits(history: History, subject: Subject, all: readonly Operation[],
 interface Charging {
   readonly one: Operation
   readonly by: number
+}
+
+/**
+ * What a decision has kept of a window: what it was settled to, however late, if that was answered. After a refund or
+ * a reset a settlement may give back less, since nobody knows whose units came back.
+ */
+function keptBy(all: readonly Operation[]): (one: Operation) => number {
+  const settled = new Map<number | undefined, number>()
+  const isClear = !all.some(({ op }) => op === 'refund' || op === 'reset')
+  for (const one of all) if (isClear && one.op === 'settle' && isAnswered(one)) settled.set(one.of, one.units ?? 0)
+  return one => {
+    const isExact = isAnswered(one) && (one as Decided).source === 'store'
+    return Math.min(unitsOf(one), (isExact ? settled.get(one.id) : undefined) ?? Number.POSITIVE_INFINITY)
+  }
 }
 
 /**

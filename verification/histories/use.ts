@@ -65,6 +65,9 @@ export interface Driver {
 
 const SOURCES: Readonly<Record<string, Decided['source']>> = { redis: 'store', 'deny-cache': 'memory' }
 
+/** What a call has used is often known only when others have been decided, or when the window is over. */
+const SETTLED_LATE_MS = 3_000
+
 /** A consumer alone takes what is left within this time. */
 const EMPTIED_MS = 5_000
 
@@ -111,10 +114,14 @@ const KINDS: Readonly<Record<Use['kind'], (use: Use, driver: Driver) => Promise<
       if (change !== 'settle' || !done?.answer.allowed) return
       const kept = random.integer(0, units)
       const settled: Begun = { ...about, op: 'settle', of: done.id, units: kept }
-      await driver.recorded(settled, () => limiter.settle(done.answer, kept))
+      const settle = () => driver.recorded(settled, () => limiter.settle(done.answer, kept))
+      if (random.integer(1, 2) === 1) await settle()
+      else settling.push(driver.pause(random.integer(1, SETTLED_LATE_MS)).then(settle))
     }
+    const settling: Array<Promise<unknown>> = []
     // Several at once share a call.
     await driver.forever(pauseMs, () => Promise.all(Array.from({ length: random.integer(1, use.atOnce) }, one)))
+    await Promise.all(settling)
   },
 
   async acquire(use, driver) {

@@ -234,4 +234,27 @@ export const MUTANTS: readonly Mutant[] = [
     uses: 'queue',
     rule: BACK,
   },
+  {
+    name: 'a settlement gives nothing back',
+    file: 'lua/limiter/change.lua',
+    text: 'if not is_doubtful then',
+    instead: 'if false then',
+    uses: 'changes',
+    rule: BACK,
+  },
+  {
+    name: 'a settlement is too late after a tenth of the window',
+    file: 'lua/limiter/changes/window_changes.lua',
+    text: 'if now - starts_at >= window then return end',
+    instead: 'if now - charged_at >= window * 0.1 then return end',
+    uses: 'changes',
+    rule: BACK,
+  },
+  {
+    name: 'a settlement gives back units of a later window',
+    file: 'lua/limiter/changes/window_changes.lua',
+    text: 'if charged_at < at or charged_at < starts_at or charged_at - starts_at >= window then return end',
+    instead: '',
+    uses: 'changes',
+  },
 ]

@@ -34,7 +34,9 @@ export const USES: Readonly<Record<string, (random: Random, name: string) => Use
   },
   changes: (random, name) => {
     const all = ['settle', 'refund', 'charge', 'block', 'unblock', 'reset'] as const
-    return { ...decide(random, name, [limit(random)]), changes: all.filter(() => random.integer(1, 3) === 1) }
+    const limits = [longer(random, limit(random))]
+    const changes = all.filter(() => random.integer(1, 3) === 1)
+    return { ...decide(random, name, limits), changes, changeRarely: random.pick([2, 8]) }
   },
   leases: (random, name) => {
     const use = decide(random, name, [{ ...limit(random), quota: 60, burst: 60 }])
