@@ -156,7 +156,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'messages wait longer when the clock is set back',
     file: 'lua/waiting/queue/queues.lua',
-    text: 'ahead = math.max(ahead, last - server)',
+    text: 'ahead_ms = math.max(ahead_ms, last - server)',
     instead: '',
   },
   {

@@ -23,7 +23,7 @@ return timely.run_once(function()
   if paused then redis.call('ZADD', keys.delayed, '-1', 'paused') end
   -- As long as a process may believe that its delivery is valid.
   if last[2] and tonumber(last[2]) > now then
-    redis.call('SET', keys.cleared, '1', 'PX', string.format('%.0f', tonumber(last[2]) - now))
+    redis.call('SET', keys.cleared_mark, '1', 'PX', string.format('%.0f', tonumber(last[2]) - now))
   end
   return {}, true
 end)

@@ -66,7 +66,7 @@ counts.dead = redis.call('ZCOUNT', keys.dead, oldest_dead, '+inf')
 local listed = {}
 local function list(name, at, member)
   local _, _, attempts, its_id = queues.parts(member)
-  listed[#listed + 1] = { its_id, name, at - clock.ahead, attempts }
+  listed[#listed + 1] = { its_id, name, at - clock.ahead_ms, attempts }
 end
 local function room() return math.max(0, limit - #listed) end
 
@@ -80,7 +80,7 @@ local function list_state(name)
     list_unacked(name, '(' .. string.format('%.0f', now), '+inf')
   elseif name == 'dead' then
     local rows = redis.call('ZRANGE', keys.dead, oldest_dead, '+inf', 'BYSCORE', 'LIMIT', '0', room(), 'WITHSCORES')
-    for i = 1, #rows, 2 do listed[#listed + 1] = { rows[i], name, tonumber(rows[i + 1]) - clock.ahead } end
+    for i = 1, #rows, 2 do listed[#listed + 1] = { rows[i], name, tonumber(rows[i + 1]) - clock.ahead_ms } end
   else
     for _, band in ipairs(bands) do
       local rows = waiting(band[name][1], band[name][2], room())
@@ -103,14 +103,14 @@ local function list_id()
       local at = tonumber(score) % queues.BAND
       list(at > now and 'delayed' or 'ready', at, seq .. tries .. id)
     end
-    local takings, attempts = tonumber(string.sub(tries, 1, 7)), tonumber(string.sub(tries, 8))
+    local deliveries, attempts = tonumber(string.sub(tries, 1, 7)), tonumber(string.sub(tries, 8))
     for begun = 0, 1 do
-      local receipt = queues.member(seq, takings + 1, attempts + begun, id)
+      local receipt = queues.member(seq, deliveries + 1, attempts + begun, id)
       local ends = redis.call('ZSCORE', keys.unacked, receipt)
       if ends then list(tonumber(ends) > now and 'unacked' or 'ready', tonumber(ends), receipt) end
     end
   elseif died and (dead_ttl < 0 or tonumber(died) > now - dead_ttl) then
-    listed[1] = { id, 'dead', tonumber(died) - clock.ahead }
+    listed[1] = { id, 'dead', tonumber(died) - clock.ahead_ms }
   end
   if listed[1] and state ~= '' and state ~= listed[1][2] then listed = {} end
 end
@@ -159,7 +159,7 @@ for _, part in ipairs({ { keys.messages, false }, { keys.graves, true } }) do
 end
 
 return {
-  counts.ready, counts.delayed, counts.unacked, counts.dead, next_due and next_due - clock.ahead or -1, now - oldest,
+  counts.ready, counts.delayed, counts.unacked, counts.dead, next_due and next_due - clock.ahead_ms or -1, now - oldest,
   next_due and next_due - now or -1, redis.call('ZSCORE', keys.delayed, 'paused') and 1 or 0,
   math.max(0, total - #rows), rows,
 }

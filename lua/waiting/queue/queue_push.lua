@@ -60,7 +60,7 @@ local function push()
       room = room - 1
       reply[i] = 1
       local delay = tonumber(ARGV[at + 1])
-      local due = delay >= 0 and now + delay or math.max(now, tonumber(ARGV[at + 2]) + clock.ahead)
+      local due = delay >= 0 and now + delay or math.max(now, tonumber(ARGV[at + 2]) + clock.ahead_ms)
       local priority = tonumber(ARGV[at + 3])
       local ttl = tonumber(ARGV[at + 4])
       -- The record has fifteen digits for this moment; a later one means never.

@@ -10,11 +10,11 @@
   ARGV[3]      number of this fetch; 0 if the call only settles. A number that was carried out before is answered with
                the same messages, a lower one with none
   ARGV[4]      for how long dead letters are kept, ms; -1 for good
-  ARGV[5]      number of settlements; then for each: what ('ack', 'nack', 'return', 'unbegun', 'reject', 'extend',
-               'begin'), receipt, end of its visibility as the process knows it (ms), and, by kind: 1 if it has a ttl;
-               delay in ms; due moment in ms (twice); reason; visibility in ms (twice)
+  ARGV[5]      number of settlements; then for each: what ('ack', 'nack', 'return', 'return_not_begun', 'reject',
+               'extend', 'begin'), receipt, end of its visibility as the process knows it (ms), and, by kind: 1 if it
+               has a ttl; delay in ms; due moment in ms (twice); reason; visibility in ms (twice)
   then         for each message that is wanted, its visibility: for how long no other process receives it, ms. Negative:
-               its attempt counts from 'begin' on, and is put back by 'unbegun' before
+               its attempt counts from 'begin' on, and is put back by 'return_not_begun' before
 
   The messages of one call exceed a megabyte together only if there is one.
 
@@ -51,7 +51,7 @@ local now = clock.now
 -- Before the end of its visibility only the holder can settle a delivery, unless the queue is cleared. So a receipt
 -- that is missing was settled by an earlier copy of this request.
 local function settled_before()
-  return redis.call('EXISTS', keys.cleared) == 0 and 1 or 0
+  return redis.call('EXISTS', keys.cleared_mark) == 0 and 1 or 0
 end
 
 local settled = {}
@@ -73,8 +73,8 @@ for i = 1, settlements do
     end
   elseif what == 'begin' then
     settled[i] = 0
-    local seq, takings, attempts, id = queues.parts(member)
-    local begun = queues.member(seq, takings, attempts + 1, id)
+    local seq, deliveries, attempts, id = queues.parts(member)
+    local begun = queues.member(seq, deliveries, attempts + 1, id)
     -- It began by an earlier copy of this request.
     local repeated = redis.call('ZSCORE', keys.unacked, begun)
     if repeated or redis.call('ZSCORE', keys.unacked, member) then
@@ -90,7 +90,7 @@ for i = 1, settlements do
     settled[i] = settled_before()
   else
     settled[i] = 1
-    local seq, takings, attempts, id = queues.parts(member)
+    local seq, deliveries, attempts, id = queues.parts(member)
     local text = redis.call('HGET', keys.messages, id)
     if what == 'reject' then
       queues.bury(keys, now, id, text, attempts, detail, dead_ttl)
@@ -101,7 +101,7 @@ for i = 1, settlements do
     elseif text then
       local due = tonumber(detail)
       if what == 'nack' then due = now + due end
-      if what == 'return' then member = queues.member(seq, takings, attempts - 1, id) end
+      if what == 'return' then member = queues.member(seq, deliveries, attempts - 1, id) end
       local priority = queues.record(text).priority
       redis.call('ZADD', keys.delayed, queues.score(priority, due), member)
       -- Idle processes know the first waiting message. This process may have no room for it, or end.
@@ -118,7 +118,7 @@ if #acks > 0 then
     members[k] = ack.member
   end
   local all = redis.call('ZREM', keys.unacked, unpack(members)) == #acks
-  local again, mortal = {}, {}
+  local again, ids_with_ttl = {}, {}
   for _, ack in ipairs(acks) do
     local id = string.sub(ack.member, 35)
     local text = not all and redis.call('HGET', keys.messages, id)
@@ -126,7 +126,7 @@ if #acks > 0 then
     if all or (text and queues.record(text).seq == string.sub(ack.member, 1, 20)) then
       settled[ack.i] = 1
       ids[#ids + 1] = id
-      if ack.has_ttl then mortal[#mortal + 1] = id end
+      if ack.has_ttl then ids_with_ttl[#ids_with_ttl + 1] = id end
       if string.sub(ack.member, 21, 27) ~= '0000001' then again[#again + 1] = id end
     else
       settled[ack.i] = settled_before()
@@ -137,7 +137,7 @@ if #acks > 0 then
     removed = true
   end
   if #again > 0 then redis.call('HDEL', keys.tries, unpack(again)) end
-  if #mortal > 0 then redis.call('ZREM', keys.ttls, unpack(mortal)) end
+  if #ids_with_ttl > 0 then redis.call('ZREM', keys.ttls, unpack(ids_with_ttl)) end
   -- No process need be woken for an empty queue.
   if sweep and redis.call('HLEN', keys.messages) == 0 then redis.call('DEL', keys.wake) end
 end
@@ -156,13 +156,13 @@ if look then
 end
 
 -- Carried out by an earlier copy of this request, or nothing was asked for.
-local kept = number > 0 and redis.call('GET', last_fetch)
-if number == 0 or queues.fetch_number(kept) > number then
+local fetch_record = number > 0 and redis.call('GET', last_fetch)
+if number == 0 or queues.fetch_number(fetch_record) > number then
   local version = queues.save(keys, clock, removed, false, same)
-  return { settled, now, -1, next_end, {}, buried, clock.ahead, version }
+  return { settled, now, -1, next_end, {}, buried, clock.ahead_ms, version }
 end
-if queues.fetch_number(kept) == number then
-  local before, taken = queues.fetch_taken(kept), {}
+if queues.fetch_number(fetch_record) == number then
+  local before, taken = queues.fetch_taken(fetch_record), {}
   for i = 1, #before, 3 do
     local receipt, visibility = before[i], before[i + 2]
     local visible = now + math.abs(visibility)
@@ -178,7 +178,7 @@ if queues.fetch_number(kept) == number then
     end
   end
   local version = queues.save(keys, clock, removed, false, same and #taken == 0)
-  return { settled, now, now, next_end, taken, buried, clock.ahead, version }
+  return { settled, now, now, next_end, taken, buried, clock.ahead_ms, version }
 end
 
 local wants = 5 + settlements * 4
@@ -231,7 +231,7 @@ if #members > 0 then
   redis.call('ZREM', keys.delayed, unpack(members, 1, count))
   for i = 1, count do
     local text = texts[i]
-    local seq, takings, attempts = queues.parts(members[i])
+    local seq, deliveries, attempts = queues.parts(members[i])
     if text and not queues.readable(text) then
       local found = string.format('%q', string.sub(text, 1, 1))
       local reason = string.format('record of version %s cannot be read: expected version "%s"', found, queues.VERSION)
@@ -244,7 +244,7 @@ if #members > 0 then
       if text and (ttl == 0 or ttl > now) then
         local visibility = tonumber(ARGV[wants + #taken / 4 + 1])
         local counts = visibility >= 0 and 1 or 0
-        local receipt = queues.member(seq, takings + 1, attempts + counts, ids[i])
+        local receipt = queues.member(seq, deliveries + 1, attempts + counts, ids[i])
         local length = math.abs(visibility)
         if length < shortest then shortest = length end
         places[#places + 1] = now + length
@@ -281,4 +281,4 @@ end
 -- Recorded even if it took nothing: this request may arrive again when its answer is no longer read.
 queues.fetch_keep(last_fetch, number, keep)
 local version = queues.save(keys, clock, removed, false, same and #members == 0)
-return { settled, now, last or -1, next_end, taken, buried, clock.ahead, version }
+return { settled, now, last or -1, next_end, taken, buried, clock.ahead_ms, version }

@@ -5,18 +5,18 @@ local queues = {}
   The keys of a delay queue, in the order in which every script receives them. A message is in `messages` and in one of
   `delayed` and `unacked`; as a dead letter it is in `dead` and `graves` instead.
 
-  delayed   ZSET member → score of priority and due moment (queues.score); a member -1 says that the queue is paused
-  unacked   ZSET member → end of its visibility, ms
-  messages  HASH id → record (queues.record)
-  tries     HASH id → how often it was taken, and its attempts, 7 digits each; only for messages that wait to be taken
-            again
-  ttls      ZSET id → end of its ttl, ms; only for messages that have one
-  dead      ZSET id → moment of its death, ms
-  graves    HASH id → packed: attempts, reason, record
-  wake      ZSET that idle processes block on: the one that pops 'first' asks at once, the one that pops 'second' a
-            little later
-  cleared   STRING: the queue was cleared while deliveries were open
-  clock     STRING: see queues.clock. All moments above are by this clock
+  delayed       ZSET member → score of priority and due moment (queues.score); a member -1 says that the queue is paused
+  unacked       ZSET member → end of its visibility, ms
+  messages      HASH id → record (queues.record)
+  tries         HASH id → how often it was taken, and its attempts, 7 digits each; only for messages that wait to be
+                taken again
+  ttls          ZSET id → end of its ttl, ms; only for messages that have one
+  dead          ZSET id → moment of its death, ms
+  graves        HASH id → packed: attempts, reason, record
+  wake          ZSET that idle processes block on: the one that pops 'first' asks at once, the one that pops 'second' a
+                little later
+  cleared_mark  STRING: the queue was cleared while deliveries were open
+  clock         STRING: see queues.clock. All moments above are by this clock
 
   A member is the sequence number of the message (20 digits, which grow from push to push), how often it was taken, its
   attempts so far (7 digits each), and its id. So members of equal score are in order of push, and no two deliveries
@@ -32,14 +32,14 @@ function queues.keys()
     dead = KEYS[6],
     graves = KEYS[7],
     wake = KEYS[8],
-    cleared = KEYS[9],
+    cleared_mark = KEYS[9],
     clock = KEYS[10],
   }
 end
 
 queues.UNTRIED = '00000000000000'
-function queues.member(seq, takings, attempts, id)
-  return string.format('%s%07d%07d', seq, takings % 10000000, attempts) .. id
+function queues.member(seq, deliveries, attempts, id)
+  return string.format('%s%07d%07d', seq, deliveries % 10000000, attempts) .. id
 end
 --[[ Returns the sequence number, how often it was taken, its attempts, and its id. ]]
 function queues.parts(member)
@@ -60,13 +60,13 @@ function queues.clock(keys, given)
   local time = redis.call('TIME')
   local micros = time[1] * 1000000 + time[2]
   local server = given ~= '' and tonumber(given) or math.floor(micros / 1000)
-  local kept = redis.call('GET', keys.clock)
-  local last, ahead, stamp = 0, 0, 0
-  if kept then
-    last, ahead, stamp = struct.unpack('>I7I7I7', kept)
+  local stored = redis.call('GET', keys.clock)
+  local last, ahead_ms, stamp = 0, 0, 0
+  if stored then
+    last, ahead_ms, stamp = struct.unpack('>I7I7I7', stored)
   end
-  ahead = math.max(ahead, last - server)
-  return { kept = kept, now = server + ahead, ahead = ahead, stamp = stamp, micros = micros }
+  ahead_ms = math.max(ahead_ms, last - server)
+  return { stored = stored, now = server + ahead_ms, ahead_ms = ahead_ms, stamp = stamp, micros = micros }
 end
 
 --[[ The first 16 digits of sequence numbers. They grow from call to call: the server's time in µs, or one more than the
@@ -83,21 +83,21 @@ end
 ]]
 function queues.save(keys, clock, removed, added, same)
   -- The clock is stored if and only if the queue held messages.
-  if not (clock.kept or added) then return 0 end
+  if not (clock.stored or added) then return 0 end
   if removed and redis.call('HLEN', keys.messages) == 0 then
     redis.call('DEL', keys.clock)
     return 0
   end
   if not (added or same) then queues.stamp(clock) end
-  local state = struct.pack('>I7I7I7', clock.now, clock.ahead, clock.stamp)
-  if state ~= clock.kept then redis.call('SET', keys.clock, state) end
+  local state = struct.pack('>I7I7I7', clock.now, clock.ahead_ms, clock.stamp)
+  if state ~= clock.stored then redis.call('SET', keys.clock, state) end
   return clock.stamp
 end
 
 --[[ The version of a queue, by the key of its clock. ]]
 function queues.version(clock)
-  local kept = redis.call('GET', clock)
-  return kept and select(3, struct.unpack('>I7I7I7', kept)) or 0
+  local stored = redis.call('GET', clock)
+  return stored and select(3, struct.unpack('>I7I7I7', stored)) or 0
 end
 
 --[[
@@ -269,11 +269,11 @@ end
   moment and visibility in ms. A fetch is repeated if the client lost its connection or gave up waiting; it then gets
   the same messages.
 ]]
-function queues.fetch_number(kept)
-  return kept and struct.unpack('>I7', kept) or 0
+function queues.fetch_number(fetch_record)
+  return fetch_record and struct.unpack('>I7', fetch_record) or 0
 end
-function queues.fetch_taken(kept)
-  return cmsgpack.unpack(string.sub(kept, 8))
+function queues.fetch_taken(fetch_record)
+  return cmsgpack.unpack(string.sub(fetch_record, 8))
 end
 function queues.fetch_keep(key, number, taken)
   redis.call('SET', key, struct.pack('>I7', number) .. cmsgpack.pack(taken), 'PX', '60000')

@@ -64,7 +64,7 @@ export class OpenDelivery<T> implements Delivery<T> {
   readonly #context: DeliveryContext
   #receipt: string
   /** True until `begin`, if the attempt does not count before. */
-  #unbegun: boolean
+  #notBegun: boolean
   /** By the queue's clock. */
   readonly #queueDueAt: number
   readonly #record: QueueRecord
@@ -87,12 +87,12 @@ export class OpenDelivery<T> implements Delivery<T> {
   ) {
     const { id, attempts } = parseReceipt(taken.receipt)
     this.id = id
-    this.attempt = taken.unbegun ? attempts + 1 : attempts
+    this.attempt = taken.notBegun ? attempts + 1 : attempts
     this.headers = record.headers
     this.dueAt = taken.dueAt - taken.aheadMs
     this.#context = context
     this.#receipt = taken.receipt
-    this.#unbegun = taken.unbegun
+    this.#notBegun = taken.notBegun
     this.#queueDueAt = taken.dueAt
     this.#record = record
     this.#visibilityMs = visibilityMs
@@ -163,7 +163,7 @@ export class OpenDelivery<T> implements Delivery<T> {
 
   /** Puts it back as if it had never been delivered: due when it was, and not counted as an attempt. */
   async giveBack(): Promise<void> {
-    await this.#settle(this.#unbegun ? 'unbegun' : 'return', String(this.#queueDueAt))
+    await this.#settle(this.#notBegun ? 'return_not_begun' : 'return', String(this.#queueDueAt))
   }
 
   /**
@@ -171,7 +171,7 @@ export class OpenDelivery<T> implements Delivery<T> {
    * lost. Rejects with `StoreError`.
    */
   async begin(): Promise<boolean> {
-    if (!this.#unbegun) return this.open
+    if (!this.#notBegun) return this.open
     if (!this.open) return false
     this.#state = 'settling'
     const askedAt = performance.now()
@@ -184,7 +184,7 @@ export class OpenDelivery<T> implements Delivery<T> {
     if (until === 0) this.#lose()
     if (until <= 0) return false
     this.#receipt = begunReceipt(this.#receipt)
-    this.#unbegun = false
+    this.#notBegun = false
     this.#until = until
     this.#untilHere = askedAt + this.#visibilityMs
     return this.open

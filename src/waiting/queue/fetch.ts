@@ -36,10 +36,10 @@ export class FetchNumber {
 }
 
 /**
- * The ways to settle a delivery; `return` puts the message back as if it had never been taken, `unbegun` one whose
- * attempt does not count yet. `begin`: the attempt counts from now on, and the visibility starts again.
+ * The ways to settle a delivery; `return` puts the message back as if it had never been taken, `return_not_begun`
+ * one whose attempt does not count yet. `begin`: the attempt counts from now on, and the visibility starts again.
  */
-export type SettlementKind = 'ack' | 'nack' | 'return' | 'unbegun' | 'reject' | 'extend' | 'begin'
+export type SettlementKind = 'ack' | 'nack' | 'return' | 'return_not_begun' | 'reject' | 'extend' | 'begin'
 
 export interface Settlement {
   readonly what: SettlementKind
@@ -54,7 +54,7 @@ export interface Settlement {
 export interface Taken {
   readonly receipt: string
   /** True if its attempt does not count before `begin`. */
-  readonly unbegun: boolean
+  readonly notBegun: boolean
   /**
    * By the queue's clock, which is `aheadMs` ahead of the server's: see `clock` in lua/waiting/queue/queues.lua.
    */
@@ -129,7 +129,7 @@ export function parseFetchReply(reply: unknown, mode: FetchRequest['mode'], aske
     const until = Math.abs(signed)
     taken.push({
       receipt: rows[i] as string,
-      unbegun: signed < 0,
+      notBegun: signed < 0,
       dueAt: Number(rows[i + 1]),
       aheadMs,
       until,
@@ -151,8 +151,8 @@ export function parseFetchReply(reply: unknown, mode: FetchRequest['mode'], aske
 }
 
 /** Puts a message back that no receiver in this process takes, as if it had never been delivered. */
-export function returnOf({ receipt, unbegun, until, dueAt }: Taken): Settlement {
-  return { what: unbegun ? 'unbegun' : 'return', receipt, until, detail: String(dueAt) }
+export function returnOf({ receipt, notBegun, until, dueAt }: Taken): Settlement {
+  return { what: notBegun ? 'return_not_begun' : 'return', receipt, until, detail: String(dueAt) }
 }
 
 function momentOf(ms: number): number {

@@ -328,7 +328,7 @@ export class Fetcher {
     for (const [i, message] of reply.taken.entries()) {
       const receiver = wants[i] as MessageReceiver | undefined
       // A repeated fetch may bring messages that another receiver asked for.
-      const fits = receiver !== undefined && (receiver.beginsLater || !message.unbegun)
+      const fits = receiver !== undefined && (receiver.beginsLater || !message.notBegun)
       if (fits) shares.get(receiver)?.push(message)
       else this.settle(returnOf(message)).catch(() => {})
     }

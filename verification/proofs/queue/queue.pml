@@ -18,15 +18,15 @@
 #ifndef PAUSES
 #define PAUSES 1
 #endif
-#ifndef TAKINGS
-#define TAKINGS 5
+#ifndef DELIVERIES
+#define DELIVERIES 5
 #endif
 
 mtype = { IDLE, HELD, PUTS_BACK, RUNS, DEAD, BEGIN, RETURN, OK, PAUSED, STALE };
 
 /* The message: its receipt, while it is delivered, is how often it was taken, and its attempts. */
 bool waits = true, done = false, paused = false;
-byte takings = 0, attempts = 0;
+byte deliveries = 0, attempts = 0;
 /* How often the server let a handler begin. */
 byte begun = 0;
 
@@ -40,16 +40,16 @@ bool mayStray[2];
 byte strayTaken[2], strayTried[2];
 #define SLOT(kind) (kind == BEGIN -> 0 : 1)
 
-#define matches(t, a) (!waits && !done && takings == t && attempts == a)
+#define matches(t, a) (!waits && !done && deliveries == t && attempts == a)
 
 inline take(p) {
   assert(attempts == begun); /* only_begun_count */
   waits = false;
-  takings++;
+  deliveries++;
 #if MUTANT_COUNTS_WHEN_TAKEN
   attempts++;
 #endif
-  taken[p] = takings;
+  taken[p] = deliveries;
   tried[p] = attempts;
   state[p] = HELD
 }
@@ -78,7 +78,7 @@ inline put_back(t, a) {
   :: matches(t, a) ->
     waits = true;
 #if MUTANT_SAME_RECEIPT
-    takings--;
+    deliveries--;
 #endif
   :: else
   fi
@@ -92,7 +92,7 @@ inline sent(kind, t, a) {
 
 proctype consumer(byte p) {
   do
-  :: atomic { state[p] == IDLE && waits && !paused && !done && takings < TAKINGS -> take(p) }
+  :: atomic { state[p] == IDLE && waits && !paused && !done && deliveries < DELIVERIES -> take(p) }
   /* The permit comes. */
   :: atomic {
       state[p] == HELD ->
@@ -134,12 +134,12 @@ proctype consumer(byte p) {
       fi;
       state[p] = DEAD
     }
-  :: done || takings == TAKINGS || state[p] == DEAD -> break
+  :: done || deliveries == DELIVERIES || state[p] == DEAD -> break
   od
 }
 
 /* Whether a living process still extends the delivery. */
-#define extends(p) ((state[p] == HELD || state[p] == PUTS_BACK || state[p] == RUNS) && taken[p] == takings)
+#define extends(p) ((state[p] == HELD || state[p] == PUTS_BACK || state[p] == RUNS) && taken[p] == deliveries)
 
 active proctype surroundings() {
   byte i;
@@ -168,6 +168,6 @@ active proctype surroundings() {
       :: else
       fi
     }
-  :: done || takings == TAKINGS -> break
+  :: done || deliveries == DELIVERIES -> break
   od
 }
