@@ -183,7 +183,7 @@ if #left > 0 then
   members.will_ask(line, member, next)
   redis.call('PEXPIRE', waiting_key, partners.KEEP_MS)
   redis.call('PEXPIRE', line.asks, partners.KEEP_MS)
-elseif line.known[member] then
+elseif line.asks_by[member] then
   redis.call('HDEL', waiting_key, member)
   members.remove(line, member)
 end

@@ -109,11 +109,11 @@ if s.reservoirIncreaseAmount and (s.reservoirIncreaseInterval or 0) > 0 then
   refill_at = math.min(refill_at or increase_at, increase_at)
 end
 
--- What is kept for others in line.
-local kept = 0
+-- What is reserved for others in line.
+local reserved = 0
 local function fits(weight)
-  if s.maxConcurrent and weight > s.maxConcurrent - running - kept then return false end
-  return not s.reservoir or weight <= s.reservoir - kept
+  if s.maxConcurrent and weight > s.maxConcurrent - running - reserved then return false end
+  return not s.reservoir or weight <= s.reservoir - reserved
 end
 
 local again, called = 5000, 0
@@ -121,7 +121,7 @@ local ahead, behind, stands = {}, {}, false
 for _, client in ipairs(call('ZRANGE', line, '0', '99')) do
   if client == me then stands = true else table.insert(stands and behind or ahead, client) end
 end
--- Keeps what those before us in line need, and calls them. False if the first one needs more than there is: then
+-- Reserves what those before us in line need, and calls them. False if the first one needs more than there is: then
 -- nobody behind it is served.
 local function serve_ahead()
   while #ahead > 0 do
@@ -132,7 +132,7 @@ local function serve_ahead()
       call('ZREM', line, client)
     elseif not s.maxConcurrent or fact[4] <= s.maxConcurrent then
       if not fits(fact[4]) then return false end
-      kept = kept + fact[4]
+      reserved = reserved + fact[4]
       if fact[5] == 0 then
         fact[5] = now + 1000
         note(client, fact)

@@ -96,7 +96,7 @@ function asks.change(line, member, capacity, answer, joins, letter, waiter, old_
     local removed = redis.call('ZREM', line.key, id)
     line.units = math.max(0, line.units - removed * cost)
     -- An empty key is deleted, and its lifetime with it: lines.save then sets all lifetimes again.
-    if line.units == 0 then line.fresh = 0 end
+    if line.units == 0 then line.lifetimes_set_at = 0 end
     answer.waiting = answer.waiting - removed
     return
   end
@@ -224,7 +224,7 @@ function asks.handle(line, record, replaced, first, capacity)
   asks.enter(line, joins)
   if line.units > 0 then lines.walk(line, member, capacity, answer) end
   if answer.waiting > 0 then
-    if not answer.stopped and answer.next > 0 then
+    if not answer.asker_waits_first and answer.next > 0 then
       local first_id = first_waiter == '' and '' or member .. ' ' .. first_waiter
       answer.next = math.min(answer.next, asks.next_ask_ms(line, capacity, first_id))
     end

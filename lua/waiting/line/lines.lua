@@ -29,7 +29,8 @@ function lines.open(key, asks, meta, channel)
   end
   local line = members.of(asks, channel, math.floor(micros / 1000))
   line.key, line.meta, line.micros, line.stored = key, meta, micros, stored[1] ~= false
-  line.last, line.units, line.fresh = tonumber(stored[2]) or 0, tonumber(stored[3]) or 0, tonumber(stored[4]) or 0
+  line.last, line.units = tonumber(stored[2]) or 0, tonumber(stored[3]) or 0
+  line.lifetimes_set_at = tonumber(stored[4]) or 0
   return line
 end
 
@@ -66,10 +67,10 @@ function lines.save(line)
   end
   local text = string.format('%.0f', line.last)
   -- Lifetimes are renewed every few seconds only: the commands for it would cost as much as a walk.
-  local stale = line.now < line.fresh or line.now - line.fresh >= lines.LIFE_MS / 6
-  if stale then line.fresh = line.now end
-  local fresh = string.format('%.0f', line.fresh)
-  redis.call('HSET', line.meta, 'v', lines.VERSION, 'last', text, 'units', line.units, 'fresh', fresh)
+  local stale = line.now < line.lifetimes_set_at or line.now - line.lifetimes_set_at >= lines.LIFE_MS / 6
+  if stale then line.lifetimes_set_at = line.now end
+  local set_at = string.format('%.0f', line.lifetimes_set_at)
+  redis.call('HSET', line.meta, 'v', lines.VERSION, 'last', text, 'units', line.units, 'fresh', set_at)
   if not stale then return end
   redis.call('PEXPIRE', line.key, lines.LIFE_MS)
   redis.call('PEXPIRE', line.asks, lines.LIFE_MS)
@@ -96,7 +97,7 @@ function lines.tell_watcher(line, asker, told, moment)
     if member ~= asker and not told[process] then
       told[process] = true
       count = count + 1
-      line.known[member] = by
+      line.asks_by[member] = by
       if members.notify(line, member, moment - line.now) then return end
     end
   end
@@ -124,8 +125,8 @@ end
 
   Appends to answer.granted the number of each granted waiter and the facts of grant(), and to answer.refused the number
   of each waiter that can never fit and the result of when(). Lowers answer.next, the ms after which the asker must ask
-  again, and answer.waiting, its number of waiters. Sets answer.stopped if the first waiter that must wait belongs to
-  the asker: answer.next then includes its wait.
+  again, and answer.waiting, its number of waiters. Sets answer.asker_waits_first if the first waiter that must wait
+  belongs to the asker: answer.next then includes its wait.
 
   If a member that must come now is dead, somebody has to look again when it may be evicted: the asker if it waits, else
   another process, which is told.
@@ -142,7 +143,7 @@ function lines.walk(line, asker, capacity, answer)
   -- True after the first waiter that must wait: no waiter behind it is granted.
   local full = false
   -- The limit of a waiter of another member for which capacity is reserved.
-  local kept
+  local reserved_details
   -- The processes of members that must come now, as keys, and the moment when the first of them may be evicted.
   local due, evictable_at = {}, nil
 
@@ -155,11 +156,11 @@ function lines.walk(line, asker, capacity, answer)
     local asks_by = mine
     if member and not mine then asks_by = members.asks_by(line, member) end
     local wait = asks_by and capacity.when(ahead, cost, details)
-    if asks_by and kept and kept ~= details then full = true end
+    if asks_by and reserved_details and reserved_details ~= details then full = true end
     if asks_by and not mine then
-      if wait == 0 and capacity.own_limits then kept = kept or details end
+      if wait == 0 and capacity.own_limits then reserved_details = reserved_details or details end
       if not full then members.notify(line, member, math.max(0, wait)) end
-      asks_by = line.known[member]
+      asks_by = line.asks_by[member]
       if asks_by <= now then
         due[string.match(member, '^(.*)/')] = true
         evictable_at = math.min(evictable_at or math.huge, members.evictable_at(asks_by))
@@ -171,7 +172,7 @@ function lines.walk(line, asker, capacity, answer)
     if mine and wait >= 0 and (full or wait > 0) then
       if not full then
         answer.next = math.min(answer.next, wait)
-        answer.stopped = true
+        answer.asker_waits_first = true
       end
       ahead = ahead + cost
       full = true
@@ -217,7 +218,7 @@ function lines.walk(line, asker, capacity, answer)
   if #leaving > 0 then
     redis.call('ZREM', line.key, unpack(leaving))
     line.units = math.max(0, line.units - units)
-    if line.units == 0 then line.fresh = 0 end
+    if line.units == 0 then line.lifetimes_set_at = 0 end
     -- Only if a waiter has left the line, another ask at once can change anything.
     if unfinished then answer.next = 0 end
   end

@@ -7,20 +7,20 @@ local members = {}
   set forward) it joins again with its next ask, for which it is told.
 
   members.of     the members of one line. `asks`: ZSET member → the moment in ms by which it asks again. `channel`: what
-                 the channel names of all processes begin with. Its table `known` holds, for each member that was
+                 the channel names of all processes begin with. Its table `asks_by` holds, for each member that was
                  looked at, that moment, or false if the member is dead
 ]]
 -- A member that asks later than this counts as dead. A dead one delays those behind it by about a second.
 members.GRACE_MS = 900
 
 function members.of(asks, channel, now)
-  return { asks = asks, channel = channel, now = now, known = {} }
+  return { asks = asks, channel = channel, now = now, asks_by = {} }
 end
 
 --[[ Reads all members with one command: for lines in which each ask looks at all of them. ]]
 function members.read(line)
   local stored = redis.call('ZRANGE', line.asks, '0', '-1', 'WITHSCORES')
-  for i = 1, #stored, 2 do line.known[stored[i]] = tonumber(stored[i + 1]) end
+  for i = 1, #stored, 2 do line.asks_by[stored[i]] = tonumber(stored[i + 1]) end
 end
 
 function members.is_dead(line, asks_by)
@@ -29,14 +29,14 @@ end
 
 --[[ The moment in ms by which a member asks again; false if it is dead: then it is evicted, and told. ]]
 function members.asks_by(line, member)
-  local by = line.known[member]
+  local by = line.asks_by[member]
   if by == nil then by = tonumber(redis.call('ZSCORE', line.asks, member) or nil) or false end
   if by and members.is_dead(line, by) then
     redis.call('ZREM', line.asks, member)
     members.tell(line.channel, member, '')
     by = false
   end
-  line.known[member] = by
+  line.asks_by[member] = by
   return by
 end
 
@@ -70,9 +70,9 @@ end
   arrive, so that a late or lost one does no harm. Returns true if a client has heard it.
 ]]
 function members.notify(line, member, ms, text)
-  local by = line.known[member]
+  local by = line.asks_by[member]
   if not by or by <= line.now + ms then return false end
-  line.known[member] = line.now + ms
+  line.asks_by[member] = line.now + ms
   members.will_ask(line, member, ms)
   return members.tell(line.channel, member, text or '') > 0
 end
