@@ -40,7 +40,7 @@ async function ghosts(name: string, processes: number, of: number): Promise<void
       ])
       const args = [
         '',
-        '-1',
+        '',
         '-1',
         'spillway!turns:',
         '0',

@@ -5,7 +5,7 @@
   KEYS[1..6]  the semaphore: see semaphores.open
   KEYS[7]     record of the member; KEYS[8] of the member that it replaces, or the same
   ARGV[1]     now, ms; '' for the server's clock
-  ARGV[2]     permits to set if none are set; -1 for none; below that see semaphores.permits
+  ARGV[2]     the permits: see semaphores.given
   ARGV[3]     lifetime in ms while nothing is held; -1: for ever
   ARGV[4]     the beginning of the channel names of all processes
   ARGV[5]     the newest token that the caller has seen
@@ -18,7 +18,7 @@ local semaphores = require 'waiting.semaphore.semaphores'
 local asks = require 'waiting.line.asks'
 local lines = require 'waiting.line.lines'
 
-local s = semaphores.open(KEYS, ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[5]))
+local s = semaphores.open(KEYS, ARGV[1], semaphores.given(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[5]))
 if not s then return '-2' end
 if s.err then return redis.error_reply(s.err) end
 local line = lines.open(KEYS[4], KEYS[5], KEYS[6], ARGV[4])

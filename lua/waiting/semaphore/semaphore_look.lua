@@ -3,7 +3,7 @@
 
   KEYS[1..6]  the semaphore: see semaphores.read
   ARGV[1]     now, ms; '' for the server's clock
-  ARGV[2]     permits if none are set; -1 for none
+  ARGV[2]     the permits: see semaphores.given
   ARGV[3]     how many leases to list, those that end first; -1 for all
 
   Returns { permits, used, the number of waiters, for how long the first of them has waited in ms, how many more
@@ -16,7 +16,7 @@ local lines = require 'waiting.line.lines'
 -- Of so many ended leases that nobody has removed yet, the permits beyond one count as free.
 local MOST_ENDED = 1000
 
-local s = semaphores.read(KEYS, ARGV[1], tonumber(ARGV[2]), -1)
+local s = semaphores.read(KEYS, ARGV[1], semaphores.given(ARGV[2]), -1)
 if not s then return { -2 } end
 if s.err then return redis.error_reply(s.err) end
 local line = lines.open(KEYS[4], KEYS[5], KEYS[6], '')

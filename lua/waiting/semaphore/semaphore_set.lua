@@ -12,7 +12,7 @@ local semaphores = require 'waiting.semaphore.semaphores'
 local verb = ARGV[7]
 local permits = tonumber(ARGV[8])
 
-return semaphores.change(verb ~= 'add' and permits or nil, nil, function(s)
+return semaphores.change(verb ~= 'add' and ARGV[8] or nil, nil, function(s)
   local before = s.permits
   if verb == 'set' then s.permits = permits end
   if verb == 'add' then s.permits = math.max(0, before + permits) end

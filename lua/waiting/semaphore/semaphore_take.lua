@@ -6,7 +6,7 @@
   ARGV[1]   length of the leases, ms
   ARGV[2]   the last moment at which this may be carried out, ms
   ARGV[3]   4e15 and the number of permits that applies whatever is stored; '' if there is none
-  ARGV[4]   permits to set if none are set; -1 for none; below that see semaphores.permits
+  ARGV[4]   the permits: see semaphores.given
   ARGV[5]   lifetime in ms while nothing is held; -1: for ever
   ARGV[6..] the names of the leases, of one holder
 
@@ -56,15 +56,15 @@ if is_found then
   call('ZADD', open, newest, '!last')
   return { token, tonumber(state[3]) }
 end
-local initial, idle = tonumber(ARGV[4]), tonumber(ARGV[5])
+local given, idle = semaphores.given(ARGV[4]), tonumber(ARGV[5])
 local extra = room and (call('ZSCORE', open, '!extra') or 4e15) - 4e15 or 0
 local permits = room and room - 4e15 + extra
-if not permits or permits >= semaphores.MOST or initial < -1 and permits ~= -2 - initial then
+if not permits or permits >= semaphores.MOST or given.is_fixed and permits ~= given.permits then
   local stored, failure
-  permits, stored, failure = semaphores.permits(KEYS[3], initial, permits)
+  permits, stored, failure = semaphores.permits(KEYS[3], given, permits)
   if failure then return redis.error_reply(failure) end
   if not permits then return 0 end
-  if idle < 0 and initial ~= -1 and permits ~= stored then semaphores.write_permits(KEYS[3], permits) end
+  if idle < 0 and given.permits and permits ~= stored then semaphores.write_permits(KEYS[3], permits) end
 end
 if room then
   extra, room = semaphores.sweep(open, now, semaphores.SWEEP + count, extra, tonumber(room))

@@ -82,23 +82,31 @@ function semaphores.keep(leases, ms, idle, last, micros)
 end
 
 --[[
-  The number of permits of a semaphore: `initial` below -1 is -2 - permits, which apply whatever is stored; else those
-  that are stored in `config`, or that its table tells (`told`, or nil), or `initial`; nil if that is -1, too. Also
-  returns what is stored, and an error for another version. A semaphore with a lifetime has no `config`; that of others
-  lives until they are deleted.
+  Reads the argument of a script that says how many permits a semaphore has: '5' if none are stored, '=5' whatever is
+  stored, '' if only those that are stored count. Returns { permits, is_fixed }; permits is nil for ''.
 ]]
-function semaphores.permits(config, initial, told)
+function semaphores.given(text)
+  return { permits = tonumber((string.gsub(text, '^=', ''))), is_fixed = string.sub(text, 1, 1) == '=' }
+end
+
+--[[
+  The number of permits of a semaphore: those that are `given` and fixed; else those that are stored in `config`, or
+  that its table tells (`told`, or nil), or those that are given; nil if there are none. Also returns what is stored,
+  and an error for another version. A semaphore with a lifetime has no `config`; that of others lives until they are
+  deleted.
+]]
+function semaphores.permits(config, given, told)
   -- The table was written with what is stored.
-  if told and told < semaphores.MOST and (initial >= -1 or told == -2 - initial) then return told, told end
-  local stored = redis.call('HMGET', config, 'permits', 'v')
-  if stored[1] and stored[2] ~= semaphores.VERSION then
-    return nil, nil, 'ERR the semaphore has version ' .. (stored[2] or '1')
+  if told and told < semaphores.MOST and (not given.is_fixed or told == given.permits) then return told, told end
+  local fields = redis.call('HMGET', config, 'permits', 'v')
+  if fields[1] and fields[2] ~= semaphores.VERSION then
+    return nil, nil, 'ERR the semaphore has version ' .. (fields[2] or '1')
       .. ', this process expects version ' .. semaphores.VERSION
       .. ': let all processes that share it run one version of spillway'
   end
-  local known = tonumber(stored[1] or nil)
-  if initial < -1 then return -2 - initial, known end
-  return known or told or initial >= 0 and initial or nil, known
+  local stored = tonumber(fields[1] or nil)
+  if given.is_fixed then return given.permits, stored end
+  return stored or told or given.permits, stored
 end
 
 function semaphores.write_permits(config, permits)
@@ -112,12 +120,12 @@ end
     open, held   the two names of the table of the leases: see above
     line, asks, meta   the waiting line: see lines.open. A waiter's details are "length in ms, space, name" of its lease
 
-  `clock`: now, ms; '' for the server's clock. `initial`, `idle`: see semaphores.permits and keep. `newest_seen`: the
+  `clock`: now, ms; '' for the server's clock. `given`: see semaphores.given; `idle`: see keep. `newest_seen`: the
   newest token that the caller has seen. Returns nil if no permits are set, and { err } for another version. Fields of
   the result: `permits`; `is_new`, true if nobody has set permits before; `is_set` and `is_changed`, which the caller
   sets when it sets them.
 ]]
-function semaphores.read(keys, clock, initial, idle, newest_seen)
+function semaphores.read(keys, clock, given, idle, newest_seen)
   local time = redis.call('TIME')
   local micros = time[1] * 1000000 + time[2]
   local s = {
@@ -126,7 +134,7 @@ function semaphores.read(keys, clock, initial, idle, newest_seen)
     held = keys[3],
     idle = idle,
     -- An object that was given no number of permits only knows those that others set.
-    is_set = initial ~= -1,
+    is_set = given.permits ~= nil,
     micros = micros,
     now = clock == '' and math.floor(micros / 1000) or tonumber(clock),
     is_clock_given = clock ~= '',
@@ -148,7 +156,7 @@ function semaphores.read(keys, clock, initial, idle, newest_seen)
   s.mended = tonumber(state[4] or 0)
   local told = s.stored_room and s.stored_room - 4e15 + s.stored_extra
   local failure
-  s.permits, s.stored_permits, failure = semaphores.permits(s.config, initial, told)
+  s.permits, s.stored_permits, failure = semaphores.permits(s.config, given, told)
   if failure then return { err = failure } end
   if not s.permits then return nil end
   s.is_new = not s.stored_permits and not told
@@ -162,8 +170,8 @@ end
 ]]
 semaphores.SWEEP = 100
 
-function semaphores.open(keys, clock, initial, idle, newest_seen)
-  local s = semaphores.read(keys, clock, initial, idle, newest_seen)
+function semaphores.open(keys, clock, given, idle, newest_seen)
+  local s = semaphores.read(keys, clock, given, idle, newest_seen)
   if not s or s.err then return s end
   semaphores.repair_clock(s)
   s.stored_extra, s.stored_room = semaphores.sweep(s.leases, s.now, semaphores.SWEEP, s.stored_extra, s.stored_room)
@@ -353,17 +361,17 @@ end
 
 --[[
   Carries out a change of a semaphore, once: see timely.run_once. KEYS[1..6] are the semaphore: see semaphores.open;
-  ARGV[3] is now, ms ('' for the server's clock), ARGV[4] the permits to set if none are set (-1: none; below that see
-  semaphores.permits), ARGV[5] the lifetime in ms while nothing is held (-1: for ever), ARGV[6] the beginning of the
-  channel names of all processes. `initial`, if given, stands for ARGV[4]; `newest_seen` is the newest token that the
-  caller has seen, if it names one. `act(s, channel)` is given the opened semaphore, and returns the reply, true if it
-  has changed anything, and true to notify every waiting member. Returns { -2 } without a semaphore.
+  ARGV[3] is now, ms ('' for the server's clock), ARGV[4] the permits (see semaphores.given), ARGV[5] the lifetime in ms
+  while nothing is held (-1: for ever), ARGV[6] the beginning of the channel names of all processes. `permits`, if
+  given, stand for ARGV[4]; `newest_seen` is the newest token that the caller has seen, if it names one. `act(s,
+  channel)` is given the opened semaphore, and returns the reply, true if it has changed anything, and true to notify
+  every waiting member. Returns { -2 } without a semaphore.
 ]]
-function semaphores.change(initial, newest_seen, act)
-  initial = initial or tonumber(ARGV[4])
+function semaphores.change(permits, newest_seen, act)
+  local given = semaphores.given(permits or ARGV[4])
   local clock, idle, channel = ARGV[3], tonumber(ARGV[5]), ARGV[6]
   return timely.run_once(function()
-    local s = semaphores.open(KEYS, clock, initial, idle, newest_seen)
+    local s = semaphores.open(KEYS, clock, given, idle, newest_seen)
     if not s then return { -2 } end
     if s.err then return redis.error_reply(s.err) end
     local reply, changed, all = act(s, channel)

@@ -111,8 +111,8 @@ export class SemaphoreCommands {
   readonly keys: readonly string[]
   /** How long its keys live while nothing is held, in ms; '-1': for ever. */
   readonly idle: string
-  /** The permits to set if none are set: see `permits` in lua/waiting/semaphore/semaphores.lua. */
-  readonly initial: string
+  /** '5' if none are stored, '=5' whatever is stored, '' only those that are: see `given` in semaphores.lua. */
+  readonly permits: string
   /** `!room` of a table without leases of several permits, if the number of permits is fixed; else ''. */
   readonly fixedRoom: string
   /** The deadline of everything that is asked of Redis. */
@@ -122,14 +122,14 @@ export class SemaphoreCommands {
   readonly #base: string
 
   constructor(client: RedisClient, options: SemaphoreCommandsOptions) {
-    const { subject, base, channel, permits = -1, fixed, idleMs = -1, clock } = options
+    const { subject, base, channel, permits, fixed, idleMs = -1, clock } = options
     this.subject = subject
     this.channel = channel
     this.clock = clock
     this.keys = [base, ...['open', 'held', 'line', 'asks', 'meta'].map(part => `${base}:${part}`)]
     this.idle = String(idleMs)
-    this.initial = String(fixed ? -2 - permits : permits)
-    this.fixedRoom = fixed ? String(4e15 + Math.min(permits, 1e15)) : ''
+    this.permits = `${fixed ? '=' : ''}${permits ?? ''}`
+    this.fixedRoom = fixed ? String(4e15 + Math.min(permits!, 1e15)) : ''
     this.#base = base
     this.calls = new Commands(client, subject, base)
   }
@@ -141,7 +141,7 @@ export class SemaphoreCommands {
 
   /** The first arguments of every script. */
   get common(): string[] {
-    return [this.now, this.initial, this.idle, this.channel]
+    return [this.now, this.permits, this.idle, this.channel]
   }
 
   /** The key in which the server records its answer to a member of the line. */
@@ -176,7 +176,7 @@ export class SemaphoreCommands {
 
   /** What it holds, with at most `limit` leases, those that end first; -1: all. */
   async look(limit = 0): Promise<SemaphoreView> {
-    const args = [this.now, this.initial, String(limit)]
+    const args = [this.now, this.permits, String(limit)]
     const reply = this.#checked(await this.calls.run(semaphoreLook, this.keys, args))
     const [permits, used, waiting, longestWaitMs, more] = reply.map(Number)
     const items: LeaseInfo[] = []

@@ -137,11 +137,11 @@ export class Takes {
 
   /** Calls back with the answer, or with undefined if there is none. */
   #send(takes: readonly Take[], asked: Asked, repeats: number, done: (reply: unknown) => void): void {
-    const { keys, fixedRoom, initial, idle } = this.#commands
+    const { keys, fixedRoom, permits, idle } = this.#commands
     const { leaseMs } = takes[0]
     const server = this.#port.serverOf(this.#slot)
     const until = this.#scripts.lastMoment(server, asked.at + Math.min(LONGEST_IN_FLIGHT_MS, leaseMs))
-    const args = [String(leaseMs), String(until), fixedRoom, initial, idle]
+    const args = [String(leaseMs), String(until), fixedRoom, permits, idle]
     for (const { name } of takes) args.push(name)
     const sentAt = performance.now()
     runScript(this.#port, semaphoreTake, [keys[1], keys[2], keys[0]], args).then(

@@ -35,7 +35,7 @@ async function ghosts(name: string, count: number, permits = 1): Promise<void> {
     '-1',
   ]).flat()
   const until = String(Number.MAX_SAFE_INTEGER)
-  const args = ['', '-1', '-1', 'spillway!turns:', '0', 'dead/0.0', '1', '', '', '', changesText(joins), until]
+  const args = ['', '', '-1', 'spillway!turns:', '0', 'dead/0.0', '1', '', '', '', changesText(joins), until]
   await redis.client().eval(semaphoreAsk.source, keys.length, ...keys, ...args)
 }
 
