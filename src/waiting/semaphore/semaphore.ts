@@ -121,7 +121,7 @@ export class Semaphore implements AsyncDisposable {
   /** Sets the number of permits, if it was never set. Integer ≥ 0, else `PolicyError`. True if it was set now. */
   async trySetPermits(permits: number): Promise<boolean> {
     checkTotal(permits, 'trySetPermits')
-    return (await this.#asked.set('try', permits)).done
+    return (await this.#inOrder().set('try', permits)).done
   }
 
   /**
@@ -130,7 +130,7 @@ export class Semaphore implements AsyncDisposable {
    */
   async setPermits(permits: number): Promise<void> {
     checkTotal(permits, 'setPermits')
-    await this.#asked.set('set', permits)
+    await this.#inOrder().set('set', permits)
   }
 
   /** Adds `delta` permits, or removes them, but never below 0. Resolves to the new number. */
@@ -138,24 +138,24 @@ export class Semaphore implements AsyncDisposable {
     if (!Number.isSafeInteger(delta)) {
       throw new PolicyError(`addPermits: given ${shown(delta)}, expected an integer, like 2 or -2`)
     }
-    return (await this.#asked.set('add', delta)).permits
+    return (await this.#inOrder().set('add', delta)).permits
   }
 
   /** The number of permits, held or not. */
   async permits(): Promise<number> {
-    return (await this.#asked.look()).permits
+    return (await this.#inOrder().look()).permits
   }
 
   /** The number of permits not held, also while waiters need more; below 0 if more are held than exist. */
   async availablePermits(): Promise<number> {
-    return (await this.#asked.look()).available
+    return (await this.#inOrder().look()).available
   }
 
   /**
    * All held leases, those that end first at the beginning. The cost grows with their number: `inspect` lists some.
    */
   async holders(): Promise<LeaseInfo[]> {
-    return [...(await this.#asked.look(-1)).holders.items]
+    return [...(await this.#inOrder().look(-1)).holders.items]
   }
 
   /**
@@ -163,7 +163,7 @@ export class Semaphore implements AsyncDisposable {
    * for at most six seconds if there is none.
    */
   async waiting(): Promise<number> {
-    return (await this.#asked.look()).waiting
+    return (await this.#inOrder().look()).waiting
   }
 
   /**
@@ -173,7 +173,7 @@ export class Semaphore implements AsyncDisposable {
    * const { available, waiting, holders } = await semaphore.inspect({ limit: 20 })
    */
   async inspect(options: InspectOptions = {}): Promise<SemaphoreView> {
-    return this.#asked.look(parseInspectOptions(options, `${this.#subject}: inspect`))
+    return this.#inOrder().look(parseInspectOptions(options, `${this.#subject}: inspect`))
   }
 
   /**
@@ -227,13 +227,13 @@ export class Semaphore implements AsyncDisposable {
     checkOptions('resume', options, RESUME_OPTIONS, "{ lease: '30s' }")
     const leaseMs = leaseOf(options, 'resume')
     this.#checkOpen()
-    const grant = await this.#asked.resume(checkId(id, 'resume'), leaseMs, this.#mailbox.address)
+    const grant = await this.#inOrder().resume(checkId(id, 'resume'), leaseMs, this.#mailbox.address)
     return grant && this.#leaseFor(grant, leaseFacts(grant.id).permits, leaseMs, options.renew !== false)
   }
 
   /** Ends a lease, regardless of its holder. False if there is no lease with this id. */
   async forceRelease(id: string): Promise<boolean> {
-    return this.#asked.force(checkId(id, 'forceRelease'))
+    return this.#inOrder().force(checkId(id, 'forceRelease'))
   }
 
   /**
@@ -241,7 +241,7 @@ export class Semaphore implements AsyncDisposable {
    * was none.
    */
   async delete(): Promise<boolean> {
-    return this.#asked.delete()
+    return this.#inOrder().delete()
   }
 
   /**
@@ -303,8 +303,8 @@ export class Semaphore implements AsyncDisposable {
     if (this.#leases.size > 0) this.#renewals.look(this.#line)
   }
 
-  /** For commands that must not overtake earlier calls. */
-  get #asked(): SemaphoreCommands {
+  /** The commands, after earlier calls were sent: none of them is overtaken. */
+  #inOrder(): SemaphoreCommands {
     this.#line.flush()
     return this.#commands
   }
