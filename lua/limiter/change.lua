@@ -27,7 +27,8 @@
             first block in ms, factor, the longest block in ms, forget in ms
   ARGV[…]   last: the last moment at which the script may act, ms
 
-  Returns now, and nothing else, if it was too late; else nothing. strike: now, for how much longer the key is blocked,
+  Returns now, and nothing else, if it was too late; else nothing. charge: now, then for each limit remaining and reset
+  in ms, as they are after it. strike: now, for how much longer the key is blocked,
   1 if these denials have blocked it, the denials left before the block, ms until their count begins anew.
 ]]
 local limits = require 'limiter.limits'
@@ -123,10 +124,18 @@ elseif not struck then
     end
   end
   for i = 1, count do opened[i].save() end
+  if verb == 'charge' then
+    local standing = { now }
+    for i = 1, count do
+      local _, remaining, reset = opened[i].look(0)
+      standing[2 * i], standing[2 * i + 1] = remaining, reset
+    end
+    return standing
+  end
 end
 
 if struck and not block_for then return struck end
-if verb ~= 'charge' and not (block_for and block_for > 0) then
+if not (block_for and block_for > 0) then
   if redis.call('EXISTS', KEYS[line_at]) == 1 then
     local line_capacity = require 'limiter.line_capacity'
     line_capacity.wake(line_at, channel, waiting_units, list, keys, blocks, now)

@@ -1,31 +1,29 @@
-import type { Verdict } from '../limiter/core/decision.js'
+import type { Standing } from '../limiter/port.js'
 
-/** What Redis has answered about a key under one limit: units that are left beside all that were leased until then. */
-export type LimitAnswer = Pick<Verdict, 'remaining' | 'resetAfterMs'>
+/** What Redis has answered about a key under each limit: units that are left beside all that were leased until then. */
+type Left = Standing['limits']
 
 /**
- * What is left of a key in Redis, as far as this process knows.
+ * What is left of a key in Redis, as far as this process knows: what the newest answer says, less the units that are
+ * being charged.
  *
- * Redis carries out one call after another and answers in that order. So an answer covers those charges of settlements
- * whose answers were read before it, and no others. (The order in which calls are sent does not tell: one is sent again
- * if the server does not know its script.) Therefore each answer is accounted for when it is read, before any promise
- * of it is settled. A charge is subtracted when it is sent, and again from each answer that does not cover it.
+ * The newest answer is the one whose moment is the latest, by the server's clock: over HTTP, answers may cross. Of the
+ * same moment it is the one that is read last, because a connection answers in the order in which Redis carries out.
+ * (The order in which calls are sent does not tell: one is sent again if the server does not know its script.) Therefore
+ * each answer is accounted for when it is read, before any promise of it is settled.
  */
 export class Account {
   /** Under each limit. */
   remaining: readonly number[] = []
   /** Of each limit, by the process's own clock, ms. */
   resetAt: readonly number[] = []
-  #decidedAt = Number.NEGATIVE_INFINITY
+  /** By the newest answer, less charges that failed since: they may have been carried out. */
+  #left: readonly number[] = []
+  #newestAt = Number.NEGATIVE_INFINITY
   /** Units of charges without an answer so far. */
   #pending = 0
-  /** Units of the other charges. */
-  #charged = 0
-  /**
-   * How many of them the grants in the last answer to the line cover; undefined: another answer is newer than these
-   * grants.
-   */
-  #coveredByGrants: number | undefined = 0
+  /** Whether no answer is newer than the last one to the line in which requests wait for the key. */
+  #isOfLine = false
 
   /** `forgetMs`: if the server's clock shows an earlier moment than before by more than that, it was set back. */
   constructor(readonly forgetMs: number) {}
@@ -33,9 +31,9 @@ export class Account {
   /**
    * Redis has decided a request, or sold a lease. `decidedAt` is by the server's clock, `askedAt` by the process's own.
    */
-  answered(limits: readonly LimitAnswer[], decidedAt: number, askedAt: number): void {
-    this.#coveredByGrants = undefined
-    this.#become(limits, decidedAt, askedAt, this.#charged)
+  answered(limits: Left, decidedAt: number, askedAt: number): void {
+    this.#isOfLine = false
+    this.#become(limits, decidedAt, askedAt)
   }
 
   /**
@@ -43,12 +41,12 @@ export class Account {
    * loop, but after promises.
    */
   lineAnswered(): void {
-    this.#coveredByGrants = this.#charged
+    this.#isOfLine = true
   }
 
   /** A request that waited in line was granted by the last answer to the line. */
-  granted(limits: readonly LimitAnswer[], grantedAt: number, askedAt: number): void {
-    if (this.#coveredByGrants !== undefined) this.#become(limits, grantedAt, askedAt, this.#coveredByGrants)
+  granted(limits: Left, grantedAt: number, askedAt: number): void {
+    if (this.#isOfLine) this.#become(limits, grantedAt, askedAt)
   }
 
   /** Whether charges are without an answer. */
@@ -57,25 +55,30 @@ export class Account {
   }
 
   /**
-   * A settlement charges more units, whether they fit or not. Call the result once, when the answer is read; a charge
-   * that fails may have been carried out.
+   * A settlement charges more units, whether they fit or not. Call the result once, when the answer is read, or without
+   * one when the charge has failed. `askedAt`: by the process's own clock.
    */
-  charge(units: number): () => void {
+  charge(units: number, askedAt: number): (standing?: Standing) => void {
     this.#pending += units
-    this.remaining = this.remaining.map(left => Math.max(0, left - units))
-    return () => {
+    this.#tell()
+    return standing => {
       this.#pending -= units
-      this.#charged += units
+      if (standing !== undefined) this.answered(standing.limits, standing.at, askedAt)
+      else this.#left = this.#left.map(left => left - units)
+      this.#tell()
     }
   }
 
-  #become(limits: readonly LimitAnswer[], decidedAt: number, askedAt: number, covered: number): void {
-    // While a cluster moves a key, its two nodes may be heard in another order.
-    const soonerMs = this.#decidedAt - decidedAt
+  #become(limits: Left, decidedAt: number, askedAt: number): void {
+    const soonerMs = this.#newestAt - decidedAt
     if (soonerMs > 0 && soonerMs < this.forgetMs) return
-    const uncovered = this.#pending + this.#charged - covered
-    this.remaining = limits.map(({ remaining }) => Math.max(0, remaining - uncovered))
+    this.#left = limits.map(({ remaining }) => remaining)
     this.resetAt = limits.map(({ resetAfterMs }) => askedAt + resetAfterMs)
-    this.#decidedAt = decidedAt
+    this.#newestAt = decidedAt
+    this.#tell()
+  }
+
+  #tell(): void {
+    this.remaining = this.#left.map(left => Math.max(0, left - this.#pending))
   }
 }

@@ -3,7 +3,7 @@ import type { Verdict } from '../limiter/core/decision.js'
 import type { Limit } from '../limiter/core/limit.js'
 import { CHANNELS, type Observer, tell } from '../limiter/core/observer.js'
 import { processId } from '../limiter/core/short-key.js'
-import type { BoundPolicy, CountedLimit, Keys, Reply, Verb } from '../limiter/port.js'
+import type { BoundPolicy, CountedLimit, Keys, Reply, Standing, Verb } from '../limiter/port.js'
 import type { Charge } from '../limiter/store.js'
 import { Account } from './account.js'
 import { BusyKeys } from './demand.js'
@@ -81,7 +81,7 @@ export class LeaseBook implements PolicyLeases {
   }
 
   /** As `Account.charge`. */
-  charge(key: string, units: number): () => void {
+  charge(key: string, units: number): (standing?: Standing) => void {
     const account = this.accountOf(key) ?? new Account(this.terms.ttlMs)
     // A client that never settles its calls must not fill the memory.
     if (this.#charging.size >= MOST_KEYS && !this.#charging.has(key)) {
@@ -91,9 +91,9 @@ export class LeaseBook implements PolicyLeases {
       }
     }
     this.#charging.set(key, account)
-    const answered = account.charge(units)
-    return () => {
-      answered()
+    const answered = account.charge(units, this.now())
+    return standing => {
+      answered(standing)
       if (!account.isCharging && this.#charging.get(key) === account) this.#charging.delete(key)
     }
   }

@@ -1,5 +1,5 @@
 import type { Verdict } from '../limiter/core/decision.js'
-import type { LimitAnswer } from './account.js'
+import type { Standing } from '../limiter/port.js'
 
 /** The order of a process that buys units of a key. */
 export interface LeaseOrder {
@@ -27,7 +27,7 @@ export interface LeaseFacts {
   /** By the server's clock, ms. */
   readonly soldAt: number
   /** Under each limit, directly after the sale. */
-  readonly limits: readonly LimitAnswer[]
+  readonly limits: Standing['limits']
 }
 
 /** Units of an earlier lease that were bought and not spent. */

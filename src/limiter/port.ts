@@ -43,6 +43,12 @@ export interface Reply {
   reject(error: unknown): void
 }
 
+/** What is left of a key under each limit, and when that was so, by the clock of the store. */
+export interface Standing {
+  readonly limits: readonly Pick<Verdict, 'remaining' | 'resetAfterMs'>[]
+  readonly at: number
+}
+
 /** A change of what keys may spend. */
 export interface Change {
   readonly verb: 'refund' | 'giveBack' | 'charge' | 'reset' | 'block'
@@ -52,8 +58,11 @@ export interface Change {
   readonly receipts?: readonly Receipt[]
   /** Of a settlement: who made the decision. */
   readonly from?: Origin
-  /** Called when the answer is read, or the change has failed: before its promise is settled. */
-  readonly answered?: () => void
+  /**
+   * Of a charge of one key. Called when the answer is read, or the change has failed: before its promise is settled.
+   * `standing`: after the charge; undefined if it failed.
+   */
+  readonly answered?: (standing?: Standing) => void
 }
 
 /** Decides without waiting: a store in this process, or a lease. */

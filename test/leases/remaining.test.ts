@@ -1,11 +1,14 @@
-import { beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { Redis as HttpRedis } from '@upstash/redis'
 import type { Redis } from 'ioredis'
 import { RedisStore } from '../../src/index.js'
 import type { Decision } from '../../src/limiter/core/decision.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
+import type { RedisClient } from '../../src/redis/client.js'
 import { change, leaseBuy } from '../../src/redis/scripts.js'
 import { ManualClock } from '../../src/testing.js'
 import { forCases } from '../support/cases.js'
+import { RestFront } from '../support/rest-front.js'
 import { START } from '../support/stories.js'
 import { testRedis } from '../support/test-redis.js'
 
@@ -28,7 +31,7 @@ class Alone {
   comesBack = 0
   leased = 0
 
-  constructor(policy: string, by = client) {
+  constructor(policy: string, by: RedisClient = client) {
     const store = new RedisStore(by, { clock: this.clock, prefix: `alone ${prefixes++}`, leases: { ttl: '1s' } })
     this.limiter = new RateLimiter({ policy, store, deadline: '30s', observer: this })
   }
@@ -283,5 +286,57 @@ describe('remaining is exact when a process alone', () => {
     const direct = alone.consume(DIRECT)
     await Promise.all([settled, direct])
     await expectExact()
+  })
+})
+
+describe('over HTTP, where answers may cross, remaining is exact when a process alone', () => {
+  let front: RestFront
+  beforeAll(async () => {
+    front = await RestFront.start(redis)
+  })
+  afterAll(() => front.stop())
+
+  /** Holds the answers of requests with this word, until `release`. Resolves when the first is carried out. */
+  function holding(word: string): { readonly release: () => void; readonly isHeld: Promise<void> } {
+    let release = () => {}
+    const held = new Promise<void>(resolve => {
+      release = resolve
+    })
+    const isHeld = new Promise<void>(resolve => {
+      front.delay = ({ commands }) => {
+        if (!commands.some(words => words.includes(word))) return undefined
+        resolve()
+        return held
+      }
+    })
+    return { release: () => release(), isHeld }
+  }
+
+  test.each([
+    ['settles, and hears of a later decision first', true],
+    ['asks Redis, and hears of a later settlement first', false],
+  ])('%s', async (_, settlesFirst) => {
+    const alone = new Alone(`${QUOTA}/20s fixed-window`, new HttpRedis({ ...front.access, enableTelemetry: false }))
+    // The server learns the script of settlements.
+    await alone.limiter.settle(await alone.limiter.consume('other'), 2)
+    let leased = await alone.consume(1)
+    while (leased.source !== 'lease') leased = await alone.consume(1)
+    // More than a lease may hold, so that Redis decides it; of all calls, only this one says so many.
+    const DIRECT = 47_501
+    const settle = () => alone.settle(leased, 501)
+    const decide = async () => {
+      await alone.limiter.consume('k', DIRECT)
+      alone.spent += DIRECT
+    }
+    const { release, isHeld } = holding(settlesFirst ? 'charge' : String(DIRECT))
+    const first = settlesFirst ? settle() : decide()
+    await isHeld
+    alone.clock.advance(1)
+    await (settlesFirst ? decide() : settle())
+    release()
+    await first
+    const next = await alone.consume(1)
+    expect(next.source).toBe('lease')
+    expect(next.remaining).toBe(QUOTA - alone.spent)
   })
 })

@@ -1,10 +1,11 @@
 import type { BlockRule, Denials, Strikes } from '../../limiter/block-rule.js'
 import { allCarriedOut } from '../../limiter/carried-out.js'
+import type { Change } from '../../limiter/port.js'
 import type { Charge, ChargeReceipt } from '../../limiter/store.js'
 import { change } from '../scripts.js'
 import { groupByTag } from './slots.js'
 import type { StoreScripts } from './store-scripts.js'
-import { limitArguments, receiptArguments, strikeArguments, strikesOf } from './wire-format.js'
+import { limitArguments, receiptArguments, standingOf, strikeArguments, strikesOf } from './wire-format.js'
 
 /** What a change does: see lua/limiter/change.lua. */
 type Verb = 'charge' | 'refund' | 'settle' | 'return' | 'reset' | 'block' | 'strike'
@@ -17,8 +18,8 @@ interface ChangeFacts {
   readonly words?: (tag: number) => readonly [string, string]
   /** By `performance.now()`; default: a second from now. */
   readonly endsAt?: number
-  /** Called when Redis has answered, before the promise is settled, or when the change has failed. */
-  readonly answered?: () => void
+  /** See `Change.answered`. */
+  readonly answered?: Change['answered']
   /** Only of a strike. */
   readonly strike?: { readonly ageMs: number; readonly rule: BlockRule }
 }
@@ -79,7 +80,7 @@ export class Changes {
         ...(strike === undefined ? [] : strikeArguments(strike.rule, strike.ageMs)),
       ],
       endsAt,
-      answered,
+      answered: answered && (reply => answered(standingOf(reply, charges.length))),
     })
   }
 }

@@ -17,7 +17,7 @@ interface StoreCall extends Pick<TimelyCall, 'script' | 'does' | 'keys' | 'isNum
    * Called when the answer is read, or the call has failed: before the promise of `run` is settled, and so in the order
    * of all answers.
    */
-  readonly answered?: () => void
+  readonly answered?: (reply?: unknown) => void
 }
 
 /** Calls the scripts of a store: those about one key in the order in which they were requested. */
@@ -94,7 +94,7 @@ export class StoreScripts {
       this.send(
         call,
         reply => {
-          answered?.()
+          answered?.(reply)
           resolve(reply)
         },
         error => {

@@ -4,6 +4,7 @@ import { Calendar } from '../../limiter/core/calendar.js'
 import type { Verdict } from '../../limiter/core/decision.js'
 import { StoreError } from '../../limiter/core/errors.js'
 import { hasBurst, type Limit, maxCostOf } from '../../limiter/core/limit.js'
+import type { Standing } from '../../limiter/port.js'
 import type { ChargeReceipt } from '../../limiter/store.js'
 
 /**
@@ -57,6 +58,18 @@ export function strikesOf(answer: unknown): Strikes {
   const [, blockedMs, isNew, left, resetAfterMs] = Array.isArray(answer) ? answer.slice(0, 5).map(Number) : []
   if (!(blockedMs >= 0 && resetAfterMs >= 0)) throw new StoreError(`Redis could not count denials: ${String(answer)}`)
   return { blockedMs, isNew: isNew === 1, left, resetAfterMs }
+}
+
+/**
+ * Reads what the change `charge` returns. A proxy may reply with anything: undefined if it is not a number for each.
+ */
+export function standingOf(answer: unknown, limits: number): Standing | undefined {
+  const [at, ...numbers] = Array.isArray(answer) ? answer.map(Number) : []
+  if (numbers.length !== 2 * limits || ![at, ...numbers].every(Number.isFinite)) return undefined
+  return {
+    at,
+    limits: Array.from({ length: limits }, (_, i) => ({ remaining: numbers[2 * i], resetAfterMs: numbers[2 * i + 1] })),
+  }
 }
 
 /**
