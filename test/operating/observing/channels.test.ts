@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { afterEach, beforeAll, expect, test } from '@jest/globals'
 import express from 'express'
@@ -33,10 +34,16 @@ afterEach(() => {
   for (const end of endings.splice(0)) end()
 })
 
-/** The messages of a channel from now on. */
+/** Who has begun what happens: a channel is one for the process, and what another file began may still tell. */
+const begun = new AsyncLocalStorage<object>()
+
+/** The messages of a channel from now on, of what this test begins. */
 function hear(channel: string): Message[] {
   const messages: Message[] = []
-  const listener = (message: unknown) => void messages.push(message as Message)
+  const listener = (message: unknown) => {
+    if (begun.getStore() === endings) messages.push(message as Message)
+  }
+  begun.enterWith(endings)
   subscribe(`spillway:${channel}`, listener)
   endings.push(() => unsubscribe(`spillway:${channel}`, listener))
   return messages

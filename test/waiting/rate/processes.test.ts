@@ -27,16 +27,16 @@ describe('several processes that share a rate', () => {
     const granted = await log.stop(52)
     expect(mostWithin(1000, granted)).toBe(18)
     // Whoever waits is granted as soon as a permit is free.
-    const handOverMs = 5 + (await late.stop())
-    for (let i = 18; i < 52; i++) expect(granted[i] - granted[i - 18]).toBeLessThanOrEqual(1000 + handOverMs)
+    const lateMs = await late.stop()
+    for (let i = 18; i < 52; i++) expect(granted[i] - granted[i - 18]).toBeLessThanOrEqual(1000 + 5 + lateMs)
     // Nobody goes before its permit is granted, or before who asked earlier.
     const resolved = answers.flatMap(({ at }) => at)
     for (const { asked } of answers) expect(asked).toEqual([...asked].sort((a, b) => a - b))
     resolved.sort((a, b) => a - b)
     for (let i = 0; i < 52; i++) expect(resolved[i]).toBeGreaterThanOrEqual(granted[i])
-    // Half of the hand-overs on any machine.
+    // Half of the hand-overs are later by at most twice of what the machine adds to one on average.
     const handOversMs = granted.slice(18).map((at, i) => at - granted[i] - 1000)
-    expect(handOversMs.sort((a, b) => a - b)[17]).toBeLessThanOrEqual(5)
+    expect(handOversMs.sort((a, b) => a - b)[17]).toBeLessThanOrEqual(5 + (2 * lateMs) / handOversMs.length)
   }, 20_000)
 
   test('are served in the order of their requests', async () => {
