@@ -91,7 +91,7 @@ export async function http(effort: Effort): Promise<Report> {
       method:
         `"hello" from each framework, ${CONNECTIONS} connections with one request each under way, all allowed, keys by address, headers on: spillway and ` +
         `"${BY_HAND}" set those of draft 8 and legacy, five fields; where the framework's own limiter sets fewer, spillway stands beside it with ` +
-        `as many. "${INCR_BY_HAND}" awaits one INCR for each request before that: the least that a limiter can cost which asks Redis for each request by itself. ` +
+        `as many. spillway has the algorithm that it has by default, and a fixed window, as peers have, where it says so. "${INCR_BY_HAND}" awaits one INCR for each request before that: the least that a limiter can cost which asks Redis for each request by itself. ` +
         'NestJS runs on Express; fetch is a plain function from Request to Response behind @hono/node-server, as is Hono. Clients, service and Redis are three processes ' +
         'of one machine; the clients are a few lines over sockets, so that the service is what is busy. The ratio of the processor time that the ' +
         'service spends on a request suffers less from company on the machine than that of the requests a second.',
@@ -113,7 +113,9 @@ function contenders(
     ...(quota === undefined ? [service(framework), service(framework, BY_HAND)] : []),
     ...(quota === undefined && bare !== undefined ? [service(framework, INCR_BY_HAND, { redisPort })] : []),
     service(framework, 'spillway', { quota }),
+    service(framework, 'spillway', { quota, algorithm: 'fixed-window' }),
     service(framework, 'spillway', { quota, redisPort }),
+    service(framework, 'spillway', { quota, redisPort, algorithm: 'fixed-window' }),
     ...(peerForm === undefined ? [] : [service(framework, 'spillway', { quota, headers: [peerForm] })]),
     ...(peer === undefined ? [] : [service(framework, peer, { quota })]),
     ...(peer !== undefined && peerOnRedis ? [service(framework, peer, { quota, redisPort })] : []),

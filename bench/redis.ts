@@ -28,9 +28,13 @@ const KEYS = 10_000
 const INCR = 'bare INCR'
 const RLF = 'rate-limiter-flexible'
 const RLR = 'rate-limit-redis'
+const HAND = 'INCR and PEXPIRE by hand'
+const INCREX = 'INCREX by a script'
 const FIXED = 'spillway fixed-window'
 const TOKEN = 'spillway token-bucket'
 const LOG = 'spillway sliding-window'
+const THREE = 'spillway three limits'
+const SETTLED = 'spillway settled'
 /** Whose state has the same size however much was spent. */
 const CONSTANT = [FIXED, TOKEN, 'spillway leaky-bucket', 'spillway sliding-counter']
 /** What share of a peer's decisions each makes that counts fixed windows, and decides as one at a time. */
@@ -57,7 +61,9 @@ export async function redis(effort: Effort): Promise<Report> {
       title: 'Decisions on Redis',
       method:
         `One process, one connection, ${figure(KEYS)} keys in an order without pattern, all allowed. "bare INCR" is \`incr\` of ioredis, without ` +
-        'auto-pipelining, and limits nothing; rate-limit-redis is asked by its `increment`, the limiters by `consume`. The server and the ' +
+        'auto-pipelining, and limits nothing. By hand: INCR and PEXPIRE NX in a MULTI, and a script that does what the command INCREX of newer ' +
+        'servers does, which none of ours is. Three limits: sliding windows of a second, a minute and ten. Settled: each decision of two units is settled to one when it is ' +
+        'answered, which counts as one. rate-limit-redis is asked by its `increment`, the limiters by `consume`. The server and the ' +
         'client run on the same machine. Redis CPU, bytes and commands are what INFO counted during the turn, divided by the ' +
         'decisions; commands include those within scripts, calls are what the client sent.',
       tables: [table(1, one), table(64, some), table(512, many)],
@@ -79,8 +85,7 @@ function contenders(server: RedisServer, inFlight: number): Contender[] {
     ...['fixed-window', 'token-bucket', 'leaky-bucket', 'sliding-window', 'sliding-counter'].map(algorithm =>
       one(`spillway ${algorithm}`, 'spillway', algorithm),
     ),
-    one(RLF, RLF),
-    one(RLR, RLR),
+    ...[THREE, SETTLED, HAND, INCREX, RLF, RLR].map(name => one(name, name)),
   ]
 }
 

@@ -4,6 +4,7 @@
 //   npm run bench -- redis memory  these alone; RESULTS.md stays as it is
 //   npm run bench -- --quick       about ten minutes, to see that all runs; its numbers mean little, and RESULTS.md
 //                                  stays as it is
+import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { adaptive } from './adaptive.js'
 import { chosenEffort } from './contest/contest.js'
@@ -24,6 +25,7 @@ import { dropIn } from './drop-in.js'
 import { dropInPeers } from './drop-in-peers.js'
 import { http } from './http.js'
 import { importTime } from './import-time.js'
+import { justStarted } from './just-started.js'
 import { leases } from './leases.js'
 import { memory } from './memory.js'
 import { memoryAKey } from './memory-a-key.js'
@@ -50,6 +52,7 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   semaphore,
   'memory-a-key': memoryAKey,
   'import-time': importTime,
+  'just-started': justStarted,
   sizes,
   observing,
   dashboard,
@@ -64,6 +67,13 @@ const OTHERS: Readonly<Record<string, string>> = {
   'shared-rate': 'Shared rate limiter',
   'delay-queue': 'Delay queue',
   bottleneck: 'Bottleneck',
+}
+
+/** What was measured; scripts/gate.mjs reads it there. */
+function commit(): string {
+  const git = (...args: string[]) => execFileSync('git', args, { encoding: 'utf8' }).trim()
+  const changed = git('status', '--porcelain', '--', 'src', 'lua') === '' ? '' : ' with changes that are not committed'
+  return `${git('rev-parse', '--short=8', 'HEAD')}${changed}`
 }
 
 const startedAt = performance.now()
@@ -99,7 +109,7 @@ const isWritten = chosen === undefined && effort.name === 'full'
 if (isWritten) {
   const head = `# Results
 
-Written by \`npm run bench\` on ${new Date().toISOString().slice(0, 10)}: ${machine()}.
+Written by \`npm run bench\` on ${new Date().toISOString().slice(0, 10)}, of commit ${commit()}: ${machine()}.
 
 Every contender runs in Node processes of its own, which take turns (A B C, C B A, …); a ratio compares turns that stood next to each
 other, and the median is given, with the quartiles behind it. Before anything is measured each contender proves that it limits. What is

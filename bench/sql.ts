@@ -113,7 +113,7 @@ export async function sql(effort: Effort): Promise<Report> {
     return {
       title: 'Decisions over PostgreSQL and SQLite',
       method:
-        'Fixed windows, all allowed, asked by `consume` of a limiter. Of PostgreSQL both tables are unlogged, both pools have 10 connections, and the server keeps its defaults but for fsync. "SELECT 1" is a prepared statement, and limits nothing. Of SQLite both files are opened by better-sqlite3, in WAL mode, with synchronous = NORMAL. The keys of several processes are the same.',
+        'Fixed windows, which the claims are about, as the peer has no others; beside them the default, a sliding window. All allowed, asked by `consume` of a limiter. Of PostgreSQL both tables are unlogged, both pools have 10 connections, and the server keeps its defaults but for fsync. "SELECT 1" is a prepared statement, and limits nothing. Of SQLite both files are opened by better-sqlite3, in WAL mode, with synchronous = NORMAL. The keys of several processes are the same.',
       tables,
       claims,
     }
@@ -130,7 +130,7 @@ function titleOf(setting: Setting): string {
 
 function contenders(setting: Setting): Contender[] {
   const library = libraryOf(setting)
-  const names = [`${OURS}, ${library}`, `${PEER}, ${library}`]
+  const names = [`${OURS}, ${library}`, `${OURS}, sliding-window, ${library}`, `${PEER}, ${library}`]
   if (library === 'SQLite') names.push(OWN)
   return names.map(name => contender(name, setting))
 }

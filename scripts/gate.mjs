@@ -78,7 +78,9 @@ const WATCHED = {
 }
 
 const git = (/** @type {string[]} */ ...args) =>
-  execFileSync('git', args, { encoding: 'utf8' }).split('\n').filter(Boolean)
+  execFileSync('git', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
+    .split('\n')
+    .filter(Boolean)
 
 /**
  * The files of the change: of a branch those that differ from where it left main; on main itself those of the commits
@@ -106,6 +108,24 @@ function watching(files) {
     const { files: watched, run = step.run, env = step.env } = WATCHED[step.name] ?? {}
     return watched && files.some(file => watched.test(file)) ? [{ ...step, run, env }] : []
   })
+}
+
+/** Commits of what is measured after which the results say little about it. */
+const OLD_RESULTS = 200
+
+/** What is to be said of the age of bench/RESULTS.md, if anything. */
+function resultsAge() {
+  const [, commit] = /of commit ([0-9a-f]+)/.exec(readFileSync('bench/RESULTS.md', 'utf8')) ?? []
+  const unknown = (/** @type {string} */ why) => `bench/RESULTS.md: nobody can tell how old it is: ${why}`
+  if (commit === undefined) return unknown('it names no commit')
+  try {
+    if (git('rev-parse', '--is-shallow-repository')[0] === 'true') return unknown('this clone has no past')
+    const count = Number(git('rev-list', '--count', `${commit}..HEAD`, '--', 'src', 'lua')[0])
+    if (count <= OLD_RESULTS) return undefined
+    return `bench/RESULTS.md is ${count} commits of src/ and lua/ old: npm run bench, on a machine that does nothing else`
+  } catch {
+    return unknown(`git does not know its commit ${commit}`)
+  }
 }
 
 const startedAt = Date.now()
@@ -199,6 +219,8 @@ async function main(args) {
   }
   const minutes = ((Date.now() - startedAt) / 60_000).toFixed(1)
   console.log(`\n${rows.join('\n')}\n\n${steps.length + more.length} steps in ${minutes} minutes`)
+  const old = resultsAge()
+  if (old !== undefined) console.log(old)
   console.log(`${sum.passed} passed, ${sum.failed} failed${sum.skipped > 0 ? `, ${sum.skipped} skipped` : ''}`)
   return sum.failed === 0
 }

@@ -25,7 +25,7 @@ import { PLENTY, WINDOW_MS } from './traffic.mjs'
  */
 
 // `dist`: another build of spillway, to compare two.
-const { framework, limiter, redisPort, headers, quota = PLENTY, dist = '../../dist' } = setup
+const { framework, limiter, redisPort, headers, algorithm, quota = PLENTY, dist = '../../dist' } = setup
 const client = redisPort ? new Redis({ port: redisPort }) : undefined
 const window = { limit: quota, windowMs: WINDOW_MS }
 let left = quota
@@ -48,7 +48,7 @@ const plan = {
   ours: entry => import(`${dist}/${entry}.mjs`),
 
   async ourOptions() {
-    const options = { ...window, algorithm: 'fixed-window', ...(headers && { headers }) }
+    const options = { ...window, ...(algorithm && { algorithm }), ...(headers && { headers }) }
     if (client === undefined) return options
     const { RedisStore } = await plan.ours('index')
     return { ...options, store: new RedisStore(client) }

@@ -9,6 +9,19 @@ import { passedOf30, passes } from './passing.mjs'
 import { policyOf } from './policy.mjs'
 import { clients, PLENTY, WINDOW_MS } from './traffic.mjs'
 
+/** The windows of a policy of three limits, ms. */
+const THREE = [WINDOW_MS / 600, WINDOW_MS / 10, WINDOW_MS]
+
+/** Adds so much unless the sum would exceed the bound; a new key gets a lifetime. Returns the sum, and what was added. */
+const INCREX = `
+local sum = tonumber(redis.call('GET', KEYS[1]) or 0)
+if sum + ARGV[1] > tonumber(ARGV[2]) then return { sum, 0 } end
+if sum == 0 then
+  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
+  return { tonumber(ARGV[1]), tonumber(ARGV[1]) }
+end
+return { redis.call('INCRBY', KEYS[1], ARGV[1]), tonumber(ARGV[1]) }`
+
 /**
  * Decides for a key: true if it passed.
  *
@@ -17,7 +30,7 @@ import { clients, PLENTY, WINDOW_MS } from './traffic.mjs'
  */
 const contenders = {
   spillway(client, quota, algorithm) {
-    const policy = policyOf(quota, algorithm)
+    const policy = algorithm === 'three' ? THREE.map(window => ({ quota, window })) : policyOf(quota, algorithm)
     // Under load of this kind a decision may take longer than the default, and would be answered without Redis.
     const limiter = new RateLimiter({
       policy,
@@ -30,6 +43,42 @@ const contenders = {
       if (source === 'closed') throw new Error('a decision was not made by Redis')
       return allowed
     }
+  },
+
+  /** As services have it: a burst, a minute and an hour, by default. */
+  'spillway three limits'(client, quota) {
+    return contenders.spillway(client, quota, 'three')
+  },
+
+  /** What a call has used is known when it has ended: each decision of two units is settled to one. */
+  'spillway settled'(client, quota) {
+    const store = new RedisStore(client)
+    const limiter = new RateLimiter({
+      policy: policyOf(quota + 1, undefined),
+      store,
+      deadline: '10s',
+      onStoreFailure: 'closed',
+    })
+    return async key => {
+      const decision = await limiter.consume(key, 2)
+      if (decision.source === 'closed') throw new Error('a decision was not made by Redis')
+      if (decision.allowed) await limiter.settle(decision, 1)
+      return decision.allowed
+    }
+  },
+
+  // What teams write by hand: two commands, so that no key stays for ever if the process dies in between.
+  'INCR and PEXPIRE by hand'(client, quota) {
+    return async key => {
+      const replies = await client.multi().incr(`hand:${key}`).pexpire(`hand:${key}`, WINDOW_MS, 'NX').exec()
+      return Number(replies?.[0][1]) <= quota
+    }
+  },
+
+  // What INCREX of newer servers does in one command, by a script of the same work: no server that knows it is here.
+  'INCREX by a script'(client, quota) {
+    client.defineCommand('increx', { numberOfKeys: 1, lua: INCREX })
+    return async key => (await /** @type {any} */ (client).increx(`increx:${key}`, 1, quota, WINDOW_MS))[1] === 1
   },
 
   // Not a limiter: the least that counting in Redis takes, one command a request.

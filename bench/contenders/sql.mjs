@@ -11,13 +11,17 @@ import { clients, PLENTY, WINDOW_MS } from './traffic.mjs'
 
 const { contender, url, inFlight, keys: keyCount } = setup
 
-/** @param {import('../../dist/index.mjs').Store} store @param {number} quota */
-function limiterOver(store, quota) {
-  const policy = { quota, window: WINDOW_MS, algorithm: /** @type {const} */ ('fixed-window') }
+/**
+ * @param {import('../../dist/index.mjs').Store} store
+ * @param {number} quota
+ * @param {any} [algorithm] Default: that of spillway.
+ */
+function limiterOver(store, quota, algorithm) {
+  const policy = { quota, window: WINDOW_MS, ...(algorithm && { algorithm }) }
   // Under load of this kind a decision may take longer than the default, and would be answered without the database.
   const limiter = new RateLimiter({
     policy,
-    name: `${quota}`,
+    name: `${quota} ${algorithm}`,
     store,
     deadline: '10s',
     onStoreFailure: 'closed',
@@ -43,7 +47,9 @@ async function file() {
 
 /** @type {Record<string, (quota: number) => Promise<(key: string) => Promise<boolean>>>} */
 const contenders = {
-  'spillway, PostgreSQL': async quota => limiterOver(new PostgresStore(pool()), quota),
+  'spillway, PostgreSQL': async quota => limiterOver(new PostgresStore(pool()), quota, 'fixed-window'),
+
+  'spillway, sliding-window, PostgreSQL': async quota => limiterOver(new PostgresStore(pool()), quota),
 
   // Not a limiter: the least that a question takes.
   'SELECT 1': async () => {
@@ -58,9 +64,11 @@ const contenders = {
     )
   },
 
-  'spillway, SQLite': async quota => limiterOver(new SqliteStore(await file()), quota),
+  'spillway, SQLite': async quota => limiterOver(new SqliteStore(await file()), quota, 'fixed-window'),
 
-  "spillway, SQLite of Node's own": async quota => limiterOver(new SqliteStore(url), quota),
+  'spillway, sliding-window, SQLite': async quota => limiterOver(new SqliteStore(await file()), quota),
+
+  "spillway, SQLite of Node's own": async quota => limiterOver(new SqliteStore(url), quota, 'fixed-window'),
 
   'rate-limiter-flexible, SQLite': async quota => {
     const options = { storeClient: await file(), storeType: 'better-sqlite3', tableName: 'peer', tableCreated: true }

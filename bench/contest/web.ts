@@ -10,6 +10,8 @@ interface ServiceOptions {
   readonly redisPort?: number
   /** The header fields of spillway, where they are not those that it has by default. */
   readonly headers?: readonly HeaderForm[]
+  /** Of spillway, where it is not the one that it has by default. */
+  readonly algorithm?: string
 }
 
 export const BARE = 'bare'
@@ -25,8 +27,9 @@ export const INCR_BY_HAND = 'INCR and fields by hand'
 export function service(framework: Framework, limiter = BARE, options: ServiceOptions = {}): Contender {
   const isLimiter = limiter !== BARE && limiter !== BY_HAND
   const where = !isLimiter ? '' : options.redisPort === undefined ? ' in memory' : ' on Redis'
+  const algorithm = options.algorithm === undefined ? '' : `, ${options.algorithm},`
   const forms = options.headers === undefined ? '' : `, ${options.headers.join(', ')}`
-  return { name: `${limiter}${where}${forms}`, file: 'http.mjs', setup: { framework, limiter, ...options } }
+  return { name: `${limiter}${algorithm}${where}${forms}`, file: 'http.mjs', setup: { framework, limiter, ...options } }
 }
 
 const REQUEST = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n'
