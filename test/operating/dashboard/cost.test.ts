@@ -5,6 +5,7 @@ import { reporter } from '../../../src/operating/dashboard/index.js'
 import { RecordKeys, STEP_MS, stepOf } from '../../../src/operating/dashboard/records.js'
 import { LivePolicies } from '../../../src/operating/live/index.js'
 import { limitFacts, limitId, ObjectIndex, objectId } from '../../../src/operating/object-index.js'
+import { queueLook } from '../../../src/redis/scripts.js'
 import { eventually } from '../../support/eventually.js'
 import { RedisCluster } from '../../support/redis-cluster.js'
 import { RedisServer } from '../../support/redis-server.js'
@@ -254,6 +255,20 @@ describe('on one server', () => {
     const page = await start({ client })
     const { queues, moreQueues } = await page.view({ page: 'limits' })
     expect([queues.length, queues[7], moreQueues]).toMatchObject([8, { name: 'z-1', dead: 1 }, 13])
+  })
+
+  test('a queue costs the page of queues, and the first page, one call', async () => {
+    for (let i = 0; i < 12; i++) await told.object('queue', `queue-${i}`)
+    const own = redis.client()
+    const sent = jest.spyOn(own, 'evalsha')
+    const open = await start({ client: own })
+    for (const page of ['queues', 'limits', 'queues', 'limits'] as const) {
+      later()
+      sent.mockClear()
+      const { queues, moreQueues } = await open.view({ page })
+      const looks = sent.mock.calls.filter(([sha1]) => sha1 === queueLook.sha1)
+      expect([queues.length + moreQueues, looks.length]).toEqual([12, 12])
+    }
   })
 
   test('an object that cannot be read stays on the page, and says why', async () => {

@@ -189,22 +189,26 @@ export interface Viewer {
  */
 export async function viewOf(state: DashboardState, ask: ViewRequest, viewer: Viewer, isViewerThere: IsViewerThere) {
   // What the page needs of objects is asked with the reports, in one round trip, as far as they are known by now.
-  // Those with dead letters come first.
-  const listsQueues = ask.page === 'limits' || ask.page === 'queues'
   if (state.isReadable) {
-    if (listsQueues) state.dead.get().catch(() => {})
+    if (choosesQueues(state, ask)) state.dead.get().catch(() => {})
     contentOf(state, ask, isViewerThere).catch(() => {})
   }
   await state.refresh()
   if (!isViewerThere()) throw new ViewerGone('the viewer has gone')
   const isAlive = state.reports.failing === undefined
-  if (isAlive && listsQueues) await state.dead.get().catch(() => {})
+  if (isAlive && choosesQueues(state, ask)) await state.dead.get().catch(() => {})
   const [content] = await Promise.all([
     contentOf(state, ask, isViewerThere),
     isAlive && state.readBlamed(isViewerThere).catch(() => {}),
   ])
   if (!isViewerThere()) throw new ViewerGone('the viewer has gone')
   return content(viewBaseOf(state, viewer))
+}
+
+/** Whether there are more queues than the page shows: those with dead letters come first. */
+function choosesQueues({ summary }: DashboardState, { page, service }: ViewRequest): boolean {
+  const most = page === 'limits' ? FEW_OBJECTS : page === 'queues' ? MOST_OBJECTS : Number.POSITIVE_INFINITY
+  return summary.names('queue', service).length > most
 }
 
 /** Reads what a page shows beside the reports; returns what makes its view. */
