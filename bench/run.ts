@@ -21,6 +21,7 @@ import {
   reportText,
 } from './contest/report.js'
 import { dashboard } from './dashboard.js'
+import { dashboardPages } from './dashboard-pages.js'
 import { dropIn } from './drop-in.js'
 import { dropInPeers } from './drop-in-peers.js'
 import { http } from './http.js'
@@ -56,6 +57,7 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   sizes,
   observing,
   dashboard,
+  'dashboard-pages': dashboardPages,
   outgoing,
   adaptive,
 }
