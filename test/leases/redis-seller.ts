@@ -12,12 +12,7 @@ import type { ManualClock } from '../../src/testing.js'
 export function redisSeller(client: Redis, prefix: string, clock: ManualClock, terms: LeaseTerms): RedisSeller {
   const port = portOf(client, 'test')
   const keys = new ChargeKeys(prefix, port, 1, () => {})
-  const scripts = new StoreScripts(
-    port,
-    keys,
-    () => String(clock.now()),
-    () => {},
-  )
+  const scripts = new StoreScripts(port, keys, () => String(clock.now()))
   const changes = new Changes(scripts)
   return new RedisSeller({ scripts, changes, giveBack: async () => {} }, terms, undefined)
 }

@@ -5,6 +5,7 @@ import type { Charge } from '../../limiter/store.js'
 import type { Script } from '../script.js'
 import { consume, consumeLog, consumeRow } from '../scripts.js'
 import type { ChargeKeys } from './charge-keys.js'
+import type { Outgoing } from './outbox.js'
 import { limitArguments, limitNumbers, scriptAlgorithmOf } from './wire-format.js'
 
 /** Work that the server does in about 1 ms on an old core, in units of about 4 µs. */
@@ -59,6 +60,11 @@ export class BatchKind {
     if (!areEqual) for (const cost of costs) args.push(String(cost))
     else if (costs[0] !== 1 || !this.#isLone) args.push(String(costs[0]))
     return args
+  }
+
+  /** The key of each limit, of a client's keys. */
+  keysOf(clients: Keys): string[] {
+    return this.toKeys.map((toKey, i) => toKey(keyAt(clients, i)))
   }
 
   #limitsAt(nowMs: () => number): string[] {
@@ -116,7 +122,7 @@ const MOST_KEYS = 3500
 const LONGEST_SPREAD_MS = 50
 
 /** Decisions that share a script call. */
-export class Batch {
+export class Batch implements Outgoing {
   readonly replies: Reply[] = []
   readonly keys: string[]
   /** The first and the last deadline of its decisions, by `performance.now()`. */
@@ -130,13 +136,21 @@ export class Batch {
   #held: Set<string> | undefined
   #looked: number
 
-  /** It holds at most `most` decisions, and at most the work that the server does in 1 ms. */
+  /**
+   * It holds at most `most` decisions, and at most the work that the server does in 1 ms. `part`: of the outbox.
+   */
   constructor(
     readonly kind: BatchKind,
     readonly most: number,
+    readonly part: number,
+    readonly sends: (batch: Batch) => void,
   ) {
     this.keys = [...kind.sharedKeys]
     this.#looked = this.keys.length
+  }
+
+  get size(): number {
+    return this.replies.length
   }
 
   /** Whether one more decision with this deadline fits. */
@@ -169,7 +183,13 @@ export class Batch {
     return false
   }
 
+  send(): void {
+    this.isClosed = true
+    this.sends(this)
+  }
+
   reject(error: unknown): void {
+    this.isClosed = true
     for (const reply of this.replies) reply.reject(error)
   }
 }

@@ -18,7 +18,7 @@ import {
 import { type Charge, type ChargeReceipt, ClockSteps } from '../../limiter/store.js'
 import type { RedisConnection } from '../client.js'
 import { type BatchKind, BatchKinds, type PolicyKinds } from './batch.js'
-import { Batcher, SendScheduler } from './batcher.js'
+import { Batcher } from './batcher.js'
 import { Changes } from './changes.js'
 import { ChargeKeys } from './charge-keys.js'
 import { consumeApart, groupByTag } from './slots.js'
@@ -79,12 +79,7 @@ export class RedisCounts implements Counts {
     const decided = (tag: number, nowMs: number, askedAt: number) => {
       if (clock === undefined) this.#stepsOf(tag).note(nowMs, askedAt, processTime.now())
     }
-    const sendEarlier = (keys: readonly string[]) => {
-      if (!this.consumes.holds(keys) && !this.peeks.holds(keys)) return
-      this.consumes.flush()
-      this.peeks.flush()
-    }
-    this.scripts = new StoreScripts(port, this.keys, clock && (() => this.#nowOf(clock)), sendEarlier)
+    this.scripts = new StoreScripts(port, this.keys, clock && (() => this.#nowOf(clock)))
     const { timely } = this.scripts
     this.connecting = {
       connectsUntil() {
@@ -93,9 +88,8 @@ export class RedisCounts implements Counts {
       },
     }
     this.#kinds = new BatchKinds(this.keys)
-    const scheduler = new SendScheduler(port)
-    this.consumes = new Batcher(this.scripts, this.#kinds, maxBatch, scheduler, true, decided)
-    this.peeks = new Batcher(this.scripts, this.#kinds, maxBatch, scheduler, false, decided)
+    this.consumes = new Batcher(this.scripts, this.#kinds, maxBatch, true, decided)
+    this.peeks = new Batcher(this.scripts, this.#kinds, maxBatch, false, decided)
     this.changes = new Changes(this.scripts)
   }
 

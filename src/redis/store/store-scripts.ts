@@ -4,6 +4,7 @@ import type { ClientPort } from '../client.js'
 import type { Script } from '../script.js'
 import { type TimelyCall, TimelyScripts } from '../timely-scripts.js'
 import type { ChargeKeys } from './charge-keys.js'
+import { Outbox } from './outbox.js'
 
 /** A script call about keys of one tag. Its ARGV are the time, `args`, and the last moment at which it may act. */
 interface StoreCall extends Pick<TimelyCall, 'script' | 'does' | 'keys' | 'isNumbered' | 'mayRepeat'> {
@@ -23,6 +24,7 @@ interface StoreCall extends Pick<TimelyCall, 'script' | 'does' | 'keys' | 'isNum
 /** Calls the scripts of a store: those about one key in the order in which they were requested. */
 export class StoreScripts {
   readonly timely: TimelyScripts
+  readonly outbox: Outbox
 
   readonly #now: (() => string) | undefined
 
@@ -31,10 +33,9 @@ export class StoreScripts {
     readonly keys: ChargeKeys,
     /** The given clock's time as text; undefined: the server's clock. */
     now: (() => string) | undefined,
-    /** Sends the decisions that were requested before, if some of them are about one of these keys. */
-    readonly sendEarlier: (keys: readonly string[]) => void,
   ) {
     this.timely = TimelyScripts.of(port)
+    this.outbox = new Outbox(port)
     this.#now = now
   }
 
@@ -60,8 +61,19 @@ export class StoreScripts {
   }
 
   /** Calls `onReply` or `onError` once. */
-  send(
-    { tag, args, endsAt = performance.now() + DEFAULT_DEADLINE_MS, ...call }: StoreCall,
+  send(call: StoreCall, onReply: (reply: unknown) => void, onError: (error: unknown) => void): void {
+    const { keys, endsAt = performance.now() + DEFAULT_DEADLINE_MS } = call
+    this.outbox.call(keys, {
+      size: 1,
+      lastEndsAt: endsAt,
+      holds: () => false,
+      send: () => this.#send({ ...call, endsAt }, onReply, onError),
+      reject: onError,
+    })
+  }
+
+  #send(
+    { tag, args, ...call }: StoreCall & { readonly endsAt: number },
     onReply: (reply: unknown) => void,
     onError: (error: unknown) => void,
   ): void {
@@ -72,13 +84,11 @@ export class StoreScripts {
       onError(error)
       return
     }
-    this.sendEarlier(call.keys)
     const server = this.keys.serverOf(tag)
     this.timely.send(
       {
         ...call,
         args: until => [now, ...args(this.nowMs(now, server)), until],
-        endsAt,
         server,
         byServerClock: now === '',
       },
