@@ -1,5 +1,6 @@
-import { wallOffset } from '../limiter/core/clock.js'
+import { GRACE_MS, wallOffset } from '../limiter/core/clock.js'
 import type { Verdict } from '../limiter/core/decision.js'
+import { StoreError } from '../limiter/core/errors.js'
 import type { Reply } from '../limiter/port.js'
 import type { Account } from './account.js'
 import { Demand } from './demand.js'
@@ -299,9 +300,13 @@ export class LeasedKey {
 
   /**
    * Answers a waiting request: spends from the lease, or else refuses with the wait of the server or of the pause, or
-   * else lets it wait for the next purchase.
+   * else lets it wait for the next purchase. One that joined later than the purchase was sent may be over by now.
    */
   #serve({ cost, reply }: WaitingRequest, purchase: Purchase, sale: Sale, now: number): void {
+    if (reply.endsAt !== undefined && performance.now() > reply.endsAt + GRACE_MS) {
+      reply.reject(new StoreError('its lease was bought too late', { settled: false }))
+      return
+    }
     const lease = this.#spend(cost, now)
     if (lease !== undefined) {
       this.#resolve(reply, lease, this.holdings.held(now), now)
