@@ -1,5 +1,5 @@
 import type { BlockRule, Denials, Strikes } from '../limiter/block-rule.js'
-import type { Clock } from '../limiter/core/clock.js'
+import { type Clock, goingOn } from '../limiter/core/clock.js'
 import type { StoreSource, Verdict } from '../limiter/core/decision.js'
 import type { Limit } from '../limiter/core/limit.js'
 import type { Observer } from '../limiter/core/observer.js'
@@ -46,10 +46,12 @@ export class LeasedCounts implements Counts {
     // Looked up once, because the global is a getter: for a decision from a lease it would take a tenth of the time of
     // reading the clock.
     const { performance: processTime } = globalThis
+    // A lease holds, whatever becomes of a given clock, which is asked for each decision.
+    const own = clock && goingOn(clock)
     this.leases = new Leases({
       settings,
       sellerOf: (terms, limiter) => new RedisSeller(store, terms, limiter),
-      now: clock === undefined ? () => processTime.now() : () => clock.now(),
+      now: own === undefined ? () => processTime.now() : () => own.now(),
     })
   }
 

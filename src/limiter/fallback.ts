@@ -1,4 +1,4 @@
-import { systemClock } from './core/clock.js'
+import { goingOn, systemClock } from './core/clock.js'
 import { verdictOf } from './core/decision.js'
 import type { Limit } from './core/limit.js'
 import { getOrMake } from './core/maps.js'
@@ -65,11 +65,14 @@ class LocalPolicy implements BoundPolicy {
 
   get #policy(): BoundPolicy {
     const { counts, counted } = this
-    this.#local ??= getOrMake(LOCAL, counts, () => new MemoryCounts(counts.clock ?? systemClock, MAX_LOCAL_KEYS)).bind(
-      counted,
-    )
+    this.#local ??= getOrMake(LOCAL, counts, () => localCounts(counts)).bind(counted)
     return this.#local
   }
+}
+
+/** The clock may be what has failed. */
+function localCounts({ clock }: Counts): MemoryCounts {
+  return new MemoryCounts(clock === undefined ? systemClock : goingOn(clock), MAX_LOCAL_KEYS)
 }
 
 /** Allows or denies whatever it is asked. */

@@ -9,6 +9,22 @@ export interface Clock {
 /** The process's own time. Reads the global `Date` at each call, so that fake timers in users' tests take effect. */
 export const systemClock: Clock = { now: () => Date.now() }
 
+/** A clock that never throws: while the given one does, the time goes on from what it showed last. */
+export function goingOn(clock: Clock): Clock {
+  let offsetMs = wallOffset()
+  return {
+    now() {
+      try {
+        const nowMs = clock.now()
+        offsetMs = nowMs - performance.now()
+        return nowMs
+      } catch {
+        return performance.now() + offsetMs
+      }
+    },
+  }
+}
+
 /**
  * Grows by the time for which the machine was suspended: the monotonic clock stands still meanwhile, the wall clock
  * does not. Steps of the wall clock change it as well. A lease that another machine counts, too, ends by whichever of

@@ -121,6 +121,33 @@ test('a clock that fails is a failure of the decision, and nothing worse', async
   expect(await store.consume(charges, 1)).toMatchObject([{ allowed: true, remaining: 3 }])
 })
 
+test.each([false, true])(
+  'a clock that fails at times leaves each process to count alone (leases: %s)',
+  async leases => {
+    let broken = true
+    const clock = {
+      now() {
+        if (broken) throw new Error('no time')
+        return 1_700_000_000_000
+      },
+    }
+    const store = new RedisStore(redis.client(), { clock, leases, prefix: `counting alone ${leases}` })
+    const limiter = new RateLimiter({ policy: '100/1m fixed-window', store, observer: {}, deadline: '5s' })
+    const remaining = async (): Promise<[boolean, number]> => {
+      const { source, remaining } = await limiter.consume('k')
+      return [source === 'fallback', remaining]
+    }
+    for (let spent = 1; spent <= 2; spent++) expect(await remaining()).toEqual([true, 100 - spent])
+    broken = false
+    for (let spent = 1; spent <= 20; spent++) expect(await remaining()).toEqual([false, 100 - spent])
+    broken = true
+    let isAlone = false
+    while (!isAlone) [isAlone] = await remaining()
+    expect(await remaining()).toEqual([true, 96])
+    await limiter.close()
+  },
+)
+
 test('a client that throws is a failure of the decision, and nothing worse', async () => {
   const client = Object.assign(redis.client(), {
     evalsha() {
