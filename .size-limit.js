@@ -7,7 +7,7 @@ const read = file => JSON.parse(readFileSync(new URL(file, import.meta.url), 'ut
 
 /** Each entry point with all its names. */
 const WHOLE = {
-  index: 310,
+  index: 313,
   adaptive: 21,
   alerts: 20,
   bottleneck: 59,
