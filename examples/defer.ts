@@ -23,6 +23,8 @@ else await drive()
 
 /** One of the workers: both together process 5 per second, and 2 of one customer, in any second. */
 async function work(redis: Redis): Promise<void> {
+  // Messages wait until Redis is back.
+  redis.on('error', () => {})
   // Short, so that the messages of a killed worker are delivered again quickly.
   const queue = new DelayQueue<Webhook>(redis, NAME, { visibility: '1s' })
   // One rate for all: each delivery waits for it before its handler begins.
@@ -59,7 +61,9 @@ async function drive(): Promise<void> {
   const receive = rateLimit({ policy: '5/1s', key: () => 'all', defer: { queue, message: req => req.body } })
   // A webhook within the limit also goes into the queue, but is due at once: the workers process all of them.
   app.post('/webhook', receive, async (req, res) => {
-    res.status(202).json({ id: await queue.push(req.body) })
+    // It rejects while Redis does not answer: whoever calls sends it again.
+    const id = await queue.push(req.body).catch(() => undefined)
+    res.status(id === undefined ? 503 : 202).json({ id })
   })
   const listening = app.listen(0, '127.0.0.1')
   await once(listening, 'listening')

@@ -17,6 +17,8 @@ const userOf = (req: express.Request) => req.get('x-user')
 /** A server with its own connection, as it would be in a process of its own. */
 async function serve() {
   const redis = new Redis(redisUrl)
+  // Spillway says when Redis does not answer.
+  redis.on('error', () => {})
   const live = new LivePolicies(redis, { defaults: { api: '3/1m' }, prefix: 'example-live' })
   const app = express()
   const store = new RedisStore(redis, { prefix: 'example-live' })
@@ -47,27 +49,35 @@ try {
   process.exit(1)
 }
 
-const servers = [await serve(), await serve()]
-const [one, two] = servers
-await one.live.clear('api', { by: 'example' })
-await one.live.clear('api', { key: 'ada', by: 'example' })
-
-// User names of this run only, so that the example can be run again at once.
-const [ada, bob] = ['ada', 'bob'].map(name => `${name}-${process.pid}`)
-
-console.log('3 per minute, the default:')
-await ask(bob, servers)
-
-await one.live.set('api', '5/1m', { by: 'ann' })
-await one.live.set('api', '100/1m', { key: ada, until: '1h', by: 'ann' })
-await sleep(100)
-console.log('ann sets 5 per minute, and 100 for ada for an hour; what bob has spent counts on:')
-await ask(bob, servers)
-await ask(ada, servers)
-
-await two.live.clear('api', { by: 'bert' })
-console.log('bert takes the first change back. The history:')
-for (const { by, key, policy, until } of (await two.live.history('api')).slice(0, 3)) {
-  console.log(`  ${by}: ${key === undefined ? 'all' : 'ada'} ${policy ?? 'cleared'}${until ? ', for an hour' : ''}`)
-}
+// A change rejects if Redis does not answer for five seconds; the limits that were known last stay in force.
+await change().catch(error => {
+  console.error(error.message)
+  process.exit(1)
+})
 process.exit(0)
+
+async function change(): Promise<void> {
+  const servers = [await serve(), await serve()]
+  const [one, two] = servers
+  await one.live.clear('api', { by: 'example' })
+  await one.live.clear('api', { key: 'ada', by: 'example' })
+
+  // User names of this run only, so that the example can be run again at once.
+  const [ada, bob] = ['ada', 'bob'].map(name => `${name}-${process.pid}`)
+
+  console.log('3 per minute, the default:')
+  await ask(bob, servers)
+
+  await one.live.set('api', '5/1m', { by: 'ann' })
+  await one.live.set('api', '100/1m', { key: ada, until: '1h', by: 'ann' })
+  await sleep(100)
+  console.log('ann sets 5 per minute, and 100 for ada for an hour; what bob has spent counts on:')
+  await ask(bob, servers)
+  await ask(ada, servers)
+
+  await two.live.clear('api', { by: 'bert' })
+  console.log('bert takes the first change back. The history:')
+  for (const { by, key, policy, until } of (await two.live.history('api')).slice(0, 3)) {
+    console.log(`  ${by}: ${key === undefined ? 'all' : 'ada'} ${policy ?? 'cleared'}${until ? ', for an hour' : ''}`)
+  }
+}

@@ -17,6 +17,8 @@ else await drive()
 /** One of the servers. It does not know the other. */
 async function serve(): Promise<void> {
   const redis = new Redis(redisUrl)
+  // Without Redis each process counts alone, and spillway says so.
+  redis.on('error', () => {})
   await once(redis, 'ready')
   const app = express()
   app.use(

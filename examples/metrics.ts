@@ -70,7 +70,9 @@ const consumer = queue?.consume(async ({ payload }) => {
   if (!payload.to.includes('@')) throw new Error(`${payload.to} is no address`)
 })
 app.post('/mails/:to', async (req, res) => {
-  res.status(202).json({ id: await queue?.push({ to: req.params.to }, { delay: 100 }) })
+  // It rejects while Redis does not answer.
+  const id = await queue?.push({ to: req.params.to }, { delay: 100 }).catch(() => undefined)
+  res.status(id === undefined ? 503 : 202).json({ id })
 })
 
 const server = app.listen(Number(PORT), '127.0.0.1')

@@ -7,13 +7,15 @@ import { Redis } from 'ioredis'
 import { Semaphore } from 'spillway'
 
 const redisUrl = process.env.REDIS_URL ?? 'redis://127.0.0.1:6379'
-const redis = new Redis(redisUrl, { lazyConnect: true, retryStrategy: () => null })
+// A Redis that is not there at first is a mistake; one that goes away comes back.
+let isThere = false
+const redis = new Redis(redisUrl, { lazyConnect: true, retryStrategy: () => (isThere ? 100 : null) })
 redis.on('error', () => {})
 try {
   await redis.connect()
+  isThere = true
 } catch {
-  console.error(`No Redis at ${redisUrl}: start one, or set REDIS_URL`)
-  process.exit(1)
+  fail(`No Redis at ${redisUrl}: start one, or set REDIS_URL`)
 }
 
 /** Stands for the resource: a database row, a file, a device. It remembers the greatest token that it has seen. */
@@ -38,14 +40,13 @@ const task = async (name: string) => {
   await sleep(50)
   console.log(`${name} ${store.write(lease.token, name) ? 'has written' : 'was refused'}`)
 }
-await Promise.all([task('ada'), task('bob')])
+// `acquire` rejects if Redis does not answer for five seconds: then nobody knows who holds the mutex.
+await Promise.all([task('ada'), task('bob')]).catch(error => fail(error.message))
 
 // A process that was paused for longer than its lease. It does not know yet that another task holds the mutex.
-const paused = await mutex.acquire({ lease: '100ms', renew: false })
+const paused = await mutex.acquire({ lease: '100ms', renew: false }).catch(error => fail(error.message))
 await sleep(150)
-await mutex.use(async lease => {
-  store.write(lease.token, 'carol')
-})
+await mutex.use(async lease => void store.write(lease.token, 'carol')).catch(error => fail(error.message))
 console.log(`the paused one still holds its lease: ${paused.held}`)
 console.log(
   `its late write is ${store.write(paused.token, 'late') ? 'taken' : 'refused'}; the store says "${store.text}"`,
@@ -53,3 +54,8 @@ console.log(
 
 await mutex.close()
 redis.disconnect()
+
+function fail(why: string): never {
+  console.error(why)
+  process.exit(1)
+}

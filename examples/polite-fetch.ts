@@ -17,11 +17,16 @@ else await drive()
 
 /** The part for your service: a `fetch` that keeps to the partner's limit. */
 async function call(partner: string, client: Redis) {
+  // Without Redis each process keeps to its part of the limit.
+  client.on('error', () => {})
   const polite = politeFetch({ client, limits: { [partner]: { rate: 20, interval: '1s' } } })
-  const answers = await Promise.all(Array.from({ length: CALLS }, () => polite(`${partner}/things`)))
-  const refused = answers.filter(({ status }) => status === 429).length
-  console.log(`process ${process.pid}: ${answers.length - refused} calls answered, ${refused} refused`)
-  await client.quit()
+  const calls = await Promise.allSettled(Array.from({ length: CALLS }, () => polite(`${partner}/things`)))
+  const statuses = calls.flatMap(call => (call.status === 'fulfilled' ? [call.value.status] : []))
+  const refused = statuses.filter(status => status === 429).length
+  console.log(`process ${process.pid}: ${statuses.length - refused} calls answered, ${refused} refused`)
+  // It rejects as `fetch` does, and if the partner's turn does not come within `maxWait`.
+  for (const call of calls) if (call.status === 'rejected') console.error(`not sent: ${call.reason.message}`)
+  client.disconnect()
   process.disconnect?.()
 }
 

@@ -15,17 +15,24 @@ const CALLS = 100
 const redisUrl = process.env.REDIS_URL ?? 'redis://127.0.0.1:6379'
 
 if (process.send) await work()
-else await watch()
+else await watch().catch(error => fail(error.message))
 
 /**
  * Five workers, each of which waits for a permit before every call. They know neither the other workers nor the rate.
  */
 async function work(): Promise<void> {
-  const limiter = new SharedRateLimiter(new Redis(redisUrl), 'example-provider')
+  const redis = new Redis(redisUrl)
+  redis.on('error', () => {})
+  const limiter = new SharedRateLimiter(redis, 'example-provider')
   const worker = async () => {
     for (;;) {
-      await limiter.acquire()
-      process.send?.('call')
+      // It rejects if Redis does not answer for five seconds: without a permit there is no call.
+      const isPermitted = await limiter.acquire().then(
+        () => true,
+        () => false,
+      )
+      if (isPermitted) process.send?.('call')
+      else await sleep(100)
     }
   }
   process.once('disconnect', () => process.exit(0))
@@ -75,13 +82,19 @@ async function watch(): Promise<void> {
 
 /** Fails early, in one line, where there is no Redis. */
 async function connected(): Promise<Redis> {
-  const redis = new Redis(redisUrl, { lazyConnect: true, retryStrategy: () => null })
+  let isThere = false
+  const redis = new Redis(redisUrl, { lazyConnect: true, retryStrategy: () => (isThere ? 100 : null) })
   redis.on('error', () => {})
   try {
     await redis.connect()
+    isThere = true
   } catch {
-    console.error(`No Redis at ${redisUrl}: start one, or set REDIS_URL`)
-    process.exit(1)
+    fail(`No Redis at ${redisUrl}: start one, or set REDIS_URL`)
   }
   return redis
+}
+
+function fail(why: string): never {
+  console.error(why)
+  process.exit(1)
 }
