@@ -9,6 +9,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { poissonComparisons, poissonTable } from '../bench/accuracy/tables.js'
 import { mostAllowedTable } from '../bench/algorithms/most-allowed-table.js'
 import { tableText } from '../bench/contest/figures.js'
+import { OBSERVED_OBJECTS } from '../src/limiter/core/observer.js'
 import type { AlertRule } from '../src/operating/observing/alerts/alert-rule.js'
 import { CONDITIONS } from '../src/operating/observing/alerts/conditions.js'
 import { METRICS, type Metric } from '../src/operating/observing/metrics.js'
@@ -34,6 +35,29 @@ function metrics(): string {
   ])
   const head = ['Prometheus', 'OpenTelemetry', 'kind', 'labels', 'what it counts']
   return markdown(head, ['---', '---', '---', '---', '---'], ...rows)
+}
+
+/** The labels of the metrics. A queue is named by a label of its own. */
+function labels(): string {
+  const codes = (values: readonly string[]) => values.map(value => `\`${value}\``).join(', ')
+  const values: Readonly<Record<string, string>> = {
+    limiter: 'the option `name`, `default` without one',
+    limit: 'the name of the strictest limit, like `100-per-1m`',
+    outcome:
+      'of decisions `allowed`, `refused`, `shadow`, `blocked`; of the store `ok`, `error`; of waits `granted`, `timeout`, `aborted`; of holds `released`, `lost`; of deliveries `ack`, `nack`, `dead`, `stale`; of leases `bought`, `expired`',
+    source:
+      'who decided: `memory`, `redis`, `postgres`, `sqlite`, `lease`, `deny-cache`, or the failure policy: `fallback`, `open`, `closed`',
+    object: codes(OBSERVED_OBJECTS.filter(object => object !== 'queue')),
+    name: 'as it was built',
+    queue: 'as it was built',
+  }
+  const used = new Set((Object.values(METRICS) as readonly Metric[]).flatMap(metric => metric.labels))
+  const rows = [...used].map(label => {
+    if (values[label] === undefined)
+      throw new Error(`scripts/tables.ts does not say which values the label ${label} has`)
+    return [`\`${label}\``, values[label]]
+  })
+  return markdown(['label', 'values'], ['---', '---'], ...rows)
 }
 
 /** The default rules, with the alert of ops/alerts.yml that has the same threshold. */
@@ -178,7 +202,7 @@ const TABLES: Readonly<Record<string, Readonly<Record<string, () => string | Pro
   'docs/clients.md': { clients },
   'docs/decisions/README.md': { decisions },
   'docs/grafana.md': { panels },
-  'docs/observing.md': { metrics, 'default-rules': defaultRules },
+  'docs/observing.md': { metrics, labels, 'default-rules': defaultRules },
 }
 
 for (const [page, tables] of Object.entries(TABLES)) {

@@ -4,8 +4,9 @@ import { PolicyError, shown } from './errors.js'
 import type { Limit } from './limit.js'
 import { emitWarning } from './warnings.js'
 
+export const OBSERVED_OBJECTS = ['limiter', 'rate', 'semaphore', 'concurrency', 'bottleneck', 'queue'] as const
 /** The subject of an event: a limiter with a waiting line, or a shared object. */
-export type ObservedObject = 'limiter' | 'rate' | 'semaphore' | 'concurrency' | 'bottleneck' | 'queue'
+export type ObservedObject = (typeof OBSERVED_OBJECTS)[number]
 /** The subject of an event about something that is held. */
 export type HeldObject = Exclude<ObservedObject, 'limiter' | 'rate' | 'queue'>
 

@@ -1,5 +1,6 @@
 import { keySegment } from '../../limiter/core/key-segment.js'
 import { type Limit, optionsOf, parsePolicy } from '../../limiter/core/limit.js'
+import { OBSERVED_OBJECTS, type ObservedObject } from '../../limiter/core/observer.js'
 import { indexKeys, type ObjectFacts, objectId, secretKey } from '../object-index.js'
 import type { Deliveries } from './counts.js'
 import { finite, listOf, moment, objectOf, oneOf, parsed, type Shape, text, tuple, whole } from './shapes.js'
@@ -273,7 +274,7 @@ export function leaseReference(id: string): string {
 
 /** Current levels in one process. */
 export interface LevelRow {
-  readonly object: 'limiter' | 'rate' | 'semaphore' | 'concurrency' | 'bottleneck' | 'queue'
+  readonly object: ObservedObject
   readonly name: string
   readonly inUse?: number
   readonly waiting?: number
@@ -315,7 +316,7 @@ const DELIVERIES = tuple<[queue: string, buckets: Array<[number, number]>, deliv
 )
 const HOLDS = listOf(tuple<[lease: string, permits: number, since: number]>(text, finite, moment))
 const LEVEL = objectOf<Pick<LevelRow, 'object' | 'name'>, Required<Omit<LevelRow, 'object' | 'name'>>>(
-  { object: oneOf('limiter', 'rate', 'semaphore', 'concurrency', 'bottleneck', 'queue'), name: text },
+  { object: oneOf(...OBSERVED_OBJECTS), name: text },
   {
     inUse: finite,
     waiting: finite,
