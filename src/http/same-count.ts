@@ -38,6 +38,11 @@ class Unnamed<One extends object> {
     }
     return undefined
   }
+
+  /** Nobody is warned again. */
+  forget(): void {
+    this.#all = []
+  }
 }
 
 const LIMITERS = new Unnamed<RateLimiter>(
@@ -72,5 +77,7 @@ export function watchSharedPlaces(places: Places): void {
 
 function warnOnce(text: string): void {
   warned = true
+  LIMITERS.forget()
+  PLACES.forget()
   emitWarning('SPILLWAY_SHARED', text)
 }

@@ -3,6 +3,7 @@ import { costOf, PolicyError, shown } from '../../limiter/core/errors.js'
 import { optionsOf, type PolicyInput, parsePolicy } from '../../limiter/core/limit.js'
 import { checkFunction, checkObject, checkOptions, type OptionNames } from '../../limiter/core/options.js'
 import { randomText } from '../../limiter/core/short-key.js'
+import { Wait } from '../../limiter/core/wait.js'
 import { emitWarning } from '../../limiter/core/warnings.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import { MemoryStore } from '../../limiter/memory/memory-store.js'
@@ -244,17 +245,8 @@ class ToolLimits {
 }
 
 /** Resolves after `ms`, or when the call is aborted. */
-function delayed(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise(resolve => {
-    if (signal?.aborted) return resolve()
-    const end = () => {
-      clearTimeout(timer)
-      signal?.removeEventListener('abort', end)
-      resolve()
-    }
-    const timer = setTimeout(end, ms)
-    signal?.addEventListener('abort', end)
-  })
+function delayed(timeoutMs: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Wait<void>({ timeoutMs, signal }, () => undefined).promise.catch(() => {})
 }
 
 interface ToolList {
