@@ -8,7 +8,7 @@ import Bottleneck from 'bottleneck'
 import { Queue, Worker } from 'bullmq'
 import express from 'express'
 import { rateLimit } from 'express-rate-limit'
-import { Redis } from 'ioredis'
+import { Cluster, Redis } from 'ioredis'
 import { RedisStore } from 'rate-limit-redis'
 import { RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 import { Semaphore } from 'redis-semaphore'
@@ -24,13 +24,32 @@ interface Job {
   readonly processedOn?: number
 }
 
-const [{ port: target }] = options.place.servers
-const { host, port } = options.place.doors[target]
+const { topology, servers, sentinels, doors } = options.place
+const isCluster = topology === 'cluster'
+const [{ port: target }] = servers
+const { host, port } = doors[target]
+const natMap = Object.fromEntries(servers.map(server => [`${server.host}:${server.port}`, doors[server.port]]))
 const retryStrategy = (times: number) => Math.min(times * 50, 1000)
-const connection = { host, port, retryStrategy }
+const nodes = servers.map(server => doors[server.port])
+/** Of a single server, or of that which the sentinels name. */
+const connection = {
+  single: { host, port, retryStrategy },
+  sentinel: {
+    sentinels: [...sentinels],
+    name: 'spillway',
+    natMap,
+    retryStrategy,
+    sentinelRetryStrategy: retryStrategy,
+  },
+  cluster: {},
+}[topology]
+const clusterOptions = { natMap, clusterRetryStrategy: retryStrategy }
 
-function connect(more: object = {}): Redis {
-  const redis = new Redis({ ...connection, ...more })
+function connect(more: { enableOfflineQueue?: boolean; maxRetriesPerRequest?: null } = {}): Redis | Cluster {
+  const { enableOfflineQueue, ...redisOptions } = more
+  const redis = isCluster
+    ? new Cluster(nodes, { ...clusterOptions, enableOfflineQueue, redisOptions })
+    : new Redis({ ...connection, ...more })
   redis.on('error', () => {})
   return redis
 }
@@ -154,8 +173,8 @@ const PROGRAMS: Readonly<Record<string, () => Promise<unknown>>> = {
 
   bottleneck: async () => {
     const clustered = (id: string, more: object) => {
-      const clientOptions = { ...connection }
-      const made = new Bottleneck({ id, datastore: 'ioredis', clientOptions, Redis, clearDatastore: false, ...more })
+      const where = isCluster ? { clusterNodes: nodes, clientOptions: clusterOptions } : { clientOptions: connection }
+      const made = new Bottleneck({ id, datastore: 'ioredis', ...where, Redis, clearDatastore: false, ...more })
       made.on('error', () => {})
       return made
     }
@@ -198,8 +217,15 @@ const PROGRAMS: Readonly<Record<string, () => Promise<unknown>>> = {
   },
 
   bullmq: async () => {
-    const producing = { ...connection, enableOfflineQueue: false }
-    const queue = new Queue('jobs', { connection: producing, defaultJobOptions: { removeOnComplete: true } })
+    // Options of one server it takes as they are; of a cluster it wants a client, and a prefix that keeps keys together.
+    const producing = isCluster ? connect({ enableOfflineQueue: false }) : { ...connection, enableOfflineQueue: false }
+    const working = { maxRetriesPerRequest: null }
+    const together = isCluster ? { prefix: '{bull}' } : {}
+    const queue = new Queue('jobs', {
+      connection: producing,
+      ...together,
+      defaultJobOptions: { removeOnComplete: true },
+    })
     queue.on('error', () => {})
     const worker = new Worker(
       'jobs',
@@ -217,7 +243,8 @@ const PROGRAMS: Readonly<Record<string, () => Promise<unknown>>> = {
         await recorded({ op: 'handle', subject: 'queue', key, attempt }, () => ms(1, 40))
       },
       {
-        connection: { ...connection, maxRetriesPerRequest: null },
+        connection: isCluster ? connect(working) : { ...connection, ...working },
+        ...together,
         limiter: { max: 20, duration: 1000 },
         concurrency: 3,
         lockDuration: 3000,

@@ -19,7 +19,7 @@ const { values } = parseArgs({
     seed: { type: 'string', default: String(Date.now()) },
     servers: { type: 'string', default: 'all' },
     processes: { type: 'string', default: '8' },
-    /** Another package instead of ours, on one server. */
+    /** Another package instead of ours. */
     peer: { type: 'string' },
   },
 })
@@ -28,9 +28,9 @@ if (values.peer !== undefined && peer === undefined) {
   throw new Error(`--peer ${values.peer}: expected one of ${Object.keys(PEERS).join(', ')}`)
 }
 const subjects = peer?.subjects ?? RUN_SUBJECTS
-const given = peer ? 'single' : values.servers
-const topologies = given === 'all' ? ALL : ALL.filter(one => one === given)
-if (topologies.length === 0) throw new Error(`--servers ${values.servers}: expected ${ALL.join(', ')} or all`)
+const possible = peer?.client === 'upstash' ? ALL.slice(0, 1) : ALL
+const topologies = values.servers === 'all' ? possible : possible.filter(one => one === values.servers)
+if (topologies.length === 0) throw new Error(`--servers ${values.servers}: expected ${possible.join(', ')} or all`)
 const minutes = Number(values.minutes)
 const rounds = Math.max(topologies.length, Math.ceil(minutes / ROUND_MINUTES))
 let broken = 0
