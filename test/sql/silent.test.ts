@@ -121,20 +121,21 @@ test('an answer that comes after its timeout changes nothing: settlements still 
     policy: '100/1h',
     name: 'late answers',
     store: new PostgresStore(client),
-    deadline: 100,
+    deadline: 400,
     onStoreFailure: 'closed',
   })
   const lateOnce = async () => {
-    holdMs = 700
+    holdMs = 1000
     expect((await limiter.consume('other')).degraded).toBe(true)
   }
   await limiter.consume('other')
   await lateOnce()
   const decision = await limiter.consume('k', 50)
-  await sleep(800)
+  expect(decision.source).toBe('postgres')
+  await sleep(1100)
   await lateOnce()
   await limiter.consume('other')
-  await sleep(800)
+  await sleep(1100)
   await limiter.settle(decision, 10)
   expect((await limiter.peek('k', 0)).remaining).toBe(90)
 })
