@@ -37,11 +37,7 @@ class Asker {
   readonly #mailbox: Mailbox
   readonly #alarm = new Alarm(() => this.schedule())
   /** Rings when Redis is to be told what this process counts, although nobody waits: that keeps no process alive. */
-  readonly #tells = new Alarm(() => {
-    this.#tellsAt = Number.POSITIVE_INFINITY
-    this.schedule()
-  }, false)
-  #tellsAt = Number.POSITIVE_INFINITY
+  readonly #tells = new Alarm(() => this.schedule(), false)
   readonly #seen = new BoundedMap<string, Resource>(MOST_NAMED)
   /** What this process counts, by key. */
   readonly #own = new Map<string, OwnUnits>()
@@ -61,8 +57,6 @@ class Asker {
    */
   #mustName = false
   #restsUntil = 0
-  /** When the alarm rings. */
-  #comesAt = Number.POSITIVE_INFINITY
 
   constructor(line: SharedLine, root: string) {
     this.#line = line
@@ -112,21 +106,12 @@ class Asker {
   }
 
   #comeIn(ms: number): void {
-    if (ms <= 0) {
-      this.schedule()
-      return
-    }
-    const at = performance.now() + ms
-    if (at >= this.#comesAt) return
-    this.#comesAt = at
-    this.#alarm.set(at)
+    if (ms <= 0) this.schedule()
+    else this.#alarm.ringBy(performance.now() + ms)
   }
 
   #tellIn(ms: number): void {
-    const at = performance.now() + ms
-    if (at >= this.#tellsAt) return
-    this.#tellsAt = at
-    this.#tells.set(at)
+    this.#tells.ringBy(performance.now() + ms)
   }
 
   /** What this process holds, and is to keep although it waits for nothing. */
@@ -139,7 +124,6 @@ class Asker {
     if (this.#inFlight) return
     const { guarded, port } = this.#line
     this.#alarm.clear()
-    this.#comesAt = Number.POSITIVE_INFINITY
     const kinds = this.#kinds()
     this.#renew()
     const hasNews = [...this.#own.values()].some(({ isTold }) => !isTold)

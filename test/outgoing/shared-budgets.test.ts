@@ -376,3 +376,34 @@ describe('units that count for longer than Redis was told', () => {
     30_000,
   )
 })
+
+test('a call is asked for again, although the time for that came while Redis was silent', async () => {
+  await redis.client().flushall()
+  const silent = processOf([{ rate: 1, intervalMs: 5100 }], 1)
+  const { client, line, accounts, state } = silent
+  const forEver = { timeoutMs: Number.POSITIVE_INFINITY, signal: undefined }
+  const taking = line.take(callOf(accounts[0], 0, 0), forEver)
+  await pass([silent], 1)
+  const departure = await taking
+  const pauseEndsAt = performance.now() + 500
+  const paused = { ...callOf(accounts[0], 1, 0), pauseMs: () => Math.max(0, pauseEndsAt - performance.now()) }
+  let hasLeft = false
+  void line.take(paused, forEver).then(() => {
+    hasLeft = true
+  })
+  await pass([silent], 1)
+  // Redis is told of the answer, and is silent. The pause ends before the process gives up, the unit shortly after that.
+  state.isDead = true
+  departure.answered()
+  await turn([silent])
+  jest.advanceTimersByTime(5000)
+  await turn([silent])
+  expect([line.guarded.failing, hasLeft]).toEqual([true, false])
+  state.isDead = false
+  // Redis answers something else, so no call leaves without it any more.
+  await line.guarded.hold(client.ping())
+  expect(line.guarded.failing).toBe(false)
+  await pass([silent], 300)
+  expect(hasLeft).toBe(true)
+  end([silent])
+}, 30_000)

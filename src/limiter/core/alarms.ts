@@ -26,6 +26,11 @@ export class Alarm {
     if (at < Number.POSITIVE_INFINITY) this.#arm()
   }
 
+  /** Rings at `at`, or at the moment set before if that is earlier. */
+  ringBy(at: number): void {
+    if (at < this.#at) this.set(at)
+  }
+
   clear(): void {
     this.set(Number.POSITIVE_INFINITY)
   }
