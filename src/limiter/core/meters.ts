@@ -32,7 +32,6 @@ export class LevelMeter {
   readonly #reported: Levels = {}
   #reportedAt = Number.NEGATIVE_INFINITY
   readonly #alarm = new Alarm(() => this.#report(), false)
-  #ringsAt = Number.POSITIVE_INFINITY
 
   private constructor(
     readonly observer: Observer,
@@ -61,14 +60,10 @@ export class LevelMeter {
     const now = performance.now()
     const dueAt = Math.max(this.#reportedAt + EVERY_MS, now + standsMs)
     if (dueAt <= now) this.#report()
-    else if (dueAt < this.#ringsAt) {
-      this.#ringsAt = dueAt
-      this.#alarm.set(dueAt)
-    }
+    else this.#alarm.ringBy(dueAt)
   }
 
   #report(): void {
-    this.#ringsAt = Number.POSITIVE_INFINITY
     this.#alarm.clear()
     const { inUse, waiting, depth, used, reservoir } = this.#now
     const isAsked = depth !== undefined || reservoir !== undefined

@@ -26,7 +26,6 @@ const KEEPERS = new WeakMap<ClientPort, Renewals>()
 export class Renewals implements Keeper {
   readonly #leases = new Set<HeldLease>()
   readonly #alarm = new Alarm(() => this.#ring(), false)
-  #ringsAt = Number.POSITIVE_INFINITY
   /** The semaphores whose leases are checked after this turn of the event loop. */
   readonly #looks = new Set<SemaphoreLine>()
 
@@ -43,7 +42,7 @@ export class Renewals implements Keeper {
 
   add(lease: HeldLease): void {
     this.#leases.add(lease)
-    this.#ringBy(nextOf(lease, performance.now()))
+    this.#alarm.ringBy(nextOf(lease, performance.now()))
   }
 
   remove(lease: HeldLease): void {
@@ -72,7 +71,6 @@ export class Renewals implements Keeper {
   }
 
   #ring(): void {
-    this.#ringsAt = Number.POSITIVE_INFINITY
     const now = performance.now()
     const due: HeldLease[] = []
     for (const lease of [...this.#leases]) {
@@ -138,16 +136,7 @@ export class Renewals implements Keeper {
     const now = performance.now()
     let first = Number.POSITIVE_INFINITY
     for (const lease of this.#leases) first = Math.min(first, nextOf(lease, now))
-    this.#setAlarm(first)
-  }
-
-  #ringBy(at: number): void {
-    if (at < this.#ringsAt) this.#setAlarm(at)
-  }
-
-  #setAlarm(at: number): void {
-    this.#ringsAt = at
-    this.#alarm.set(at)
+    this.#alarm.set(first)
   }
 }
 
