@@ -468,6 +468,23 @@ describe('the checker', () => {
     expect(rules(99_900)).toEqual(['over the limit'])
   })
 
+  test('knows that a bucket gives back what was settled of a decision that was lost', () => {
+    for (const [subject, found] of [
+      ['bucket', []],
+      ['fixed', ['over the limit']],
+    ] as const) {
+      const spent = operation(subject, 100_000, {})
+      const settled = operation(subject, 100_307, { op: 'settle', of: spent.id, units: 0 })
+      const after = grants(subject, 21, 0.5).map(one => later(one, 100_205))
+      const history = adding(spent, settled, ...after)(honest('settled late'))
+      const rules = (lostAt: number) => {
+        return check(withFaults(history, { what: 'lost', from: lostAt, until: lostAt + 1 })).map(({ rule }) => rule)
+      }
+      expect([subject, rules(100_100)]).toEqual([subject, found])
+      expect([subject, rules(99_900)]).toEqual([subject, ['over the limit']])
+    }
+  })
+
   test('knows that what was leased before a loss is spent after it', () => {
     const leased: Subject = { ...(SUBJECTS[0] as Subject), name: 'leased', leased: true }
     const of = (history: History) => ({ ...history, subjects: [...history.subjects, leased] })

@@ -274,10 +274,11 @@ function allowedIn(of: KeyHistory, from: number, until: number): number {
   const anew = 1 + of.beginningsIn(from - of.leasedMs, until)
   const longer = until + WHOLE_MS
   const failovers = faultsIn(of.history, ['failover'], from, until)
+  const settled = settledAfterLoss(of, from, until)
   const bounds = of.limitsIn(from, until).map(limits => {
     return Math.min(
       ...limits.map(limit => {
-        const once = boundOf(of, limit, from, longer) + (anew - 1) * limit.burst
+        const once = boundOf(of, limit, from, longer) + (anew - 1) * limit.burst + (tellsCharges(limit) ? 0 : settled)
         return failovers.reduce((sum, fault) => sum + besideIn(fault, limit, from, longer), once)
       }),
     )
@@ -295,6 +296,20 @@ function lateReturnsIn(of: KeyHistory, from: number, until: number): number {
     return isInLine(one) && begunBy(of, one) > from && of.beginningsIn(one.askedAt, until) > 0
   })
   return late.reduce((sum, { cost }) => sum + cost, 0)
+}
+
+/** Whether its state tells when it was charged: then a settlement finds that what it would give back is lost. */
+const tellsCharges = ({ algorithm }: Limit) => algorithm === 'fixed-window' || algorithm === 'sliding-window'
+
+/** What settlements may give back in a span of decisions that the server has lost since. */
+function settledAfterLoss(of: KeyHistory, from: number, until: number): number {
+  const charged = new Map(of.decisions.map(one => [one.id, one]))
+  return of.changes.reduce((sum, one) => {
+    const decision = one.op === 'settle' ? charged.get(one.of ?? -1) : undefined
+    if (decision === undefined || one.askedAt >= until || of.doneBy(one) <= from) return sum
+    const isLost = of.beginningsIn(decision.askedAt, of.doneBy(one)) > 0
+    return isLost ? sum + decision.cost - Math.min(decision.cost, one.units ?? 0) : sum
+  }, 0)
 }
 
 /**

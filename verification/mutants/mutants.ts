@@ -239,7 +239,7 @@ export const MUTANTS: readonly Mutant[] = [
     file: 'lua/limiter/change.lua',
     text: 'if not is_doubtful then',
     instead: 'if false then',
-    uses: 'changes',
+    uses: 'settlements',
     rule: BACK,
   },
   {
@@ -247,7 +247,7 @@ export const MUTANTS: readonly Mutant[] = [
     file: 'lua/limiter/changes/window_changes.lua',
     text: 'if now - starts_at >= window then return end',
     instead: 'if now - charged_at >= window * 0.1 then return end',
-    uses: 'changes',
+    uses: 'settlements',
     rule: BACK,
   },
   {
@@ -255,6 +255,6 @@ export const MUTANTS: readonly Mutant[] = [
     file: 'lua/limiter/changes/window_changes.lua',
     text: 'if charged_at < at or charged_at < starts_at or charged_at - starts_at >= window then return end',
     instead: '',
-    uses: 'changes',
+    uses: 'settlements',
   },
 ]

@@ -34,10 +34,13 @@ export const USES: Readonly<Record<string, (random: Random, name: string) => Use
   },
   changes: (random, name) => {
     const all = ['settle', 'refund', 'charge', 'block', 'unblock', 'reset'] as const
-    const limits = [longer(random, limit(random))]
-    const changes = all.filter(() => random.integer(1, 3) === 1)
-    return { ...decide(random, name, limits), changes, changeRarely: random.pick([2, 8]) }
+    return { ...decide(random, name, [limit(random)]), changes: all.filter(() => random.integer(1, 3) === 1) }
   },
+  settlements: (random, name) => ({
+    ...decide(random, name, [longer(random, limit(random, random.pick(['fixed-window', random.pick(ALGORITHMS)])))]),
+    changes: ['settle'],
+    changeRarely: 2,
+  }),
   leases: (random, name) => {
     const use = decide(random, name, [{ ...limit(random), quota: 60, burst: 60 }])
     return { ...use, subject: { ...use.subject, leased: true }, keys: 1, pauseMs: 40 }
