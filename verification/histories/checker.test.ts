@@ -561,6 +561,31 @@ describe('the checker', () => {
     expect(planted(at(2600, 2), [dead], killed)).toContain('not all is back')
   })
 
+  test('knows who could not tell that it waits no longer: one whose process died, or ended without a connection', () => {
+    const look = (askedAt: number, found: Partial<Look>) => {
+      return finding('permits', { askedAt, answeredAt: askedAt + 1, ...found })
+    }
+    const refused = { ...operation('permits', 100, { ...hold, granted: false }), answeredAt: 480, process: 'p9' }
+    const killed: Fault = { what: 'killed', from: 500, until: 500, process: 'p9' }
+    const cut: Fault = { what: 'cut', from: 400, until: 450 }
+    const closed = (endedAt: number) => [{ process: 'p9', endedAt }]
+    const rules = (seen: (history: History) => History, faults: Fault[], unheard: History['unheard'] = []) => {
+      const history = { ...withFaults(seen(adding(refused)(honest('untold'))), ...faults), unheard }
+      return check(history).map(({ rule }) => rule)
+    }
+    const waits = look(600, { free: 3, waiting: 1 })
+    expect(rules(waits, [killed])).toEqual([])
+    expect(rules(waits, [cut], closed(500))).toEqual([])
+    expect(rules(waits, [cut])).toEqual(['not all is back'])
+    expect(rules(waits, [], closed(560))).toEqual(['not all is back'])
+    expect(rules(look(3500, { free: 3, waiting: 1 }), [cut], closed(3400))).toEqual(['not all is back'])
+    expect(rules(look(7600, { free: 3, waiting: 1 }), [cut], closed(500))).toEqual(['not all is back'])
+    // Nor that it does not want what it was granted.
+    expect(rules(look(3100, { free: 2 }), [cut], closed(1200))).toEqual([])
+    expect(rules(look(3300, { free: 2 }), [cut], closed(1200))).toEqual(['not all is back'])
+    expect(rules(look(3100, { free: 2 }), [cut])).toEqual(['not all is back'])
+  })
+
   test('knows how long units count, that the failure policy lets in who is counted, and what a clock that is set moves', () => {
     const at = (askedAt: number, free: number) => finding('sliding', { askedAt, answeredAt: askedAt + 1, free })
     const rules = (look: (history: History) => History, one: Operation, ...faults: Fault[]) => {

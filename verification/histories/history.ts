@@ -152,6 +152,11 @@ export interface History {
   /** Processes whose client may send a decision twice when its connection breaks. */
   readonly repeating?: readonly string[]
   readonly looks?: readonly Look[]
+  /**
+   * Processes that ended in order while they had no connection: a close waits for none, so that what they gave up or
+   * gave back shortly before may never be told.
+   */
+  readonly unheard?: ReadonlyArray<{ readonly process: string; readonly endedAt: number }>
   /** Names of keys in Redis that have no lifetime when everything has ended, or that outlive it. */
   readonly leftKeys: readonly string[]
   /** Names of all keys that were in Redis then. */

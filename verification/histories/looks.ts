@@ -91,12 +91,20 @@ function backBy(history: History, one: Operation): number {
   return Math.max(endOf(one) + BACK_MS, ...faults.map(({ until }) => Math.max(until, endOf(one)) + BACK_AFTER_FAULT_MS))
 }
 
-/** Those whose processes died while they waited, not long ago. */
+/** When the process of one that had given up ended before it could tell the server; undefined: it could. */
+function untoldAt(history: History, one: Operation): number | undefined {
+  const unheard = history.unheard?.find(({ process }) => process === one.process)
+  const endedAt = unheard?.endedAt ?? killed(history, one.process)?.until
+  return endedAt !== undefined && backBy(history, one) > endedAt ? endedAt : undefined
+}
+
+/** Those whose processes ended while they waited, or before they could tell that they do not, not long ago. */
 function diedWaiting(history: History, all: readonly Operation[], look: Look): number {
   return all.filter(one => {
-    const death =
-      one.answeredAt === undefined && (one.op === 'hold' || one.op === 'acquire') && killed(history, one.process)
-    return death && death.until + DEAD_MS > look.askedAt
+    if (one.op !== 'hold' && one.op !== 'acquire') return false
+    const isGranted = isAnswered(one) && ('permits' in one ? one.granted : one.allowed)
+    const diedAt = one.answeredAt === undefined ? killed(history, one.process)?.until : untoldAt(history, one)
+    return !isGranted && diedAt !== undefined && diedAt + DEAD_MS > look.askedAt
   }).length
 }
 
@@ -109,10 +117,14 @@ function ofPermits(history: History, subject: Subject, all: readonly Operation[]
     const set = isSet(history, hold.askedAt, look.askedAt) ? SET_MS : 0
     const death = killed(history, hold.process)
     const release = released.get(hold.id)
-    if (hold.answeredAt !== undefined && !(isAnswered(hold) && hold.granted)) return backBy(history, hold)
+    const toldBy = (one: Operation) => {
+      const lostAt = untoldAt(history, one) ?? Number.NEGATIVE_INFINITY
+      return Math.max(backBy(history, one), lostAt + holdMs + set)
+    }
+    if (hold.answeredAt !== undefined && !(isAnswered(hold) && hold.granted)) return toldBy(hold)
     // Who loses its permits does so before the server ends them.
     if (release !== undefined && isAnswered(release)) return endOf(release) + (release.isLost ? holdMs + set : 0)
-    if (release?.error !== undefined) return backBy(history, release)
+    if (release?.error !== undefined) return toldBy(release)
     return death === undefined ? Number.POSITIVE_INFINITY : death.until + holdMs + set
   }
   const taken = all.filter(
@@ -231,7 +243,9 @@ function chargedBy(history: History, subject: Subject, one: Operation, look: Loo
   if (one.answeredAt === undefined) return killed(history, process)?.until ?? Number.POSITIVE_INFINITY
   // The failure policy let it in, and the server may count it.
   if (one.op === 'acquire' && allowed) return Math.max(endOf(one), backBy(history, one))
-  if (one.op === 'acquire') return backBy(history, one) > look.askedAt ? look.askedAt : never
+  if (one.op === 'acquire') {
+    return backBy(history, one) > look.askedAt ? look.askedAt : (untoldAt(history, one) ?? never)
+  }
   return isExact || source === 'memory' ? never : unsureBy()
 }
 

@@ -2,7 +2,7 @@
 import { Redis } from 'ioredis'
 import type { RedisClient } from '../../src/redis/client.js'
 import { type Random, randomFrom } from '../../test/support/random.js'
-import type { Look, Operation } from '../histories/history.js'
+import type { History, Look, Operation } from '../histories/history.js'
 import { type Begun, begin, type Driver, failure, look, type Use } from '../histories/use.js'
 import type { Network } from './network.js'
 import type { SimulatedProcess, World } from './world.js'
@@ -21,6 +21,7 @@ export interface Plan {
   readonly closesAt: number
   readonly operations: Operation[]
   readonly looks: Look[]
+  readonly unheard: Array<NonNullable<History['unheard']>[number]>
 }
 
 /** Longer than all faults, and than all others wait. */
@@ -66,7 +67,11 @@ export class Program implements Driver {
   }
 
   async #close(): Promise<void> {
+    const { unheard, world } = this.plan
+    const isConnected = () => this.#redis.status === 'ready'
+    const wasConnected = isConnected()
     await Promise.all(this.#closing.map(close => close().catch(() => {})))
+    if (!(wasConnected && isConnected())) unheard.push({ process: this.name, endedAt: world.now })
     this.#redis.disconnect()
   }
 

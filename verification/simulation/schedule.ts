@@ -63,7 +63,7 @@ export async function runSchedule(seed: string, lua: Lua, options: ScheduleOptio
   // Messages are delivered again a while later; all others close as soon as they have ended what they began.
   const closesAt = endsAt + (uses.some(({ kind }) => kind === 'queue') ? 4000 : 0)
   const times = { calmAt: faultsEndAt, endsAt, closesAt }
-  const plan: Plan = { world, network, uses, isHot, ...times, operations: [], looks: [] }
+  const plan: Plan = { world, network, uses, isHot, ...times, operations: [], looks: [], unheard: [] }
   const faults: Fault[] = []
   const running = new Map<string, SimulatedProcess>()
   /** Those that have not closed everything, and those that will be started. */
@@ -194,8 +194,8 @@ export async function runSchedule(seed: string, lua: Lua, options: ScheduleOptio
   enter(undefined)
   const subjects = uses.map(({ subject }) => subject)
   const allowances = { slackMs: SLACK_MS, behindMs: BEHIND_MS }
-  const { operations, looks } = plan
-  const history = { subjects, operations, looks, faults, leftKeys, endedAt, ...allowances }
+  const { operations, looks, unheard } = plan
+  const history = { subjects, operations, looks, faults, unheard, leftKeys, endedAt, ...allowances }
   const all = [history, world.events, world.trace]
   const digest = () => createHash('sha1').update(JSON.stringify(all)).digest('hex')
   return { history, violations: [...check(history), ...wrong], events: world.events, digest }
