@@ -56,12 +56,21 @@ export class ServerClockBelow {
 const MOST_REPEATS = 2
 const NEVER_LATE = Number.MAX_SAFE_INTEGER
 
-/** The script came after its last moment, and has not acted. */
+/** The script came after its last moment, and has not acted; nor will a copy of it. */
 export class AskedTooLate extends StoreError {
   constructor() {
     super('Redis was asked too late to carry it out', { settled: false })
     this.name = 'StoreError'
   }
+}
+
+/** What is known of all copies of one ask. */
+export class Copies {
+  /**
+   * The latest of the last moments that they were given, by the server's clock. They differ if one was sent while that
+   * clock was unknown.
+   */
+  latestMs = Number.NEGATIVE_INFINITY
 }
 
 /** A script call that is useless after a deadline. */
@@ -83,10 +92,10 @@ export interface TimelyCall {
   /** False if its answer begins with the server's time only when it came too late. */
   readonly tellsTime?: boolean
   /**
-   * True for an ask of a waiting line, whose copies count once however often they come: it need not be voided when the
+   * Of an ask of a waiting line, whose copies count once however often they come: it need not be voided when the
    * connection is lost, and while the server's clock is unknown, our own stands in for it.
    */
-  readonly isNumbered?: boolean
+  readonly copies?: Copies
   /**
    * True if a second copy would at most count too much: such a call is repeated by a client that sends each request on
    * its own, if its answer is lost.
@@ -169,12 +178,10 @@ export class TimelyScripts {
    * An ask of a waiting line. Rejects with the client's own error, if there is one: a line tells apart which errors
    * repeating would cure.
    */
-  runForLine(call: Omit<TimelyCall, 'server' | 'tellsTime' | 'isNumbered'>): Promise<unknown> {
+  runForLine(call: Omit<TimelyCall, 'server' | 'tellsTime'>): Promise<unknown> {
     const server = this.port.serverOf(this.port.slotOf(call.keys[0]))
     return new Promise((resolve, reject) =>
-      this.send({ ...call, server, tellsTime: false, isNumbered: true }, resolve, error =>
-        reject(error.cause ?? error),
-      ),
+      this.send({ ...call, server, tellsTime: false }, resolve, error => reject(error.cause ?? error)),
     )
   }
 
@@ -187,15 +194,17 @@ export class TimelyScripts {
     }
     if (this.#isFirst) [onReply, onError] = this.#untilRefused(onReply, onError)
     const clock = this.#clockOf(call.server)
-    const voidable = this.port.sendsAgain && call.endsAt < Number.POSITIVE_INFINITY && !call.isNumbered
+    const { copies } = call
+    const voidable = this.port.sendsAgain && call.endsAt < Number.POSITIVE_INFINITY && copies === undefined
     const untilMs = lastMoment(call, clock, this.port)
+    if (copies !== undefined) copies.latestMs = Math.max(copies.latestMs, untilMs)
     const until = untilMs + (call.behindUntil ?? '')
     const moment = new VoidableMoment(voidable && !this.#showsSent ? Buffer.from(until) : until)
     if (voidable) moment.place = this.#inFlight.push(moment) - 1
     const sentAt = performance.now()
     const repeat = () => this.send(call, onReply, onError, repeats + 1)
     sendScript(this.port, call.script, call.keys, call.args(moment.argument), {
-      terms: { endsAt: call.isNumbered ? undefined : call.endsAt, mayRepeat: call.mayRepeat || call.isNumbered },
+      terms: { endsAt: copies ? undefined : call.endsAt, mayRepeat: call.mayRepeat || copies !== undefined },
       onSent: voidable ? () => this.#find(moment) : undefined,
       onReply: answer => {
         this.#isFirst = false
@@ -207,7 +216,9 @@ export class TimelyScripts {
         if (!Array.isArray(reply) || reply.length !== 1 || Number.isNaN(now)) onReply(reply)
         else if (moment.isVoid) onError(new StoreError('the connection to Redis was lost before the answer came'))
         else if (repeats < MOST_REPEATS && performance.now() < call.endsAt) repeat()
-        else onError(new AskedTooLate())
+        else if (copies !== undefined && now <= copies.latestMs) {
+          onError(new StoreError('Redis was asked too late, but another copy of the ask may still be in time'))
+        } else onError(new AskedTooLate())
       },
       onError: error => {
         this.#isFirst = false
@@ -305,13 +316,9 @@ function calendarNow(error: unknown): number | undefined {
  * for it in a numbered call, and where no connection holds commands back: over HTTP, a first request only for the time
  * would make every new instance wait twice.
  */
-function lastMoment(
-  { byServerClock, endsAt, isNumbered }: TimelyCall,
-  clock: ServerClockBelow,
-  port: ClientPort,
-): number {
+function lastMoment({ byServerClock, endsAt, copies }: TimelyCall, clock: ServerClockBelow, port: ClientPort): number {
   if (!byServerClock || endsAt === Number.POSITIVE_INFINITY) return NEVER_LATE
-  const hasStand = isNumbered || port.beforeSending !== undefined
+  const hasStand = copies !== undefined || port.beforeSending !== undefined
   const stand = hasStand ? Math.ceil(Date.now() + endsAt - performance.now()) : 0
   return clock.at(endsAt + GRACE_MS) ?? stand
 }

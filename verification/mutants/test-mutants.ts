@@ -108,4 +108,12 @@ export const TEST_MUTANTS: readonly TestMutant[] = [
       'const CACHES = new WeakMap<Counts, Map<string, DenyCache>>()\nexport const CALLS = new Map<string, number>()\n',
     test: 'verification/simulation/schedules.test.ts',
   },
+  {
+    name: 'an ask is too late although a copy of it may be in time',
+    file: 'src/redis/timely-scripts.ts',
+    text: 'copies !== undefined && now <= copies.latestMs',
+    instead: 'false',
+    test: 'verification/simulation/schedules.test.ts',
+    title: 'seed 8015973',
+  },
 ]

@@ -7,7 +7,7 @@ import type { ChargeKeys } from './charge-keys.js'
 import { Outbox } from './outbox.js'
 
 /** A script call about keys of one tag. Its ARGV are the time, `args`, and the last moment at which it may act. */
-interface StoreCall extends Pick<TimelyCall, 'script' | 'does' | 'keys' | 'isNumbered' | 'mayRepeat'> {
+interface StoreCall extends Pick<TimelyCall, 'script' | 'does' | 'keys' | 'copies' | 'mayRepeat'> {
   readonly script: Script
   readonly tag: number
   /** Called when the script is sent, and again if it has to be sent again. */

@@ -291,7 +291,7 @@ class ScriptedLine implements RedisLine {
     return this.#scripts.port.onReady(listener)
   }
 
-  ask({ member, replaces, words }: LineAsk, endsAt: number): Promise<unknown> {
+  ask({ member, replaces, words, copies }: LineAsk, endsAt: number): Promise<unknown> {
     const records = [this.#record(member), this.#record(replaces === '' ? member : replaces)]
     const channel = waitersChannel(this.#scripts.keys.prefix)
     return this.#scripts.run({
@@ -300,7 +300,7 @@ class ScriptedLine implements RedisLine {
       keys: [...this.#line, ...records, this.#waitingUnits, ...this.#states],
       args: nowMs => [channel, ...limitArguments(this.#limits, () => nowMs), ...words],
       endsAt,
-      isNumbered: true,
+      copies,
       answered: this.answered,
     })
   }

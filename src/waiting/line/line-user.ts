@@ -1,5 +1,6 @@
 import type { ClientPort } from '../../redis/client.js'
 import { isFault, notConnected, redisFailed } from '../../redis/replies.js'
+import type { Copies } from '../../redis/timely-scripts.js'
 import type { Mailbox } from './mailbox.js'
 
 /** One ask, ready to be sent: the script reads the words after the user's own arguments. */
@@ -9,6 +10,7 @@ export interface LineAsk {
   /** The member that it replaces; '' if none. */
   readonly replaces: string
   readonly words: readonly string[]
+  readonly copies: Copies
 }
 
 /** The request of a waiter. */

@@ -75,7 +75,7 @@ export class RateLine extends SharedObjectLine implements LineUser<number> {
     return this.#line.close(new StoreError(`${this.subject} was closed while this waited`))
   }
 
-  send({ member, replaces, words }: LineAsk, endsAt: number): Promise<unknown> {
+  send({ member, replaces, words, copies }: LineAsk, endsAt: number): Promise<unknown> {
     const { keys, now } = this.options
     const records = [keys.record(member), keys.record(replaces === '' ? member : replaces)]
     const nowText = now()
@@ -85,6 +85,7 @@ export class RateLine extends SharedObjectLine implements LineUser<number> {
       args: until => [nowText, keys.clientId, this.channel, ...words, until],
       endsAt,
       byServerClock: nowText === '',
+      copies,
     })
   }
 

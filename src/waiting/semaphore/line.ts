@@ -208,7 +208,7 @@ export class SemaphoreLine extends SharedObjectLine implements LineUser<Grant> {
 
   send(ask: LineAsk, endsAt: number): Promise<unknown> {
     const { commands } = this
-    const { member, replaces, words } = ask
+    const { member, replaces, words, copies } = ask
     // Of its first copy: any of them may be the one that is answered.
     if (ask !== this.#asked) this.#offset = wallOffset()
     this.#asked = ask
@@ -220,6 +220,7 @@ export class SemaphoreLine extends SharedObjectLine implements LineUser<Grant> {
       args: until => [...args, until],
       endsAt,
       byServerClock: commands.clock === undefined,
+      copies,
     })
   }
 

@@ -236,7 +236,9 @@ export function describeWaiting(title: string, make: LineMaker): void {
       expect([granted.granted, await first.available()]).toEqual([true, 0])
       const ahead = take(far)
       await inLine(first, 1)
-      // The answer that it is in the line has come, too: until then nobody else asks.
+      // The answer that it is in the line has come, too, and it listens and has asked because of that: until then
+      // nobody else asks.
+      await sleep(300)
       await far.available()
       const waiting = await lost(() => inLine(first, 2))
       // As long as a second place in the line would take to come.
