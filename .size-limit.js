@@ -14,7 +14,7 @@ const WHOLE = {
   'bottleneck/light': 26,
   dashboard: 409,
   express: 217,
-  'express-rate-limit': 168,
+  'express-rate-limit': 169,
   fastify: 219,
   fetch: 134,
   h3: 218,

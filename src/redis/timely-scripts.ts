@@ -65,12 +65,12 @@ export class AskedTooLate extends StoreError {
 }
 
 /** What is known of all copies of one ask. */
-export class Copies {
+export interface Copies {
   /**
-   * The latest of the last moments that they were given, by the server's clock. They differ if one was sent while that
-   * clock was unknown.
+   * The latest of the last moments that they were given, by the server's clock; 0 before the first. They differ if one
+   * was sent while that clock was unknown.
    */
-  latestMs = Number.NEGATIVE_INFINITY
+  latestMs: number
 }
 
 /** A script call that is useless after a deadline. */
@@ -217,7 +217,7 @@ export class TimelyScripts {
         else if (moment.isVoid) onError(new StoreError('the connection to Redis was lost before the answer came'))
         else if (repeats < MOST_REPEATS && performance.now() < call.endsAt) repeat()
         else if (copies !== undefined && now <= copies.latestMs) {
-          onError(new StoreError('Redis was asked too late, but another copy of the ask may still be in time'))
+          onError(new StoreError('Redis was asked too late, and a copy may be in time'))
         } else onError(new AskedTooLate())
       },
       onError: error => {

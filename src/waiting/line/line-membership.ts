@@ -1,6 +1,5 @@
 import type { Wait } from '../../limiter/core/wait.js'
 import type { Outage } from '../../limiter/store-lines.js'
-import { Copies } from '../../redis/timely-scripts.js'
 import type { LineAnswer } from './line-answer.js'
 import type { LineAsk, LineUser } from './line-user.js'
 
@@ -258,7 +257,7 @@ export class LineMembership<Grant> {
     const replaces = number === 1 ? member.replaces : ''
     const text = changeText(changes, ({ wait, waits }) => (waits ? wait.leftMs : 0))
     const words = [member.id, String(number), member.stamp, replaces, this.#firstInLine(), text]
-    return { number, changes, ask: { member: member.id, replaces, words, copies: new Copies() } }
+    return { number, changes, ask: { member: member.id, replaces, words, copies: { latestMs: 0 } } }
   }
 
   /**

@@ -6,7 +6,6 @@ import { MemoryCounts } from '../../../src/limiter/memory/memory-counts.js'
 import { knownCounts } from '../../../src/limiter/port.js'
 import { type Charge, receiptsOf } from '../../../src/limiter/store.js'
 import type { RedisCounts } from '../../../src/redis/store/redis-counts.js'
-import { Copies } from '../../../src/redis/timely-scripts.js'
 import { ManualClock } from '../../../src/testing.js'
 import { redisLineOf } from '../../../src/waiting/line/limiter-lines.js'
 import { lineAnswer } from '../../../src/waiting/line/line-answer.js'
@@ -88,7 +87,7 @@ class Key {
       const words = [member, number, stamp, '', number === '1' ? '' : waiter, changesText(changes)]
       const line = redisLineOf(knownCounts(this.store) as RedisCounts, this.charges)!
       return lineAnswer(
-        await line.ask({ member, replaces: '', words, copies: new Copies() }, Number.POSITIVE_INFINITY),
+        await line.ask({ member, replaces: '', words, copies: { latestMs: 0 } }, Number.POSITIVE_INFINITY),
         2 * this.charges.length,
       )
     }

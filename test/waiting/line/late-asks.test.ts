@@ -7,7 +7,6 @@ import { parseLimit } from '../../../src/limiter/core/limit.js'
 import { knownCounts } from '../../../src/limiter/port.js'
 import { portOf } from '../../../src/redis/clients.js'
 import type { RedisCounts } from '../../../src/redis/store/redis-counts.js'
-import { Copies } from '../../../src/redis/timely-scripts.js'
 import { redisLineOf } from '../../../src/waiting/line/limiter-lines.js'
 import { LineFlight } from '../../../src/waiting/line/line-flight.js'
 import type { LineAsk, LineUser } from '../../../src/waiting/line/line-user.js'
@@ -37,7 +36,7 @@ const joining = (own: string): LineAsk => ({
   member: MEMBER,
   replaces: '',
   words: [MEMBER, '1', '', '', '', changesText(['j', `0 1 ${own}`, '', '-1'])],
-  copies: new Copies(),
+  copies: { latestMs: 0 },
 })
 
 interface Asked {

@@ -5,7 +5,6 @@ import type { Charge } from '../../../limiter/store.js'
 import { connectionOf } from '../../../redis/clients.js'
 import type { RedisCounts } from '../../../redis/store/redis-counts.js'
 import { RedisStore } from '../../../redis/store/redis-store.js'
-import { Copies } from '../../../redis/timely-scripts.js'
 import { redisLineOf } from '../../../waiting/line/limiter-lines.js'
 import { lineAnswer } from '../../../waiting/line/line-answer.js'
 import type { SecureAddress } from '../redis-address.js'
@@ -90,7 +89,7 @@ async function wait(store: RedisStore, charges: readonly Charge[], counts: Redis
   const waiters = Array.from({ length: 4 }, (_, i) => `${i} 1 ${own}`)
   const ask = (number: number, stamp: string, changes: string) =>
     line.ask(
-      { member, replaces: '', words: [member, String(number), stamp, '', '', changes], copies: new Copies() },
+      { member, replaces: '', words: [member, String(number), stamp, '', '', changes], copies: { latestMs: 0 } },
       performance.now() + SCRIPT_TIMEOUT_MS,
     )
   // Some of the four have to wait, and leave the line again.
