@@ -577,9 +577,12 @@ function localShares(
   const changed = new Set(all.flatMap(one => (one.op === 'refund' || one.op === 'reset' ? [one.key] : [])))
   const share = subject.localShare ?? 1
   const lists = all.flatMap(one => (one.op === 'limits' ? [one.limits] : []))
+  // Of each number, rounded down, but at least 1.
+  const part = (units: number) => Math.max(1, Math.floor(units * share + 1e-9))
   const limits = (subject.limits ?? []).map((limit, i) => ({
     ...limit,
-    quota: Math.max(limit.quota, ...lists.map(list => list[i].quota)),
+    quota: part(Math.max(limit.quota, ...lists.map(list => list[i].quota))),
+    burst: part(limit.burst),
   }))
   const groups = new Map<string, Decided[]>()
   for (const decision of decisions) {
@@ -594,7 +597,7 @@ function localShares(
       for (const limit of limits) {
         const inside = grants.slice(i).filter(grant => endOf(grant) + WHOLE_MS < first.askedAt + limit.windowMs)
         const units = inside.reduce((sum, grant) => sum + kept(grant), 0)
-        const allowed = Math.max(1, Math.floor(most(limit, limit.windowMs) * share))
+        const allowed = Math.floor(most(limit, limit.windowMs))
         // Alone it counts by its own clock, which may be set.
         const clocks = faultsIn(history, ['clock'], first.askedAt, first.askedAt + limit.windowMs)
         if (units <= allowed || clocks.some(({ process }) => process === first.process)) continue
