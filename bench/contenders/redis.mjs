@@ -12,7 +12,7 @@ import { clients, PLENTY, WINDOW_MS } from './traffic.mjs'
 /** The windows of a policy of three limits, ms. */
 const THREE = [WINDOW_MS / 600, WINDOW_MS / 10, WINDOW_MS]
 
-/** Adds so much unless the sum would exceed the bound; a new key gets a lifetime. Returns the sum, and what was added. */
+// Adds so much unless the sum would exceed the bound; a new key gets a lifetime. Returns the sum, and what was added.
 const INCREX = `
 local sum = tonumber(redis.call('GET', KEYS[1]) or 0)
 if sum + ARGV[1] > tonumber(ARGV[2]) then return { sum, 0 } end
@@ -45,7 +45,7 @@ const contenders = {
     }
   },
 
-  /** As services have it: a burst, a minute and an hour, by default. */
+  /** Windows of a second, a minute and ten, by default sliding, as services have them against bursts. */
   'spillway three limits'(client, quota) {
     return contenders.spillway(client, quota, 'three')
   },

@@ -9,8 +9,8 @@ type Left = Standing['limits']
  *
  * The newest answer is the one whose moment is the latest, by the server's clock: over HTTP, answers may cross. Of the
  * same moment it is the one that is read last, because a connection answers in the order in which Redis carries out.
- * (The order in which calls are sent does not tell: one is sent again if the server does not know its script.) Therefore
- * each answer is accounted for when it is read, before any promise of it is settled.
+ * (The order in which calls are sent does not tell: one is sent again if the server does not know its script.)
+ * Therefore each answer is accounted for when it is read, before any promise of it is settled.
  */
 export class Account {
   /** Under each limit. */

@@ -217,7 +217,8 @@ const PROGRAMS: Readonly<Record<string, () => Promise<unknown>>> = {
   },
 
   bullmq: async () => {
-    // Options of one server it takes as they are; of a cluster it wants a client, and a prefix that keeps keys together.
+    // Options of one server it takes as they are; of a cluster it wants a client, and a prefix that keeps its keys
+    // together.
     const producing = isCluster ? connect({ enableOfflineQueue: false }) : { ...connection, enableOfflineQueue: false }
     const working = { maxRetriesPerRequest: null }
     const together = isCluster ? { prefix: '{bull}' } : {}
