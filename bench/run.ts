@@ -1,11 +1,12 @@
 // Everything, or what is named: prints each result as it comes. Everything writes RESULTS.md.
 //
-//   npm run bench                  about half an hour, on a machine that does nothing else
+//   npm run bench                  about an hour, on a machine that does nothing else
 //   npm run bench -- redis memory  these alone; RESULTS.md stays as it is
 //   npm run bench -- --quick       about ten minutes, to see that all runs; its numbers mean little, and RESULTS.md
 //                                  stays as it is
+//   npm run bench -- --continue    everything, without what an earlier run of the same commit has already measured
 import { execFileSync } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { adaptive } from './adaptive.js'
 import { chosenEffort } from './contest/contest.js'
 import { tableText } from './contest/figures.js'
@@ -78,6 +79,20 @@ function commit(): string {
   return `${git('rev-parse', '--short=8', 'HEAD')}${changed}`
 }
 
+/**
+ * What an earlier run of this commit has found under this name, if --continue asks for it; else what `measure` finds
+ * now, kept for such a run. An hour of measuring is not lost because the last minute of it failed.
+ */
+async function kept<T>(name: string, measure: () => Promise<T> | T): Promise<T> {
+  if (chosen !== undefined || effort.name !== 'full') return measure()
+  const file = new URL(`.kept/${commit().replaceAll(' ', '-')}/${name}.json`, import.meta.url)
+  if (process.argv.includes('--continue') && existsSync(file)) return JSON.parse(readFileSync(file, 'utf8'))
+  const found = await measure()
+  mkdirSync(new URL('.', file), { recursive: true })
+  writeFileSync(file, JSON.stringify(found))
+  return found
+}
+
 const startedAt = performance.now()
 const all = [...Object.keys(MEASURES), ...Object.keys(OTHERS)]
 const chosen = chosenNames(all)
@@ -92,7 +107,7 @@ const add = (section: string) => {
 
 for (const [name, measure] of Object.entries(MEASURES)) {
   if (chosen !== undefined && !chosen.includes(name)) continue
-  const report = await measure(effort)
+  const report = await kept(name, () => measure(effort))
   reports.push(report)
   // The claims stand at the top of RESULTS.md, all together; below each subject they would only be repeated.
   add(reportText({ ...report, claims: [] }))
@@ -100,8 +115,8 @@ for (const [name, measure] of Object.entries(MEASURES)) {
 for (const [name, title] of Object.entries(OTHERS)) {
   if (chosen === undefined ? effort.name === 'quick' : !chosen.includes(name)) continue
   progress(name)
-  const tables = printed(`${name}.ts`)
-  if (tables !== undefined) add(`## ${title}\n\n${tables}`)
+  const tables = await kept(name, () => printed(`${name}.ts`))
+  add(`## ${title}\n\n${tables}`)
 }
 
 const claims = reports.flatMap(report => report.claims)

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { existsSync, statSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import { cpus, release, totalmem, type } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -99,10 +99,9 @@ function run(program: string, args: readonly string[]): void {
   process.exit(1)
 }
 
-/** What another file of bench/ prints when it runs by itself; undefined if there is no such file. */
-export function printed(file: string): string | undefined {
+/** What another file of bench/ prints when it runs by itself. */
+export function printed(file: string): string {
   const path = fileURLToPath(new URL(`../${file}`, import.meta.url))
-  if (!existsSync(path)) return undefined
   const { status, stdout } = spawnSync(process.execPath, ['--import', 'tsx', path], {
     stdio: ['ignore', 'pipe', 'inherit'],
     encoding: 'utf8',
