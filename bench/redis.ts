@@ -33,19 +33,24 @@ const INCREX = 'INCREX by a script'
 const FIXED = 'spillway fixed-window'
 const TOKEN = 'spillway token-bucket'
 const LOG = 'spillway sliding-window'
+const LEAST = 'our arguments, no work'
 const THREE = 'spillway three limits'
 const SETTLED = 'spillway settled'
 /** Whose state has the same size however much was spent. */
 const CONSTANT = [FIXED, TOKEN, 'spillway leaky-bucket', 'spillway sliding-counter']
 /** What share of a peer's decisions each makes that counts fixed windows, and decides as one at a time. */
 const ALONE: ReadonlyArray<readonly [name: string, share: number]> = [
-  [FIXED, 0.9],
-  [TOKEN, 0.9],
-  [LOG, 0.9],
+  [FIXED, 0.92],
+  [TOKEN, 0.86],
+  [LOG, 0.86],
 ]
+/** Of the contest of those few: short turns, so that a pair of them stands close together. */
+const ALONE_MS = 250
+const ALONE_ROUNDS = 24
 
 const perSecond = ({ decisions, ms }: Turn) => (decisions / ms) * 1000
 const redisCpu = (turn: Turn) => turn.redisCpu
+const clientCpu = ({ cpuUs, decisions }: Turn) => cpuUs / decisions
 
 export async function redis(effort: Effort): Promise<Report> {
   const server = await RedisServer.start()
@@ -55,6 +60,7 @@ export async function redis(effort: Effort): Promise<Report> {
     await checkQuota(contenders(server, 1), () => client.flushall())
     client.disconnect()
     const one = await measure(server, 1, effort)
+    const alone = await measureAlone(server, effort)
     const some = await measure(server, 64, effort)
     const many = await measure(server, 512, effort)
     return {
@@ -63,11 +69,12 @@ export async function redis(effort: Effort): Promise<Report> {
         `One process, one connection, ${figure(KEYS)} keys in an order without pattern, all allowed. "bare INCR" is \`incr\` of ioredis, without ` +
         'auto-pipelining, and limits nothing. By hand: INCR and PEXPIRE NX in a MULTI, and a script that does what the command INCREX of newer ' +
         'servers does, which none of ours is. Three limits: sliding windows of a second, a minute and ten. Settled: each decision of two units is settled to one when it is ' +
-        'answered, which counts as one. rate-limit-redis is asked by its `increment`, the limiters by `consume`. The server and the ' +
+        'answered, which counts as one. "our arguments, no work" limits nothing: a script that returns 1, with the arguments of a fixed window, is the ' +
+        'least that any decision of ours can take. rate-limit-redis is asked by its `increment`, the limiters by `consume`. The server and the ' +
         'client run on the same machine. Redis CPU, bytes and commands are what INFO counted during the turn, divided by the ' +
         'decisions; commands include those within scripts, calls are what the client sent.',
-      tables: [table(1, one), table(64, some), table(512, many)],
-      claims: claims(one, some, many),
+      tables: [table(1, one), aloneTable(alone), table(64, some), table(512, many)],
+      claims: claims(alone, some, many),
     }
   } finally {
     await server.stop()
@@ -89,18 +96,42 @@ function contenders(server: RedisServer, inFlight: number): Contender[] {
   ]
 }
 
-async function measure(server: RedisServer, inFlight: number, effort: Effort): Promise<Turns<Turn>> {
+function measure(server: RedisServer, inFlight: number, effort: Effort): Promise<Turns<Turn>> {
   progress(`on Redis: ${inFlight} in flight`)
+  return measured(server, contenders(server, inFlight), effort, 800)
+}
+
+/** A lone decision beside the quickest peer's, and beside the least that it can take. */
+function measureAlone(server: RedisServer, effort: Effort): Promise<Turns<Turn>> {
+  progress('on Redis: one at a time, against the quickest peer')
+  const all = contenders(server, 1)
+  const names = [RLR, ...ALONE.map(([name]) => name)]
+  const least: Contender = {
+    name: LEAST,
+    file: 'redis.mjs',
+    setup: { contender: LEAST, port: server.port, inFlight: 1, keys: KEYS },
+  }
+  const few = [least, ...names.map(name => all.find(contender => contender.name === name)!)]
+  const rounds = Math.ceil(ALONE_ROUNDS * effort.stretch)
+  return measured(server, few, { ...effort, rounds }, ALONE_MS)
+}
+
+async function measured(
+  server: RedisServer,
+  all: readonly Contender[],
+  effort: Effort,
+  turnMs: number,
+): Promise<Turns<Turn>> {
   const client = server.client()
   await client.flushall()
-  const turns = await contest<Turn>(contenders(server, inFlight), effort, {
+  const turns = await contest<Turn>(all, effort, {
     warmUp: async child => {
       await child.ask('fill')
       await child.ask('run', { ms: 400 })
     },
     turn: async child => {
       const before = await readWork(client)
-      const run = await child.ask<Run>('run', { ms: 800 * effort.stretch })
+      const run = await child.ask<Run>('run', { ms: turnMs * effort.stretch })
       const after = await readWork(client)
       if (run.passed !== run.decisions)
         throw new Error(`${child.contender.name}: ${run.decisions - run.passed} were denied`)
@@ -144,10 +175,27 @@ function table(inFlight: number, turns: Turns<Turn>): Table {
       of(turn => turn.p99),
       of(redisCpu),
       against(INCR, redisCpu),
-      of(turn => turn.cpuUs / turn.decisions),
+      of(clientCpu),
       of(turn => turn.bytes),
       of(turn => turn.commands),
       of(turn => turn.calls),
+    ]),
+  }
+}
+
+function aloneTable(turns: Turns<Turn>): Table {
+  return {
+    caption: `On Redis, one at a time, against ${RLR}`,
+    head: ['contender', 'decisions/s', `÷ ${RLR}`, 'p50 ms', 'Redis CPU µs', `÷ ${RLR}`, 'client CPU µs', `÷ ${RLR}`],
+    rows: rowsOf(turns, ({ name, of, against }) => [
+      name,
+      of(perSecond),
+      against(RLR, perSecond),
+      of(turn => turn.p50),
+      of(redisCpu),
+      against(RLR, redisCpu),
+      of(clientCpu),
+      against(RLR, clientCpu),
     ]),
   }
 }

@@ -23,32 +23,64 @@ end
 return { redis.call('INCRBY', KEYS[1], ARGV[1]), tonumber(ARGV[1]) }`
 
 /**
+ * @param {import('../../dist/index.mjs').Policy | readonly import('../../dist/index.mjs').Policy[]} policy
+ * @param {Redis} client
+ * @returns {Decide}
+ */
+function limitedBy(policy, client) {
+  // Under load of this kind a decision may take longer than the default, and would be answered without Redis.
+  const limiter = new RateLimiter({
+    policy,
+    store: new RedisStore(client),
+    deadline: '10s',
+    onStoreFailure: 'closed',
+  })
+  return async key => {
+    const { allowed, source } = await limiter.consume(key)
+    if (source === 'closed') throw new Error('a decision was not made by Redis')
+    return allowed
+  }
+}
+
+const A_CLIENT = 'a-client'
+
+/**
+ * The arguments of a lone decision.
+ *
+ * @param {string} algorithm
+ * @param {number} quota
+ */
+async function sentBy(algorithm, quota) {
+  const client = new Redis({ port })
+  /** @type {string[][]} */
+  const sent = []
+  const { sendCommand } = client
+  client.sendCommand = (command, ...rest) => {
+    if (command.name === 'evalsha') sent.push(command.args.map(String))
+    return sendCommand.call(client, command, ...rest)
+  }
+  const decide = limitedBy(policyOf(quota, algorithm), client)
+  // The first one asks for the server's time, too.
+  for (let i = 0; i < 3; i++) await decide(A_CLIENT)
+  client.disconnect()
+  return sent[sent.length - 1]
+}
+
+/**
  * Decides for a key: true if it passed.
  *
  * @typedef {(key: string) => Promise<boolean>} Decide
  * @type {Record<string, (client: Redis, quota: number, algorithm?: any) => Decide | Promise<Decide>>}
  */
 const contenders = {
-  spillway(client, quota, algorithm) {
-    const policy = algorithm === 'three' ? THREE.map(window => ({ quota, window })) : policyOf(quota, algorithm)
-    // Under load of this kind a decision may take longer than the default, and would be answered without Redis.
-    const limiter = new RateLimiter({
-      policy,
-      store: new RedisStore(client),
-      deadline: '10s',
-      onStoreFailure: 'closed',
-    })
-    return async key => {
-      const { allowed, source } = await limiter.consume(key)
-      if (source === 'closed') throw new Error('a decision was not made by Redis')
-      return allowed
-    }
-  },
+  spillway: (client, quota, algorithm) => limitedBy(policyOf(quota, algorithm), client),
 
   /** Windows of a second, a minute and ten, by default sliding, as services have them against bursts. */
-  'spillway three limits'(client, quota) {
-    return contenders.spillway(client, quota, 'three')
-  },
+  'spillway three limits': (client, quota) =>
+    limitedBy(
+      THREE.map(window => ({ quota, window })),
+      client,
+    ),
 
   /** What a call has used is known when it has ended: each decision of two units is settled to one. */
   'spillway settled'(client, quota) {
@@ -73,6 +105,15 @@ const contenders = {
       const replies = await client.multi().incr(`hand:${key}`).pexpire(`hand:${key}`, WINDOW_MS, 'NX').exec()
       return Number(replies?.[0][1]) <= quota
     }
+  },
+
+  // Not a limiter: what a decision of ours sends, and a script that does nothing with it. Whatever decides by a script
+  // with these arguments takes as long at least.
+  async 'our arguments, no work'(client, quota) {
+    const least = await client.script('LOAD', 'return 1')
+    const [, count, blocked, waiting, key, ...limit] = await sentBy('fixed-window', quota)
+    return async name =>
+      (await client.evalsha(least, count, blocked, waiting, key.replace(A_CLIENT, name), ...limit)) === 1
   },
 
   // What INCREX of newer servers does in one command, by a script of the same work: no server that knows it is here.
