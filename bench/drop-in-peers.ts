@@ -85,11 +85,20 @@ export async function dropInPeers(effort: Effort): Promise<Report> {
       ({ peer, on, inFlight, turns }): Claim => ({
         text: `${nameOf(peer)}, ${on}, ${inFlight} in flight: decisions/s ÷ ${peer}`,
         bound: 'at least',
-        target: 1,
+        target: targetOf(peer, on, inFlight),
         measured: ratio(turns, nameOf(peer), peer, perSecond),
       }),
     ),
   }
+}
+
+/**
+ * They translate onto our limiters, with all that these promise: what is not in flight together with others pays for
+ * that. See docs/decisions/2026-11-29-drop-ins-translate.md.
+ */
+function targetOf(peer: string, on: Pairing['on'], inFlight: number): number {
+  if (peer === 'rate-limiter-flexible' && on === 'memory') return 0.4
+  return on === 'Redis' && inFlight === 1 ? 0.75 : 1
 }
 
 async function measure(

@@ -23,7 +23,7 @@ end
 return { redis.call('INCRBY', KEYS[1], ARGV[1]), tonumber(ARGV[1]) }`
 
 /**
- * @param {import('../../dist/index.mjs').Policy | readonly import('../../dist/index.mjs').Policy[]} policy
+ * @param {import('../../dist/index.mjs').RateLimiterOptions['policy']} policy
  * @param {Redis} client
  * @returns {Decide}
  */
@@ -110,7 +110,7 @@ const contenders = {
   // Not a limiter: what a decision of ours sends, and a script that does nothing with it. Whatever decides by a script
   // with these arguments takes as long at least.
   async 'our arguments, no work'(client, quota) {
-    const least = await client.script('LOAD', 'return 1')
+    const least = String(await client.script('LOAD', 'return 1'))
     const [, count, blocked, waiting, key, ...limit] = await sentBy('fixed-window', quota)
     return async name =>
       (await client.evalsha(least, count, blocked, waiting, key.replace(A_CLIENT, name), ...limit)) === 1

@@ -49,7 +49,7 @@ export async function decideSpeed(redis: RedisServer, rounds: number): Promise<F
       {
         text: 'awaited `consume` from a lease, against the memory store',
         bound: 'at least',
-        target: 1,
+        target: 0.75,
         measured: against(CONSUME, perSecond(MEMORY)),
       },
       {
