@@ -1,3 +1,4 @@
+import type { SyncOrAsync } from '../../http/sync-or-async.js'
 import { LONGEST_TIMER_MS } from '../../limiter/core/clock.js'
 
 /** The result of a limiter for a key. A refusal is thrown. */
@@ -51,10 +52,10 @@ interface EvenLimiter {
   readonly execEvenlyMinDelayMs: number
 }
 
-/** Resolves at once or, with `execEvenly`, after this call's delay, with the values after that delay. */
-export function evenly(limiter: EvenLimiter, res: RateLimiterRes): Promise<RateLimiterRes> {
+/** At once or, with `execEvenly`, after this call's delay, with the values after that delay. */
+export function evenly(limiter: EvenLimiter, res: RateLimiterRes): SyncOrAsync<RateLimiterRes> {
   if (!limiter.execEvenly || limiter.points <= 0 || res.msBeforeNext <= 0 || res.isFirstInDuration) {
-    return Promise.resolve(res)
+    return res
   }
   const { remainingPoints, msBeforeNext, consumedPoints } = res
   const shortestMs = limiter.execEvenlyMinDelayMs

@@ -1,3 +1,4 @@
+import { after, isPromise, type SyncOrAsync } from '../../http/sync-or-async.js'
 import { PolicyError, shown } from '../../limiter/core/errors.js'
 import { BoundedMap } from '../../limiter/core/maps.js'
 import type { Store } from '../../limiter/store.js'
@@ -106,11 +107,12 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
   /** Consumes points of a key. Rejects with a result where there are too few; they count all the same. */
   override consume(key: string | number, pointsToConsume = 1, options: CallOptions = {}): Promise<RateLimiterRes> {
     return this.#insured(
-      async () => {
+      () => {
         const rlKey = this.getKey(key)
         const refusedMs = this.getInMemoryBlockMsBeforeExpire(rlKey)
         if (refusedMs > 0) throw new RateLimiterRes(0, refusedMs)
-        return this.#judge(rlKey, await this.#count(rlKey, pointsToConsume, options), Number(pointsToConsume))
+        const points = Number(pointsToConsume)
+        return after(this.#count(rlKey, pointsToConsume, options), count => this.#judge(rlKey, count, points))
       },
       limiter => limiter.consume(key, pointsToConsume, options),
     )
@@ -119,7 +121,7 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
   /** Consumes points without refusing. */
   override penalty(key: string | number, points = 1, options: CallOptions = {}): Promise<RateLimiterRes> {
     return this.#insured(
-      async () => this.#res(await this.#count(this.getKey(key), points, options), points),
+      () => after(this.#count(this.getKey(key), points, options), count => this.#res(count, points)),
       limiter => limiter.penalty(key, points, options),
     )
   }
@@ -127,7 +129,7 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
   /** Gives points back, at most those that are consumed. */
   override reward(key: string | number, points = 1, options: CallOptions = {}): Promise<RateLimiterRes> {
     return this.#insured(
-      async () => this.#res(await this.#count(this.getKey(key), -points, options), -points),
+      () => after(this.#count(this.getKey(key), -points, options), count => this.#res(count, -points)),
       limiter => limiter.reward(key, points, options),
     )
   }
@@ -218,19 +220,19 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
   }
 
   /** Counts points whatever the key has; below 0 they are given back. */
-  async #count(rlKey: string, given: number, options: CallOptions | undefined): Promise<Count> {
+  #count(rlKey: string, given: number, options: CallOptions | undefined): SyncOrAsync<Count> {
     const points = this.wholePoints(given)
     const durationMs = this.durationMs(options)
     const act = points < 0 ? 'take' : 'add'
-    const counted = this.counts[act](rlKey, Math.abs(points), durationMs, this.msDuration)
-    const count = counted instanceof Promise ? await counted : counted
-    const msLeft = count.msLeft > 0 ? count.msLeft : durationMs || Number.POSITIVE_INFINITY
-    this.noted(rlKey, msLeft)
-    return { ...count, consumed: count.consumed - this.banked(rlKey), msLeft }
+    return after(this.counts[act](rlKey, Math.abs(points), durationMs, this.msDuration), count => {
+      const msLeft = count.msLeft > 0 ? count.msLeft : durationMs || Number.POSITIVE_INFINITY
+      this.noted(rlKey, msLeft)
+      return { consumed: count.consumed - this.banked(rlKey), msLeft, isBlocked: count.isBlocked }
+    })
   }
 
-  /** What follows from a count: a refusal, a block, a delay. */
-  async #judge(rlKey: string, count: Count, points: number): Promise<RateLimiterRes> {
+  /** What follows from a count: a refusal, which is thrown, a block, a delay. */
+  #judge(rlKey: string, count: Count, points: number): SyncOrAsync<RateLimiterRes> {
     const res = this.#res(count, points)
     const { consumedPoints, msBeforeNext } = res
     const remembers = this.inMemoryBlockOnConsumed > 0 && consumedPoints >= this.inMemoryBlockOnConsumed
@@ -238,12 +240,13 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
     if (replaces) this.#remember(rlKey, msBeforeNext)
     if (consumedPoints <= this.points) return evenly(this, res)
     const blocks = this.blockDuration > 0 && !replaces && !count.isBlocked && this.#crosses(consumedPoints, points)
-    if (blocks) await this.#block(rlKey, this.msBlockDuration, consumedPoints)
-    const remembersLonger = remembers && !replaces
-    if (remembersLonger) this.#remember(rlKey, this.msInMemoryBlockDuration)
-    const blockedMs = blocks ? this.msBlockDuration : msBeforeNext
-    const ms = remembersLonger ? this.msInMemoryBlockDuration : blockedMs
-    throw new RateLimiterRes(0, ms, consumedPoints, res.isFirstInDuration as boolean)
+    return after(blocks ? this.#block(rlKey, this.msBlockDuration, consumedPoints) : undefined, () => {
+      const remembersLonger = remembers && !replaces
+      if (remembersLonger) this.#remember(rlKey, this.msInMemoryBlockDuration)
+      const blockedMs = blocks ? this.msBlockDuration : msBeforeNext
+      const ms = remembersLonger ? this.msInMemoryBlockDuration : blockedMs
+      throw new RateLimiterRes(0, ms, consumedPoints, res.isFirstInDuration as boolean)
+    })
   }
 
   #forget(rlKey: string): Promise<void> {
@@ -287,11 +290,13 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
     return this.#counts
   }
 
-  async #insured<T>(act: () => Promise<T>, instead: (limiter: LimiterLike) => Promise<T>): Promise<T> {
+  #insured<T>(act: () => SyncOrAsync<T>, instead: (limiter: LimiterLike) => Promise<T>): Promise<T> {
+    const failed = (error: unknown) => this.insured(error, instead)
     try {
-      return await act()
+      const result = act()
+      return Promise.resolve(isPromise(result) ? result.then(undefined, failed) : result)
     } catch (error) {
-      return this.insured(error, instead)
+      return failed(error)
     }
   }
 
