@@ -20,6 +20,8 @@ interface FlightEnd {
   tooLate(): void
   /** The ask got no answer, and must not be sent again. */
   givenUp(): void
+  /** The client could not send it, or has failed it: it is sent again later, or when the client is ready. */
+  delayed(): void
 }
 
 /** The one ask of a member in flight. It is sent again unchanged until it is answered. */
@@ -61,6 +63,7 @@ export class LineFlight<Grant> {
     this.retry.set(sentAt + UNANSWERED_MS)
     if (!this.user.ready()) {
       this.cause ??= this.user.failing?.() ?? new Error('the Redis client is not connected')
+      this.end.delayed()
       return
     }
     this.user.send(this.carried.ask, this.#lastMoment).then(
@@ -87,5 +90,6 @@ export class LineFlight<Grant> {
     }
     this.cause = error
     this.retry.set(this.timing.now() + this.#retryDelay.next())
+    this.end.delayed()
   }
 }

@@ -202,6 +202,7 @@ export class WaitingLine<Grant> {
       fault: error => this.#endAll(this.#user.failed(error)),
       tooLate: () => this.#takeBack(),
       givenUp: () => this.#giveUp(),
+      delayed: () => this.#sendWhenReady(),
     })
     this.#setDeadline()
   }
@@ -297,7 +298,7 @@ export class WaitingLine<Grant> {
       this.#isListening = true
       this.#user.mailbox.hold()
       this.#user.begins?.()
-      this.#forgetReady = this.#user.onReady?.(() => this.resend())
+      this.#sendWhenReady()
     }
     if (this.size === 0) {
       this.#nextAskAlarm.clear()
@@ -305,6 +306,8 @@ export class WaitingLine<Grant> {
       this.#hasDeadline = false
       if (this.#isListening) this.#user.mailbox.release()
       this.#isListening = false
+    }
+    if (this.isIdle) {
       this.#forgetReady?.()
       this.#forgetReady = undefined
     }
@@ -318,6 +321,10 @@ export class WaitingLine<Grant> {
       this.#isGathering = true
       this.#gatherAlarm.set(this.#timing.now() + GATHER_MS)
     }
+  }
+
+  #sendWhenReady(): void {
+    this.#forgetReady ??= this.#user.onReady?.(() => this.resend())
   }
 
   /**

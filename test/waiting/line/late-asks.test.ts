@@ -145,6 +145,7 @@ test('all copies of an ask have the same last moment, when its callers are rejec
     answered() {},
     fault() {},
     tooLate() {},
+    delayed() {},
     givenUp: () => givenUp++,
   })
 

@@ -216,6 +216,41 @@ test('a waiter whose ask is not answered for longer than the server remembers it
   expect(granted).toBe(1)
 })
 
+test('what a process without waiters could not send goes when the client is ready, not only a second later', async () => {
+  const { timing, advance } = manualTiming()
+  const listeners = new Set<() => void>()
+  let isReady = false
+  let fails = true
+  const asks: LineAsk[] = []
+  const user: LineUser<void> = {
+    ...userOf(ask => {
+      asks.push(ask)
+      if (fails) return Promise.reject(new Error('the connection is gone'))
+      return Promise.resolve(answerText([1, '9', timing.now(), 0, 5000, 0, 0, 1, 50, [], [], [1]]))
+    }),
+    ready: () => isReady,
+    onReady(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+  }
+  const line = new WaitingLine<void>(user, timing)
+  const ends = line.change('e', ['lease', '3', ''])
+  await advance(1)
+  expect([asks.length, listeners.size]).toEqual([0, 1])
+  isReady = true
+  for (const listener of listeners) listener()
+  await advance(1)
+  // It was sent at once, and its connection was lost.
+  expect(asks.length).toBe(1)
+  fails = false
+  for (const listener of listeners) listener()
+  await advance(1)
+  expect(await ends).toBe(1)
+  // Whoever has nothing to send does not listen.
+  expect([asks.length, listeners.size, line.isIdle]).toEqual([2, 0, true])
+})
+
 /** Real time, and the alarms that are set and keep a process alive. */
 function watchedTiming(): { timing: Timing; pending: Set<Ringing> } {
   const pending = new Set<Ringing>()
