@@ -5,12 +5,6 @@ bit gen_[NP];              /* generation of its member: 0 or 1, in turn */
 bit opened[NP];            /* an ask of this member was answered */
 bit inFlight[NP];          /* an ask is sent and not answered */
 bit tried[NP];             /* it was sent in this tick */
-#if OVERDUE
-bit overdue[NP];           /* its last moment is over: the server carries none of its copies out any more */
-#define IS_OVERDUE(p) overdue[p]
-#else
-#define IS_OVERDUE(p) 0
-#endif
 bit heard[NP];             /* news came while an ask was in flight */
 byte timer[NP];            /* ticks until the next ask */
 
@@ -37,7 +31,7 @@ byte begunLeft[BEGUN_CELLS];
 
 /* ---- the network: at most one ask and one answer of a client under way, plus one stray of all ---- */
 bit askUnderWay[NP];
-byte answer[NP];           /* NOTHING, CARRIED_OUT, UNKNOWN or TOO_LATE */
+byte answer[NP];           /* NOTHING, CARRIED_OUT, UNKNOWN, TOO_LATE or COPY_TOO_LATE */
 byte answerNext[NP];       /* ticks until the timer, counted from the sending of the ask */
 byte answerAge[NP];        /* age of its grants, counted from the sending of the ask */
 byte answerGranted, answerRefused;
@@ -74,9 +68,13 @@ inline sendAsk(p) {
 #endif
   heard[p] = 0; timer[p] = 0;
 #if OVERDUE
-  overdue[p] = 0;
+  overdue[p] = 0; EARLY_NO_MORE(p);
 #endif
+#if APART
+  if :: sameNumber[p] -> sameNumber[p] = 0 :: else -> numberRises(p) fi;
+#else
   numberRises(p);
+#endif
   inFlight[p] = 1; tried[p] = 1; askUnderWay[p] = 1
 }
 
@@ -87,7 +85,7 @@ inline forgetAsk(p) {
 #endif
   inFlight[p] = 0; tried[p] = 0;
 #if OVERDUE
-  overdue[p] = 0
+  overdue[p] = 0; EARLY_NO_MORE(p)
 #endif
 }
 
@@ -127,7 +125,10 @@ inline read(p, kind, grants, refusals, nextAsk, a) {
     newGeneration(p);
     if :: state[p] == CLOSING && !GATHERED(p) -> closed(p) :: else fi
 #if OVERDUE
-  :: kind == TOO_LATE ->
+#if APART
+  :: kind == COPY_TOO_LATE && !MUTANT_ONE_COPY_BELIEVED -> skip /* it asks again, until one is carried out or all are too late */
+#endif
+  :: kind == TOO_LATE || kind == COPY_TOO_LATE ->
     /* No copy of it is carried out any more: what still matters is asked for in the next ask, under the same number. */
     toJoin = toJoin | (aJoin & OWN(p) & waiting);
     toLeave = (MUTANT_OVERDUE_LEAVES_FORGOTTEN -> toLeave : toLeave | (aLeave & OWN(p)));
@@ -136,7 +137,11 @@ inline read(p, kind, grants, refusals, nextAsk, a) {
     toEnd = toEnd | (aEnd & OWN(p));
 #endif
     forgetAsk(p);
+#if APART
+    if :: kind == COPY_TOO_LATE -> sameNumber[p] = 1 :: else -> numberFalls(p) fi;
+#else
     numberFalls(p);
+#endif
     if :: state[p] == CLOSING && !GATHERED(p) -> closed(p) :: else fi
 #endif
   :: else ->
@@ -249,6 +254,9 @@ inline numberFalls(p) {
 /* The next member of this process. Two generations alternate; the rest of the one before the last is forgotten. */
 inline newGeneration(p) {
   opened[p] = 0; gen_[p] = 1 - gen_[p]; g_ = gen_[p];
+#if APART
+  sameNumber[p] = 0;
+#endif
   record[MEMBER(p, g_)] = NO_RECORD; behind[MEMBER(p, g_)] = 0; hasWaiters[MEMBER(p, g_)] = 0; askBy[MEMBER(p, g_)] = ABSENT;
   inLine[g_] = inLine[g_] & ~OWN(p); kept[g_] = kept[g_] & ~OWN(p); keptRefused[g_] = keptRefused[g_] & ~OWN(p); keptAge[MEMBER(p, g_)] = 0;
 #if LOSSES

@@ -15,6 +15,17 @@ byte overdueLeft = OVERDUE;
 bit strayOverdue;
 #endif
 #endif
+#if OVERDUE
+/* The last moment of a copy that is still under way passes, too. */
+#if STRAYS
+#define STRAY_TOO(q) if :: stray == AN_ASK && strayOf == q && strayGen == gen_[q] && strayBehind == 0 -> strayOverdue = 1 :: else fi
+#else
+#define STRAY_TOO(q) skip
+#endif
+#endif
+#if APART
+byte apartLeft = APART;
+#endif
 #if STRAYS && OVERDUE
 #define STRAY_OVERDUE strayOverdue
 #else
@@ -76,7 +87,7 @@ inline copyAsk(p) {
   strayJoin = aJoin & OWN(p); strayTicket = aTicket & OWN(p); strayLeave = aLeave & OWN(p); strayReturn = aReturn & OWN(p);
   strayEnd = aEnd & OWN(p); strayAge = 0; strayStamp = STAMP_READ(p); straysLeft--;
 #if OVERDUE
-  strayOverdue = overdue[p]
+  strayOverdue = (overdue[p] || IS_EARLY(p))
 #endif
 }
 #endif
@@ -265,6 +276,10 @@ inline tick() {
   do
   :: c < NP ->
     tried[c] = 0; DOWN(timer[c]);
+#if APART
+    /* The last moments of the copies of one ask are at most a tick apart. */
+    if :: early[c] -> overdue[c] = 1; STRAY_TOO(c); early[c] = 0 :: else fi;
+#endif
     if :: answer[c] -> DOWN(answerNext[c]); UP(answerAge[c], AGE_MAX) :: else fi;
     c++
   :: else -> break

@@ -246,8 +246,8 @@ inline ticketsNotOvertaken(back) {
 }
 
 /* ---- ask ---- */
-/* Sets reply (CARRIED_OUT, UNKNOWN or TOO_LATE), granted, refused, next, age. late: how many numbers this ask is behind the
-   client's last. over: its last moment is over. */
+/* Sets reply (CARRIED_OUT, UNKNOWN, TOO_LATE or COPY_TOO_LATE), granted, refused, next, age. late: how many numbers this
+   ask is behind the client's last. over: the last moment of this copy is over. */
 inline serve(p, g, first, late, over, joins, withTicket, leaves, returns, ends, st) {
   mine = MEMBER(p, g); granted = 0; refused = 0; next = 0; age = 0; reply = UNKNOWN; changed = 0;
   if
@@ -256,7 +256,7 @@ inline serve(p, g, first, late, over, joins, withTicket, leaves, returns, ends, 
     next = (askBy[mine] == ABSENT || askBy[mine] <= GRACE + 1 -> 0 : askBy[mine] - GRACE - 1)
   :: else ->
     if
-    :: (over) && !MUTANT_OVERDUE_CARRIED_OUT -> reply = TOO_LATE
+    :: (over) && !MUTANT_OVERDUE_CARRIED_OUT -> reply = (IS_OVERDUE(p) -> TOO_LATE : COPY_TOO_LATE)
     :: record[mine] == NO_RECORD && first ->
       record[mine] = OPEN; changed = 1;
       /* The member that it replaces: out of askBy, and its record is closed. */

@@ -171,11 +171,15 @@
 #ifndef OVERDUE
 #define OVERDUE 0          /* asks whose last moment passes before they are answered */
 #endif
+#ifndef APART
+#define APART 0            /* asks of which one copy is too late a while before another */
+#endif
 
 #define NOTHING 0
 #define CARRIED_OUT 1
 #define UNKNOWN 2
 #define TOO_LATE 3
+#define COPY_TOO_LATE 4    /* this copy was, and another may be in time */
 #define AN_ASK 1
 #define AN_ANSWER 2
 #define NO_RECORD 0
@@ -186,6 +190,23 @@
 #define CRASHED 2
 #define CLOSING 3
 #define CLOSED_NOW 4
+
+/* What the clients' asks have become: the server looks at it, too. */
+#if OVERDUE
+bit overdue[NP];           /* its last moment is over: the server carries none of its copies out any more */
+#define IS_OVERDUE(p) overdue[p]
+#else
+#define IS_OVERDUE(p) 0
+#endif
+#if APART
+bit early[NP];             /* the last moment of the copies that it sends from now on is over, that of an earlier one is not */
+#define IS_EARLY(p) early[p]
+#define EARLY_NO_MORE(p) early[p] = 0
+bit sameNumber[NP];        /* the next ask has the number of the last one */
+#else
+#define IS_EARLY(p) 0
+#define EARLY_NO_MORE(p) skip
+#endif
 
 #include "server.pml"
 #include "client.pml"
@@ -300,7 +321,7 @@ end:
 
 #define DELIVERS(q) \
   :: d_step { askUnderWay[q] -> askUnderWay[q] = 0; printf("server: reads the ask of process %d\n", q); \
-       serve(q, gen_[q], !opened[q], 0, IS_OVERDUE(q), aJoin & OWN(q), aTicket & OWN(q), aLeave & OWN(q), aReturn & OWN(q), aEnd & OWN(q), STAMP_READ(q)); \
+       serve(q, gen_[q], !opened[q], 0, (IS_OVERDUE(q) || IS_EARLY(q)), aJoin & OWN(q), aTicket & OWN(q), aLeave & OWN(q), aReturn & OWN(q), aEnd & OWN(q), STAMP_READ(q)); \
        putAnswer(q); \
        if :: state[q] == CRASHED -> forgetAsk(q) :: else fi } \
   LOSES(q) \
@@ -324,13 +345,16 @@ end:
 #endif
 
 #if OVERDUE
-#if STRAYS
-#define STRAY_TOO(q) if :: stray == AN_ASK && strayOf == q && strayGen == gen_[q] && strayBehind == 0 -> strayOverdue = 1 :: else fi
-#else
-#define STRAY_TOO(q) skip
-#endif
 #define OVERTAKES(q) \
-  :: d_step { overdueLeft > 0 && (inFlight[q] || askUnderWay[q]) && !overdue[q] -> overdueLeft--; printf("the last moment of the ask of process %d passes\n", q); overdue[q] = 1; STRAY_TOO(q) }
+  :: d_step { overdueLeft > 0 && (inFlight[q] || askUnderWay[q]) && !overdue[q] -> overdueLeft--; printf("the last moment of the ask of process %d passes\n", q); overdue[q] = 1; STRAY_TOO(q); EARLY_NO_MORE(q) }
+#if APART
+#define HAS_TWO_COPIES(q) (stray == AN_ASK && strayOf == q && strayGen == gen_[q] && strayBehind == 0 && inFlight[q])
+#define COMES_APART(q) \
+  :: d_step { apartLeft > 0 && HAS_TWO_COPIES(q) && !overdue[q] && !early[q] && !strayOverdue -> apartLeft--; printf("the last moment of the first copy of the ask of process %d passes\n", q); strayOverdue = 1 } \
+  :: d_step { apartLeft > 0 && HAS_TWO_COPIES(q) && !overdue[q] && !early[q] && !strayOverdue -> apartLeft--; printf("the last moment of the newest copy of the ask of process %d passes\n", q); early[q] = 1 }
+#else
+#define COMES_APART(q)
+#endif
 #endif
 
 active proctype Network() {
@@ -381,8 +405,11 @@ end:
 #if OVERDUE
   OVERTAKES(0)
   OVERTAKES(1)
+  COMES_APART(0)
+  COMES_APART(1)
 #if NP > 2
   OVERTAKES(2)
+  COMES_APART(2)
 #endif
 #endif
 #if JUMPS
