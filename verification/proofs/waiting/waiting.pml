@@ -202,7 +202,7 @@ bit overdue[NP];           /* its last moment is over: the server carries none o
 bit early[NP];             /* the last moment of the copies that it sends from now on is over, that of an earlier one is not */
 #define IS_EARLY(p) early[p]
 #define EARLY_NO_MORE(p) early[p] = 0
-bit sameNumber[NP];        /* the next ask has the number of the last one */
+bit sameNumber[NP];        /* the next ask has the number of the last one; only a mutant comes to that */
 #else
 #define IS_EARLY(p) 0
 #define EARLY_NO_MORE(p) skip
