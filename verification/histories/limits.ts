@@ -66,6 +66,8 @@ class KeyHistory {
   readonly #spans: Spans<Decided>
   readonly #refunds: Spans<Changed>
   readonly #resets: Spans<Changed>
+  /** Settlements of decisions that the server has lost since, and what each may give back. */
+  readonly #ofLost: Spans<{ readonly change: Changed; readonly units: number }>
 
   constructor(
     readonly history: History,
@@ -108,6 +110,22 @@ class KeyHistory {
     })
     this.#refunds = changes('refund')
     this.#resets = changes('reset')
+    const charged = new Map(this.decisions.map(one => [one.id, one]))
+    const ofLost = this.changes.flatMap(change => {
+      const decision = change.op === 'settle' ? charged.get(change.of ?? -1) : undefined
+      if (decision === undefined || this.beginningsIn(decision.askedAt, this.doneBy(change)) === 0) return []
+      return [{ change, units: decision.cost - Math.min(decision.cost, change.units ?? 0) }]
+    })
+    this.#ofLost = new Spans(
+      ofLost,
+      ({ change }) => change.askedAt,
+      ({ change }) => this.doneBy(change),
+    )
+  }
+
+  /** What settlements may give back in a span of decisions that the server has lost since. */
+  settledAfterLoss(from: number, until: number): number {
+    return this.#ofLost.in(from, until).reduce((sum, { units }) => sum + units, 0)
   }
 
   /** The decisions that were asked before `until` and over after `from`. */
@@ -274,7 +292,7 @@ function allowedIn(of: KeyHistory, from: number, until: number): number {
   const anew = 1 + of.beginningsIn(from - of.leasedMs, until)
   const longer = until + WHOLE_MS
   const failovers = faultsIn(of.history, ['failover'], from, until)
-  const settled = settledAfterLoss(of, from, until)
+  const settled = of.settledAfterLoss(from, until)
   const bounds = of.limitsIn(from, until).map(limits => {
     return Math.min(
       ...limits.map(limit => {
@@ -300,17 +318,6 @@ function lateReturnsIn(of: KeyHistory, from: number, until: number): number {
 
 /** Whether its state tells when it was charged: then a settlement finds that what it would give back is lost. */
 const tellsCharges = ({ algorithm }: Limit) => algorithm === 'fixed-window' || algorithm === 'sliding-window'
-
-/** What settlements may give back in a span of decisions that the server has lost since. */
-function settledAfterLoss(of: KeyHistory, from: number, until: number): number {
-  const charged = new Map(of.decisions.map(one => [one.id, one]))
-  return of.changes.reduce((sum, one) => {
-    const decision = one.op === 'settle' ? charged.get(one.of ?? -1) : undefined
-    if (decision === undefined || one.askedAt >= until || of.doneBy(one) <= from) return sum
-    const isLost = of.beginningsIn(decision.askedAt, of.doneBy(one)) > 0
-    return isLost ? sum + decision.cost - Math.min(decision.cost, one.units ?? 0) : sum
-  }, 0)
-}
 
 /**
  * While a replica takes over, the primary may live, and each of the two grants what the limit allows: so much beyond a
