@@ -85,7 +85,7 @@ function commit(): string {
  */
 async function kept<T>(name: string, measure: () => Promise<T> | T): Promise<T> {
   if (chosen !== undefined || effort.name !== 'full') return measure()
-  const file = new URL(`.kept/${commit().replaceAll(' ', '-')}/${name}.json`, import.meta.url)
+  const file = new URL(`.kept/${measured.replaceAll(' ', '-')}/${name}.json`, import.meta.url)
   if (process.argv.includes('--continue') && existsSync(file)) return JSON.parse(readFileSync(file, 'utf8'))
   const found = await measure()
   mkdirSync(new URL('.', file), { recursive: true })
@@ -97,6 +97,8 @@ const startedAt = performance.now()
 const all = [...Object.keys(MEASURES), ...Object.keys(OTHERS)]
 const chosen = chosenNames(all)
 prepare()
+// Of this the build is, whatever is committed meanwhile.
+const measured = commit()
 const effort = chosenEffort()
 const reports: Report[] = []
 const sections: string[] = []
@@ -126,7 +128,7 @@ const isWritten = chosen === undefined && effort.name === 'full'
 if (isWritten) {
   const head = `# Results
 
-Written by \`npm run bench\` on ${new Date().toISOString().slice(0, 10)}, of commit ${commit()}: ${machine()}.
+Written by \`npm run bench\` on ${new Date().toISOString().slice(0, 10)}, of commit ${measured}: ${machine()}.
 
 Every contender runs in Node processes of its own, which take turns (A B C, C B A, …); a ratio compares turns that stood next to each
 other, and the median is given, with the quartiles behind it. Before anything is measured each contender proves that it limits. What is

@@ -8,7 +8,7 @@ const WAITERS = 101
 /** The waiter that gives up, and the moment. */
 const QUITTER = 50
 const QUITS_AFTER_MS = 500
-/** See below. */
+/** So many answers on a connection show that a request which came to it before stands in the line. */
 const PEEKS = 2
 
 export interface Line {

@@ -52,8 +52,8 @@ export class RateLimiterInsuredAbstract extends RateLimiterAbstract {
   }
 
   /** Asks the insurance limiter after a failure of the store. A refusal is not a failure. */
-  protected insured<T>(error: unknown, ask: (limiter: LimiterLike) => Promise<T>): Promise<T> {
-    if (this.#insurance === undefined || isRes(error)) return Promise.reject(error)
+  protected async insured<T>(error: unknown, ask: (limiter: LimiterLike) => Promise<T>): Promise<T> {
+    if (this.#insurance === undefined || isRes(error)) throw error
     return ask(this.#insurance)
   }
 }

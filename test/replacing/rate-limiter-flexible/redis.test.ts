@@ -148,6 +148,12 @@ describe('while Redis is away', () => {
     expect((await limiter.block('you', 5)).msBeforeNext).toBe(5000)
     const alone = new RateLimiterRedis({ storeClient, points: 5, duration: 10, rejectIfRedisNotReady: true })
     await expect(alone.consume('me')).rejects.toThrow('Redis connection is not ready')
+    // An insurance of somebody else's that throws instead of rejecting: the call rejects all the same.
+    insuranceLimiter.consume = () => {
+      throw new Error('no insurance')
+    }
+    const asked = limiter.consume('me')
+    await expect(asked).rejects.toThrow('no insurance')
   })
 
   test('a Redis that hangs is answered for by the insurance, within its deadline; without one calls reject, and say why', async () => {
