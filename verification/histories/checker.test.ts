@@ -367,6 +367,14 @@ describe('the checker', () => {
     expect(check(adding(...before, ...after)(honest('in line'))).map(({ rule }) => rule)).toEqual(['over the limit'])
   })
 
+  test('knows that a process which stands still again may not hear the store again', () => {
+    const alone = [0, 80, 170, 1010].map(ms => operation('sliding', 100 + ms, { source: 'fallback' }))
+    const found = (fault: Omit<Fault, 'what'>) =>
+      check(withFaults(adding(...alone)(honest('still')), { what: 'stopped', ...fault })).map(({ rule }) => rule)
+    expect(found({ from: 400, until: 1080, process: 'p1' })).toEqual([])
+    expect(found({ from: 400, until: 1080, process: 'p2' })).toEqual(['the store does not decide'])
+  })
+
   test('allows what a fault may cost, and counts it', () => {
     for (const what of ['lost', 'failover', 'moved', 'clock'] as const) {
       const excused = new Map<string, number>()

@@ -549,9 +549,12 @@ function ofFailures(history: History, subject: Subject, decisions: readonly Deci
     const by = `${process} ${key}`
     const run = runs.get(by) ?? []
     const isAlone = source === 'fallback' || source === 'open' || source === 'closed'
-    if (!isAlone || isNearFault(history, decision)) runs.set(by, [])
-    else runs.set(by, [...run, decision])
-    if (run.length < 3 || askedAt - run[0].askedAt < ALONE_MS || !isAlone) continue
+    if (!isAlone || isNearFault(history, decision)) {
+      runs.set(by, [])
+      continue
+    }
+    runs.set(by, [...run, decision])
+    if (run.length < 3 || askedAt - run[0].askedAt < ALONE_MS) continue
     const last = Math.max(...history.faults.filter(({ from }) => from < run[0].askedAt).map(({ until }) => until))
     const ago =
       last > 0 ? `the last fault had ended ${(run[0].askedAt - last).toFixed(0)} ms before` : 'without a fault'
