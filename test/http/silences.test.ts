@@ -43,6 +43,31 @@ describe('requests under a cost of 0 that are settled', () => {
     expect(statuses).toEqual([401, 401, 401, 429, 429])
     expect(told).toEqual([true, true, true, false, false].map(allowed => ['login', allowed]))
   })
+
+  test('are counted where they were looked at: while the store fails, in the process', async () => {
+    const fail = () => Promise.reject(new Error('away'))
+    const store = { consume: fail, peek: fail, charge: fail, refund: fail, reset: fail }
+    const login = rateLimit({
+      policy: '3/15m',
+      store,
+      key: () => 'ann',
+      cost: 0,
+      settle: (_req, res) => (res.statusCode === 401 ? 1 : 0),
+    })
+    const statuses: number[] = []
+    for (let i = 0; i < 5; i++) statuses.push(await ask([login]))
+    expect(statuses).toEqual([401, 401, 401, 429, 429])
+    expect(warned.textsOf('SPILLWAY_SETTLE')).toEqual([])
+  })
+
+  test('pay nothing if they would have been refused without `shadow`', async () => {
+    const options = { policy: '2/2m token-bucket', store: new MemoryStore() } as const
+    const login = rateLimit({ ...options, key: () => 'ann', shadow: true, cost: 0, settle: () => 1 })
+    for (let i = 0; i < 6; i++) expect(await ask([login])).toBe(401)
+    const { retryAfterMs } = await new RateLimiter(options).peek('ann')
+    expect(retryAfterMs).toBeGreaterThan(0)
+    expect(retryAfterMs).toBeLessThanOrEqual(60_000)
+  })
 })
 
 describe('two limiters that share a count', () => {

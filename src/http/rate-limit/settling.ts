@@ -3,7 +3,7 @@ import { costOf, StoreError } from '../../limiter/core/errors.js'
 import { notifyDecided } from '../../limiter/core/observer.js'
 import { emitWarning } from '../../limiter/core/warnings.js'
 import type { LimiterKey } from '../../limiter/key.js'
-import { optionsOf, type RateLimiter } from '../../limiter/rate-limiter.js'
+import { chargeAfter, optionsOf, type RateLimiter } from '../../limiter/rate-limiter.js'
 import { DEFAULT_LIMITER } from '../../limiter/store.js'
 import { callOption, type OptionFunction } from '../call-option.js'
 import type { Framework } from '../framework.js'
@@ -71,8 +71,10 @@ export function charge(
   cost: number,
   user = 'rateLimit: settle',
 ): void {
-  const charged = paysLater ? (cost > 0 ? limiter.charge(key, cost) : undefined) : limiter.settle(decision, cost)
-  charged?.catch(error => warnOfLoss(limiter, user, error))
+  // What is let in although it did not fit (`shadow`) spends nothing, as under any other cost.
+  if (paysLater && (cost === 0 || decision.shadow)) return
+  const charged = paysLater ? chargeAfter(limiter, decision, key, cost) : limiter.settle(decision, cost)
+  charged.catch(error => warnOfLoss(limiter, user, error))
 }
 
 /** Whether a request that pays at its end would fit now. It is a decision like any other, and the observer is told. */
