@@ -6,6 +6,7 @@ import { getOrMake } from './core/maps.js'
 import { type Patience, Wait } from './core/wait.js'
 import { countName } from './count-name.js'
 import type { LimiterKey } from './key.js'
+import { waitedOut } from './settlement.js'
 import type { Charge } from './store.js'
 import { neverFits, tooFar, tooLate } from './store-lines.js'
 
@@ -33,6 +34,8 @@ interface AskingLine {
  */
 export class AskAgainLines {
   readonly #lines = new Map<string, AskingLine>()
+  /** Those that have their units, and wait out the delay of a leaky bucket. */
+  readonly #delayed = new Set<Wait<Decision>>()
   #alone = 0
 
   constructor(
@@ -77,6 +80,7 @@ export class AskAgainLines {
       for (const { wait } of line.waiting.splice(0)) wait.reject(error)
     }
     this.#lines.clear()
+    for (const wait of this.#delayed) wait.reject(error)
   }
 
   #lineOf(name: string, key: LimiterKey): AskingLine {
@@ -91,17 +95,24 @@ export class AskAgainLines {
   async #serve(line: AskingLine): Promise<void> {
     line.asleep = false
     line.alarm.clear()
-    const first = line.waiting[0]
+    const first = this.#firstOf(line)
+    if (first === undefined) return
     const { cost, patience, wait } = first
+    /** 0 for one that waits for nothing but the answer. */
+    const leftMs = () => (patience.timeoutMs === 0 ? 0 : wait.leftMs)
     try {
       const decision = await this.ask(line.key, cost)
       if (wait.ended) {
-        if (decision.allowed) this.giveBack(decision).catch(() => {})
-      } else if (decision.allowed) wait.resolve(decision)
-      else if (decision.source === 'closed')
+        if (decision.allowed) this.#giveBack(decision)
+      } else if (decision.allowed) {
+        if (decision.delayMs > leftMs()) {
+          wait.reject(tooFar(decision.delayMs))
+          this.#giveBack(decision)
+        } else this.#delay(decision, wait)
+      } else if (decision.source === 'closed')
         wait.reject(new StoreError('the store failed, and the failure policy gives no decision'))
       else if (decision.retryAfterMs === Number.POSITIVE_INFINITY) wait.reject(neverFits(cost, decision.limit))
-      else if (decision.retryAfterMs > (patience.timeoutMs === 0 ? 0 : wait.leftMs)) {
+      else if (decision.retryAfterMs > leftMs()) {
         wait.reject(tooFar(decision.retryAfterMs))
       } else {
         this.#sleep(line, decision.retryAfterMs)
@@ -111,6 +122,37 @@ export class AskAgainLines {
       wait.reject(error)
     }
     this.#leave(line, first)
+  }
+
+  /** The first that still waits: of many that one signal ends, none asks on its way out. Without any, the line ends. */
+  #firstOf(line: AskingLine): Waiting | undefined {
+    const { waiting } = line
+    while (waiting.length > 0 && (waiting[0].wait.ended || waiting[0].wait.leftMs === 0)) waiting.shift()
+    if (waiting.length === 0) this.#lines.delete(line.name)
+    return waiting[0]
+  }
+
+  /** Resolves when the decision's delay is over. */
+  #delay(decision: Decision, wait: Wait<Decision>): void {
+    if (decision.delayMs === 0) {
+      wait.resolve(decision)
+      return
+    }
+    const alarm = new Alarm(() => wait.resolve(waitedOut(decision)))
+    alarm.set(performance.now() + decision.delayMs)
+    this.#delayed.add(wait)
+    const ended = () => {
+      alarm.clear()
+      this.#delayed.delete(wait)
+    }
+    wait.promise.then(ended, () => {
+      ended()
+      this.#giveBack(decision)
+    })
+  }
+
+  #giveBack(decision: Decision): void {
+    this.giveBack(decision).catch(() => {})
   }
 
   /**
@@ -135,10 +177,7 @@ export class AskAgainLines {
     const place = line.waiting.indexOf(waiting)
     if (place < 0) return
     line.waiting.splice(place, 1)
-    if (line.waiting.length === 0) {
-      line.alarm.clear()
-      this.#lines.delete(line.name)
-    } else if (place === 0) void this.#serve(line)
+    if (place === 0) void this.#serve(line)
   }
 }
 

@@ -75,6 +75,14 @@ export function allowAnyway(decision: Decision): Decision {
   return new SettleableDecision(permission, key, cost, verdicts, source, degraded, 0, undefined, true)
 }
 
+/** The same decision for a caller that has waited out its delay. */
+export function waitedOut(decision: Decision): Decision {
+  const { key, cost, source, degraded } = decision
+  const verdicts = decision.verdicts.map(verdict => ({ ...verdict, delayMs: 0 }))
+  const ticket = SettleableDecision.takeTicket(decision)
+  return new SettleableDecision(decision, key, cost, verdicts, source, degraded, 0, ticket, false)
+}
+
 /**
  * A decision with hidden data for settlement. Its fields are declared without initial values: initializing them would
  * take as long again.

@@ -370,6 +370,84 @@ describe('a store of the user, which keeps no lines: waiters', () => {
   })
 })
 
+/** A store without lines, whose limits are those of a store in this process. */
+function withoutLines(answersAfterMs = 0) {
+  const memory = new MemoryStore()
+  stores.push(memory)
+  const calls: string[] = []
+  const by =
+    <A extends unknown[], R>(verb: string, call: (...args: A) => R) =>
+    async (...args: A) => {
+      calls.push(verb)
+      if (answersAfterMs > 0) await new Promise(resolve => setTimeout(resolve, answersAfterMs))
+      return call(...args)
+    }
+  const store: Store = {
+    consume: by('consume', (charges, cost) => memory.consume(charges, cost)),
+    peek: by('peek', (charges, cost) => memory.peek(charges, cost)),
+    refund: by('refund', (charges, cost) => memory.refund(charges, cost)),
+    reset: by('reset', charges => memory.reset(charges)),
+    // The moments of receipts are those of another clock.
+    giveBack: by('giveBack', (receipts, units) => memory.refund(receipts, units)),
+  }
+  return { store, calls }
+}
+
+describe('a leaky bucket over a store that keeps no lines: acquire waits out the delay', () => {
+  const policy = '10/1s leaky-bucket burst=3'
+
+  test('so that calls leave one after the other', async () => {
+    const limiter = new RateLimiter({ policy, store: withoutLines().store })
+    const startedAt = performance.now()
+    const decisions = await Promise.all(
+      Array.from({ length: 5 }, async () => ({ ...(await limiter.acquire('k')), at: performance.now() - startedAt })),
+    )
+    for (const [i, { at, delayMs, verdicts }] of decisions.entries()) {
+      expect(at).toBeGreaterThanOrEqual(100 * i - 1)
+      expect([delayMs, ...verdicts.map(({ delayMs }) => delayMs)]).toEqual([0, 0])
+    }
+  })
+
+  test('and spends nothing if the delay is longer than the timeout, or the wait ends before', async () => {
+    const limiter = new RateLimiter({ policy, store: withoutLines().store })
+    await limiter.consume('k', 2)
+    await expect(limiter.acquire('k', { timeout: 50 })).rejects.toThrow('which is after the timeout')
+    await expect(limiter.acquire('k', { timeout: 0 })).rejects.toThrow('which is after the timeout')
+    const control = new AbortController()
+    const waiting = limiter.acquire('k', { signal: control.signal })
+    await eventually('it is let in', async () => (await limiter.peek('k', 0)).remaining === 0)
+    control.abort(new Error('enough'))
+    await expect(waiting).rejects.toThrow('enough')
+    const closed = limiter.acquire('k')
+    await eventually('its unit is back, and spent again', async () => (await limiter.peek('k', 0)).remaining === 0)
+    await limiter.close()
+    await expect(closed).rejects.toThrow('closed while this waited')
+    await eventually('all is back', async () => (await limiter.peek('k', 0)).remaining === 3)
+  })
+
+  test('and a decision is settled as any other', async () => {
+    const limiter = new RateLimiter({ policy, store: withoutLines().store })
+    await limiter.consume('k', 2)
+    await limiter.settle(await limiter.acquire('k'), 0)
+    expect((await limiter.peek('k', 0)).remaining).toBeGreaterThanOrEqual(2)
+  })
+})
+
+test('waiters that one signal ends ask no more', async () => {
+  const { store, calls } = withoutLines(20)
+  const limiter = new RateLimiter({ policy: '10/200ms fixed-window', store, denyCache: false })
+  await limiter.consume('k', 10)
+  const control = new AbortController()
+  const waiting = Array.from({ length: 200 }, () => limiter.acquire('k', { signal: control.signal }).catch(() => {}))
+  await eventually('the first has asked, and waits', async () => calls.length === 2)
+  calls.length = 0
+  await eventually('it asks again', async () => calls.length === 1)
+  control.abort(new Error('enough'))
+  await Promise.all(waiting)
+  await eventually('what came too late is given back', async () => calls.includes('giveBack'))
+  expect(calls.filter(verb => verb === 'consume')).toHaveLength(1)
+})
+
 test('only the first in line asks a store of the user, and only when it may come back', async () => {
   const store = new StubStore()
   store.deny(100)
