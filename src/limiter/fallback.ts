@@ -1,6 +1,6 @@
 import { goingOn, systemClock } from './core/clock.js'
-import { verdictOf } from './core/decision.js'
-import type { Limit } from './core/limit.js'
+import { type Verdict, verdictOf } from './core/decision.js'
+import { type Limit, maxCostOf } from './core/limit.js'
 import { getOrMake } from './core/maps.js'
 import { OutageWarnings } from './core/warnings.js'
 import { MemoryCounts } from './memory/memory-counts.js'
@@ -33,6 +33,7 @@ export function failingPolicy(
   return new LocalPolicy(
     counts,
     counted.map(one => ({ ...one, limit: shareOf(one.limit, localShare) })),
+    counted.map(({ limit }) => maxCostOf(limit)),
   )
 }
 
@@ -47,15 +48,27 @@ class LocalPolicy implements BoundPolicy {
     /** Of the store that may fail. */
     readonly counts: Counts,
     readonly counted: readonly CountedLimit[],
+    /** What fits under each limit when the store answers. */
+    readonly maxCosts: readonly number[],
   ) {
     this.limits = counted.map(({ limit }) => limit)
   }
 
   decide(verb: Verb, keys: Keys, cost: number, reply: Reply): void {
     this.#policy.decide(verb, keys, cost, {
-      resolve: (verdicts, answeredAt, chargedAt) => reply.resolve(verdicts, answeredAt, chargedAt, FALLBACK),
+      resolve: (verdicts, answeredAt, chargedAt) =>
+        reply.resolve(this.#afterOutage(verdicts, cost), answeredAt, chargedAt, FALLBACK),
       reject: error => reply.reject(error),
     })
+  }
+
+  /** What never fits into the share of this process may fit as soon as the store answers. */
+  #afterOutage(verdicts: readonly Verdict[], cost: number): readonly Verdict[] {
+    return verdicts.map((verdict, i) =>
+      verdict.retryAfterMs === Number.POSITIVE_INFINITY && cost <= this.maxCosts[i]
+        ? { ...verdict, retryAfterMs: CLOSED_RETRY_MS }
+        : verdict,
+    )
   }
 
   /** A store in this process needs no deadline, and does not fail. */

@@ -169,6 +169,13 @@ describe('while the store fails', () => {
     expect(wrong).toEqual([])
   })
 
+  test('what fits into the limit, but not into the share, may come again', async () => {
+    const limiter = failing({ policy: '100/1m', localShare: 0.1 })
+    expect(await limiter.consume('k', 50)).toMatchObject({ allowed: false, remaining: 10, retryAfterMs: 1000 })
+    expect(await limiter.consume('k', 101)).toMatchObject({ allowed: false, retryAfterMs: Number.POSITIVE_INFINITY })
+    await expect(limiter.acquire('k', { cost: 50, timeout: '900ms' })).rejects.toThrow('which is after the timeout')
+  })
+
   test('a bad cost is still an error, and shadow still lets pass', async () => {
     await expect(failing().consume('k', -1)).rejects.toThrow(CostError)
     const limiter = failing({ onStoreFailure: 'closed', shadow: true })
