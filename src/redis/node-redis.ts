@@ -34,6 +34,8 @@ export interface NodeRedisLike {
   evalSha(sha1: string, options: EvalOptions): Promise<unknown>
   eval(source: string, options: EvalOptions): Promise<unknown>
   on(event: 'ready' | 'connect' | 'end' | 'node-error' | symbol, listener: () => void): unknown
+  /** Only on a sentinel. */
+  on(event: 'client-error' | 'topology-change', listener: (event: { readonly type: string }) => void): unknown
 }
 
 export function isNodeRedis(client: object): client is NodeRedisLike {
@@ -73,6 +75,7 @@ export function nodeRedisPort(client: NodeRedisLike, gaveUp: GaveUp): ClientPort
   const ready = new Set<() => void>()
   const lost = new Set<() => void>()
   const cluster = 'slots' in client
+  const sentinel = hasMethods(client, 'getSentinelNode')
   const isReady = () => client.isReady ?? client.isOpen
   const onReady = () => {
     isClosed = false
@@ -93,7 +96,7 @@ export function nodeRedisPort(client: NodeRedisLike, gaveUp: GaveUp): ClientPort
   // Listening to 'error' itself would keep an application alive that does not handle its errors. From the client's own
   // class, because this module also runs where Node's modules do not exist.
   const { errorMonitor = Symbol('none') } = (client as object).constructor as { readonly errorMonitor?: symbol }
-  if (cluster || hasMethods(client, 'getSentinelNode')) {
+  if (cluster || sentinel) {
     // One node or sentinel of several has failed. The client is open for as long as it tries the others.
     const onError = () => {
       setImmediate(() => client.isOpen || isClosed || onLost())
@@ -107,6 +110,11 @@ export function nodeRedisPort(client: NodeRedisLike, gaveUp: GaveUp): ClientPort
       onLost()
     })
   }
+  if (sentinel) {
+    // It stays ready when it loses the connection to the primary, and calls all that was not answered again.
+    client.on('client-error', ({ type }) => type === 'MASTER' && onLost())
+    client.on('topology-change', ({ type }) => type === 'MASTER_CHANGE' && onLost())
+  }
   // A cluster of version 4 ignores the keys of its own evalSha: it asks any node, is redirected, and reloads the whole
   // map, each time and out of order.
   const send = (command: string, script: string, keys: readonly string[], args: readonly ScriptArgument[]) =>
@@ -114,8 +122,8 @@ export function nodeRedisPort(client: NodeRedisLike, gaveUp: GaveUp): ClientPort
   const unlessConnected = () => (client.isOpen || wasReady ? undefined : Promise.reject(new Error(NEVER_CONNECTED)))
   return {
     cluster,
-    // A client and a cluster never repeat commands. A sentinel does, but reports no lost connection.
-    sendsAgain: false,
+    // A client and a cluster never repeat commands.
+    sendsAgain: sentinel,
     evalsha: (sha1, keys, args) =>
       unlessConnected() ??
       (cluster ? send('EVALSHA', sha1, keys, args) : client.evalSha(sha1, { keys: [...keys], arguments: [...args] })),

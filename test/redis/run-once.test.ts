@@ -1,8 +1,11 @@
+import { EventEmitter } from 'node:events'
 import { beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
+import { RateLimiter, RedisStore } from '../../src/index.js'
 import { portOf } from '../../src/redis/clients.js'
 import { runScript } from '../../src/redis/script.js'
 import { forgetSent, semaphoreSet } from '../../src/redis/scripts.js'
+import { eventually } from '../support/eventually.js'
 import { testRedis } from '../support/test-redis.js'
 
 const redis = testRedis()
@@ -60,4 +63,34 @@ describe('a request acts once', () => {
     expect(await addPermits(7, 7, 1)).toEqual([1, 11])
     expect(await client.hget(BASE, 'permits')).toBe('11')
   })
+})
+
+test('a decision that a sentinel of node-redis holds or sends again does nothing once its connection is lost', async () => {
+  /** What a sentinel does with a command while it looks for the primary: it calls it again, with the same arguments. */
+  class Sentinel extends EventEmitter {
+    readonly isOpen = true
+    readonly isReady = true
+    readonly held: (() => string[])[] = []
+    #answers = 0
+    getSentinelNode() {}
+    async eval() {}
+    async evalSha(_: string, { arguments: args }: { arguments: (string | Buffer)[] }): Promise<unknown> {
+      // The first one only asks for the time.
+      if (this.#answers++ === 0) return [Date.now()]
+      this.held.push(() => args.map(String))
+      return new Promise(() => {})
+    }
+  }
+  const sentinel = new Sentinel()
+  const limiter = new RateLimiter({ policy: '9/1m', store: new RedisStore(sentinel as never), observer: {} })
+  const decided = limiter.consume('k')
+  await eventually('it is sent', async () => sentinel.held.length === 1)
+  const [again] = sentinel.held
+  const last = (args: string[]) => Math.max(...args.map(Number).filter(number => number > 1e12))
+  expect(last(again())).toBeGreaterThan(Date.now() - 10_000)
+  sentinel.emit('client-error', { type: 'REPLICA', error: new Error('lost') })
+  expect(last(again())).toBeGreaterThan(Date.now() - 10_000)
+  sentinel.emit('client-error', { type: 'MASTER', error: new Error('lost') })
+  expect(last(again())).toBe(Number.NEGATIVE_INFINITY)
+  expect(await decided).toMatchObject({ source: 'fallback' })
 })

@@ -156,7 +156,7 @@ async function play(options: RoundOptions, doing: Set<string>): Promise<Round> {
   await during('the servers stop', servers.stop())
   const operations = operationsIn(path, started, faults, notes)
   const repeating = Array.from({ length: started }, (_, i) => i + 1)
-    .filter(number => clientOf(number) === 'upstash' || (topology === 'sentinel' && clientOf(number) === 'node-redis'))
+    .filter(number => clientOf(number) === 'upstash')
     .map(number => `p${number}`)
   const history: History = {
     subjects,

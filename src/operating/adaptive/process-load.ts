@@ -121,7 +121,7 @@ type Reason = Exclude<Load['reason'], 'none' | 'custom'>
 
 /**
  * How busy this process is: delay and utilisation of its event loop, processor time against what its container may use
- * (cgroup quotas), heap against its limit. Takes less than 0.2 % of a core and keeps no process alive. What a runtime
+ * (cgroup quotas), heap against its limit. Takes about 0.4 % of a core and keeps no process alive. What a runtime
  * does not tell is left out: Bun and Deno the utilisation, Bun also the heap's limit. Throws `PolicyError` for options
  * that mean nothing.
  */
