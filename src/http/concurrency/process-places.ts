@@ -26,6 +26,11 @@ export interface Places {
   close(): Promise<void>
 }
 
+/** Of requests that wait when the limit is closed. */
+export function closedError(): SpillwayError {
+  return new SpillwayError('concurrencyLimit was closed')
+}
+
 interface Room {
   inside: number
   /** In order of arrival. */
@@ -86,7 +91,7 @@ export class ProcessPlaces implements Places {
   }
 
   async close(): Promise<void> {
-    const closed = new SpillwayError('concurrencyLimit was closed')
+    const closed = closedError()
     for (const room of this.#rooms.values()) {
       for (const wait of room.waiting) wait.reject(closed)
       room.waiting.clear()

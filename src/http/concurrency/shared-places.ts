@@ -7,7 +7,7 @@ import type { RedisClient } from '../../redis/client.js'
 import { OUTAGE, OutageAborter } from '../../redis/guarded-redis.js'
 import type { Lease } from '../../waiting/semaphore/lease.js'
 import { Semaphore } from '../../waiting/semaphore/semaphore.js'
-import { type Place, type Places, ProcessPlaces } from './process-places.js'
+import { closedError, type Place, type Places, ProcessPlaces } from './process-places.js'
 
 /** Semaphores of keys without requests inside, kept because requests of the same key are likely. */
 const MOST_IDLE = 1000
@@ -26,6 +26,8 @@ interface SharedPlacesOptions {
 interface Room {
   readonly semaphore: Semaphore
   users: number
+  /** By `close`: who comes later has another room. */
+  isClosed: boolean
 }
 
 /**
@@ -69,6 +71,7 @@ export class SharedPlaces implements Places {
     } catch (error) {
       this.#leave(key, room)
       if (!(error instanceof StoreError)) throw error
+      if (room.isClosed) return this.enter(key)
       // A lease that is granted too late has no request to use it.
       asked.then(lease => lease?.release()).catch(() => {})
       this.#waits.check()
@@ -89,6 +92,7 @@ export class SharedPlaces implements Places {
     } catch (error) {
       this.#leave(key, room)
       if (error instanceof TimeoutError) return null
+      if (room.isClosed) throw closedError()
       if (error !== OUTAGE && !(error instanceof StoreError)) throw error
       return this.#alone.wait(key, Math.max(0, startedAt + ms - performance.now()), signal)
     }
@@ -102,6 +106,9 @@ export class SharedPlaces implements Places {
 
   async close(): Promise<void> {
     const rooms = [...this.#rooms.values(), ...this.#idle.values()]
+    this.#rooms.clear()
+    this.#idle.clear()
+    for (const room of rooms) room.isClosed = true
     const left = Promise.all(rooms.map(({ semaphore }) => semaphore.close()))
     await this.#alone.close()
     // Requests that are still in their lines in Redis do not block others for long: the record of this process expires.
@@ -130,12 +137,12 @@ export class SharedPlaces implements Places {
   }
 
   #openRoom(key: string): Room {
-    return { semaphore: this.#semaphoreOf(key), users: 0 }
+    return { semaphore: this.#semaphoreOf(key), users: 0, isClosed: false }
   }
 
   #leave(key: string, room: Room): void {
     room.users--
-    if (room.users > 0) return
+    if (room.users > 0 || room.isClosed) return
     this.#rooms.delete(key)
     this.#idle.set(key, room)
   }

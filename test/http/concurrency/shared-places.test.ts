@@ -1,5 +1,10 @@
 import { expect, test } from '@jest/globals'
+import { SharedPlaces } from '../../../src/http/concurrency/shared-places.js'
+import { SpillwayError } from '../../../src/limiter/core/errors.js'
+import { guardRedis } from '../../../src/redis/guarded-redis.js'
 import { runChild } from '../../support/child.js'
+import { eventually } from '../../support/eventually.js'
+import * as lines from '../../support/lines.js'
 import { testRedis } from '../../support/test-redis.js'
 
 const server = testRedis()
@@ -42,3 +47,28 @@ test('one long request does not keep the places of all later keys in memory', as
   // A semaphore takes about 3 kB.
   expect(Number(stdout)).toBeLessThan(500)
 }, 30_000)
+
+test('closed, they reject who waits, let nobody in who would have waited, and know that Redis answers', async () => {
+  const place = () => {
+    const client = server.client()
+    const guarded = guardRedis(client, 5000, undefined, { name: 'test', meanwhile: 'nothing is shared' })
+    const options = { client, prefix: 'closed', name: 'n', permits: 1, leaseMs: 30_000, guarded }
+    return { places: new SharedPlaces(options), guarded }
+  }
+  const [one, other] = [place(), place()]
+  const inside = await one.places.enter('=k')
+  const { signal } = new AbortController()
+  const waiting = other.places.wait('=k', 10_000, signal)
+  await lines.inLine(server.client(), 'closed*:line', 1)
+  const [outcome] = await Promise.all([Promise.allSettled([waiting]), other.places.close()])
+  expect(outcome).toEqual([{ status: 'rejected', reason: new SpillwayError('concurrencyLimit was closed') }])
+  expect(await other.places.enter('=k')).toBeNull()
+  expect(other.guarded.failing).toBe(false)
+  inside?.leave()
+  await eventually('the place is free', async () => {
+    const place = await other.places.enter('=k')
+    place?.leave()
+    return place !== null
+  })
+  await Promise.all([one.places.close(), other.places.close()])
+})
