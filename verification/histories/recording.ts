@@ -46,6 +46,18 @@ process.stdin.resume().once('end', () => process.exit())
 
 const write = (line: Operation | Fault): void => appendFileSync(options.file, `${JSON.stringify(line)}\n`)
 
+let movedAt = now()
+/**
+ * Now. On a busy machine a process stands still now and then: it says so, as if somebody had stopped it. At each
+ * operation, too: one that is killed when it has just moved again would not say it later.
+ */
+function moment(): number {
+  const at = now()
+  if (at - movedAt > 50) write({ what: 'stopped', from: movedAt, until: at, process: options.process })
+  movedAt = at
+  return at
+}
+
 /**
  * Does something, and writes down that it began and what came of it. Undefined: it failed, or was refused by an error.
  */
@@ -55,15 +67,15 @@ export async function recorded<T>(
   facts: (answer: T) => object = () => ({}),
 ): Promise<{ id: number; answer: T } | undefined> {
   const id = nextId()
-  const operation = { id, process: options.process, askedAt: now(), ...begun } as Operation
+  const operation = { id, process: options.process, askedAt: moment(), ...begun } as Operation
   write(operation)
   open.set(id, operation)
   try {
     const answer = await act()
-    write({ ...operation, answeredAt: now(), ...facts(answer) } as Operation)
+    write({ ...operation, answeredAt: moment(), ...facts(answer) } as Operation)
     return { id, answer }
   } catch (error) {
-    write({ ...operation, answeredAt: now(), ...failure(error) } as Operation)
+    write({ ...operation, answeredAt: moment(), ...failure(error) } as Operation)
     return undefined
   } finally {
     open.delete(id)
@@ -78,13 +90,9 @@ export async function forever(act: () => Promise<unknown>): Promise<void> {
   while (!ending) await act()
 }
 
-/** On a busy machine a process stands still now and then: it says so, as if somebody had stopped it. */
-export async function watching(): Promise<void> {
-  let before = now()
-  await forever(async () => {
+/** Notes when the process stands still, also between its operations. */
+export const watching = (): Promise<void> =>
+  forever(async () => {
     await pause(10)
-    const at = now()
-    if (at - before > 50) write({ what: 'stopped', from: before, until: at, process: options.process })
-    before = at
+    moment()
   })
-}
