@@ -143,6 +143,12 @@ export class Calendar {
   }
 }
 
+function unknownZone(timezone: unknown): PolicyError {
+  return new PolicyError(
+    `limit: timezone ${shown(timezone)}: expected a name of the IANA time zone database, like "Europe/Berlin"`,
+  )
+}
+
 /** A time zone: converts between moments and local time. */
 class Zone {
   static readonly #known = new BoundedMap<string, Zone>(MOST_KNOWN)
@@ -150,6 +156,7 @@ class Zone {
 
   /** Names of zones are the same in any case. Throws `PolicyError` for one that the runtime does not know. */
   static of(timezone: string): Zone {
+    if (typeof timezone !== 'string') throw unknownZone(timezone)
     return getOrMake(Zone.#known, timezone.toLowerCase(), () => new Zone(timezone))
   }
 
@@ -166,9 +173,7 @@ class Zone {
         second: 'numeric',
       })
     } catch {
-      throw new PolicyError(
-        `limit: timezone ${shown(timezone)}: expected a name of the IANA time zone database, like "Europe/Berlin"`,
-      )
+      throw unknownZone(timezone)
     }
   }
 

@@ -176,7 +176,9 @@ export function parseLimit(
       )
     }
   }
-  const { quota, burst, ...others }: AnyLimitOptions = options
+  // Its own properties only: other objects may inherit the same from another class, and policies of equal text are one.
+  const own: AnyLimitOptions = { ...options }
+  const { quota, burst, ...others } = own
   const { name: given, namedAfter = given ? undefined : quota } = others
   if (!Number.isSafeInteger(quota) || quota < 0) {
     throw new PolicyError(`limit: quota ${shown(quota)}: expected an integer ≥ 0 (0 refuses everything), like 100`)
@@ -184,7 +186,7 @@ export function parseLimit(
   if (quota > LARGEST_QUOTA) {
     throw new PolicyError(`limit: quota ${shown(quota)}: expected at most ${LARGEST_QUOTA} (2^53 - 1024), like 100`)
   }
-  const calendar = parseCalendar(options)
+  const calendar = parseCalendar(own)
   const { algorithm = calendar === undefined ? byDefault : CALENDAR_ALGORITHM } = others
   if (calendar !== undefined && algorithm !== CALENDAR_ALGORITHM) {
     throw new PolicyError(
@@ -285,7 +287,8 @@ export function maxCostOf({ quota, burst }: Limit): number {
  */
 export function countedSpan({ algorithm, windowMs, calendar }: Limit): string {
   if (ALGORITHMS[algorithm].keepsShare) return ''
-  return calendar === undefined ? String(windowMs) : `-${calendar.window}-${calendar.timezone}`
+  // A time zone is the same in capitals.
+  return calendar === undefined ? String(windowMs) : `-${calendar.window}-${calendar.timezone.toLowerCase()}`
 }
 
 /** How long a limit that is spent to its end takes to be as if never used, in ms; 0 at a quota of 0. */
@@ -299,13 +302,14 @@ function parseText(text: string, byDefault: AlgorithmName | undefined): Limit[] 
     if (limit === '' && text.trim() !== '') {
       const whole = text.split(';').map(each => each.trim())
       const others = whole.filter(each => each !== '').join('; ')
-      throw new PolicyError(`policy ${shown(text)}: nothing stands on one side of a ";": did you mean "${others}"?`)
+      const advice = others === '' ? ', expected a limit, like "100/1m"' : `: did you mean "${others}"?`
+      throw new PolicyError(`policy ${shown(text)}: nothing stands on one side of a ";"${advice}`)
     }
     const [rate = '', ...words] = limit.split(/\s+/)
     const [, quota, window = ''] = TEXT.exec(rate) ?? []
     if (quota === undefined) throw new PolicyError(`limit ${shown(limit)}: ${TEXT_FORM}${correctionOf(limit)}`)
     const options: AnyLimitOptions = { quota: Number(quota) }
-    for (const word of words) readWord(options, word, limit)
+    for (const word of words) readWord(options, word, limit, words)
     const onCalendar = options.calendar !== undefined || options.timezone !== undefined
     if (onCalendar) options.calendar = singular(window) as CalendarWindow
     else options.window = window
@@ -346,8 +350,13 @@ type AnyLimitOptions = Partial<Omit<LimitOptions & CalendarLimitOptions, 'quota'
   namedAfter?: number
 }
 
-function readWord(options: AnyLimitOptions, word: string, text: string): void {
+/** `words`: all of the limit, each of which says something else. */
+function readWord(options: AnyLimitOptions, word: string, text: string, words: readonly string[]): void {
   const [, option, value] = /^(burst|name|tz)=(.+)$/.exec(word) ?? []
+  const before = words.slice(0, words.lastIndexOf(word)).find(other => saysOf(other) === saysOf(word))
+  if (before !== undefined) {
+    throw new PolicyError(`limit ${shown(text)}: given ${shown(word)} after ${shown(before)}, expected one of them`)
+  }
   if (option === 'burst') options.burst = /^\d+$/.test(value) ? Number(value) : Number.NaN
   else if (option === 'name') options.name = value
   else if (option === 'tz') options.timezone = value
@@ -361,6 +370,11 @@ function readWord(options: AnyLimitOptions, word: string, text: string): void {
         `"100/1m token-bucket burst=20"${correctionOf(text)}`,
     )
   }
+}
+
+/** What a word of a limit is about. */
+function saysOf(word: string): string {
+  return ALGORITHM_NAMES.includes(word as AlgorithmName) ? 'algorithm' : word.replace(/=.*/, '')
 }
 
 function parseName(name: unknown): string {

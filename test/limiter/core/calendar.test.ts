@@ -1,7 +1,7 @@
 import { describe, expect, jest, test } from '@jest/globals'
 import { Calendar, type CalendarWindow } from '../../../src/limiter/core/calendar.js'
 import { PolicyError } from '../../../src/limiter/core/errors.js'
-import { parsePolicy } from '../../../src/limiter/core/limit.js'
+import { countedSpan, parsePolicy } from '../../../src/limiter/core/limit.js'
 
 const at = (text: string) => Date.parse(text)
 const HOUR = 3_600_000
@@ -157,6 +157,14 @@ test.each<[CalendarWindow, string, number]>([
 test('an unknown time zone is an error', () => {
   expect(() => Calendar.of('day', 'Mars/Olympus')).toThrow(PolicyError)
   expect(() => Calendar.of('day', 'Mars/Olympus')).toThrow('timezone "Mars/Olympus": expected a name of the IANA')
+})
+
+test('a zone in another spelling is the same count', () => {
+  const [name, other] = ['Europe/Berlin', 'europe/berlin'].map(timezone => {
+    const [limit] = parsePolicy({ quota: 5, calendar: 'day', timezone })
+    return countedSpan(limit)
+  })
+  expect(other).toBe(name)
 })
 
 test('zones that come and go, in any spelling, are kept for at most a hundred calendars', () => {

@@ -85,6 +85,18 @@ describe('a policy', () => {
     ['a fraction in text', '1.5/1m', `limit "1.5/1m": ${TEXT_FORM}`],
     ['a second slash', '1/1m/1h', `limit "1/1m/1h": ${TEXT_FORM}`],
     ['an unknown word', '10/1m gcra', `limit "10/1m gcra": unknown word "gcra", expected an algorithm (${ALGORITHMS})`],
+    ['two algorithms', '9/1m token-bucket leaky-bucket', 'given "leaky-bucket" after "token-bucket", expected one'],
+    ['two bursts', '9/1m token-bucket burst=5 burst=6', 'given "burst=6" after "burst=5", expected one'],
+    ['two names', '9/1m name=a name=b', 'given "name=b" after "name=a", expected one'],
+    ['two time zones', '9/day calendar tz=UTC tz=Asia/Tokyo', 'given "tz=Asia/Tokyo" after "tz=UTC", expected one'],
+    ['the calendar twice', '9/day calendar calendar', 'given "calendar" after "calendar", expected one'],
+    ['only a semicolon', ' ; ', 'policy " ; ": nothing stands on one side of a ";", expected a limit, like "100/1m"'],
+    ['a time zone that is no text', { quota: 1, calendar: 'day', timezone: 5 }, 'limit: timezone 5: expected a name of'],
+    [
+      'a quota that an object inherits',
+      Object.create({ quota: 5 }, { window: { value: '1m', enumerable: true } }),
+      'limit: quota undefined: expected an integer',
+    ],
     ['an empty burst', '10/1m token-bucket burst=', `unknown word "burst="`],
     [
       'a burst that is no number',
