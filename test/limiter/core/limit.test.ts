@@ -91,7 +91,11 @@ describe('a policy', () => {
     ['two time zones', '9/day calendar tz=UTC tz=Asia/Tokyo', 'given "tz=Asia/Tokyo" after "tz=UTC", expected one'],
     ['the calendar twice', '9/day calendar calendar', 'given "calendar" after "calendar", expected one'],
     ['only a semicolon', ' ; ', 'policy " ; ": nothing stands on one side of a ";", expected a limit, like "100/1m"'],
-    ['a time zone that is no text', { quota: 1, calendar: 'day', timezone: 5 }, 'limit: timezone 5: expected a name of'],
+    [
+      'a time zone that is no text',
+      { quota: 1, calendar: 'day', timezone: 5 },
+      'limit: timezone 5: expected a name of',
+    ],
     [
       'a quota that an object inherits',
       Object.create({ quota: 5 }, { window: { value: '1m', enumerable: true } }),
