@@ -102,7 +102,10 @@ export function politeFetch(options: PoliteOptions = {}): PoliteFetch {
           throw error
         }
         departure.answered(true)
-        if (copy !== undefined) route.settle(copy, departure)
+        if (copy !== undefined) {
+          const unread = copy === answer ? undefined : copy
+          void route.settle(copy, departure).then(() => discard(unread))
+        }
         const { pauseMs } = asked
         if (pauseMs !== undefined) route.asksFor(pauseMs)
         if (!isRepeated) return answer

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { fetch as undiciFetch } from 'undici'
@@ -85,5 +86,56 @@ describe('with the fetch of undici', () => {
     expect(await (await politeWith({ settle }, undiciFetch)(server.origin)).text()).toBe('ok')
     await sleep(5)
     expect(settled.sort()).toEqual(['ok', '{"used":7}'].sort())
+  })
+})
+
+describe('a settle that does not read the body', () => {
+  const CHUNK = new Uint8Array(65_536)
+
+  test('gives the copy up, so that what the caller reads is not kept for it', async () => {
+    server.answer = (_, response) => void response.writeHead(200, { 'x-tokens': '1' }).end(CHUNK)
+    let copy: Response | undefined
+    const settle = (response: Response) => {
+      copy = response
+      return Number(response.headers.get('x-tokens'))
+    }
+    const answer = await politeWith({ settle })(server.origin)
+    await new Promise(setImmediate)
+    expect([copy?.bodyUsed, answer.bodyUsed]).toEqual([true, false])
+    expect((await answer.arrayBuffer()).byteLength).toBe(CHUNK.length)
+  })
+
+  test('does not keep the connection of a refused call that is sent again', async () => {
+    const closed: Promise<unknown>[] = []
+    server.answer = (_, response) => {
+      if (closed.length > 0) return void response.end('ok')
+      closed.push(once(response, 'close'))
+      response.writeHead(429, { 'retry-after': '0' }).write(CHUNK)
+    }
+    const settle = () => 1
+    expect(await (await politeWith({ settle })(server.origin)).text()).toBe('ok')
+    const lost = await Promise.race([closed[0].then(() => 'closed'), sleep(2000, 'open')])
+    expect(lost).toBe('closed')
+  })
+
+  test('does not end what another settle still reads', async () => {
+    server.answer = (_, response) => void response.end('text')
+    let read: string | undefined
+    const budgets: Budget[] = [
+      { rate: 2, interval: '100ms', name: 'calls', settle: () => 1 },
+      {
+        ...{ rate: 2, interval: '100ms', name: 'tokens' },
+        async settle(response) {
+          await sleep(20)
+          read = await response.text()
+          return 1
+        },
+      },
+    ]
+    const polite = politeFetch({ limits: { [server.origin]: { budgets } } })
+    expect(await (await polite(server.origin)).text()).toBe('text')
+    await sleep(50)
+    expect(read).toBe('text')
+    expect(warned.codes).toEqual([])
   })
 })
