@@ -114,7 +114,7 @@ describe('a settle that does not read the body', () => {
     }
     const settle = () => 1
     expect(await (await politeWith({ settle })(server.origin)).text()).toBe('ok')
-    const lost = await Promise.race([closed[0].then(() => 'closed'), sleep(2000, 'open')])
+    const lost = await Promise.race([closed[0].then(() => 'closed'), sleep(2000, 'open', { ref: false })])
     expect(lost).toBe('closed')
   })
 
