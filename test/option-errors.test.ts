@@ -349,12 +349,12 @@ const WAITING: readonly Row[] = [
   [
     'SharedRateLimiter.setRate, its options',
     given => rate.setRate({ rate: 1, interval: '1s' }, given),
-    [{ keepstate: 1 }],
+    [{ keepstate: 1 }, ...each('keepState', 1, 'yes', null)],
   ],
   [
     'SharedRateLimiter.updateRate, its options',
     given => rate.updateRate({ rate: 1, interval: '1s' }, given),
-    [{ keep: 1 }],
+    [{ keep: 1 }, ...each('keepState', 1, 'yes', null)],
   ],
   ['SharedRateLimiter.expire, its argument', given => rate.expire(given), [0, -1, '4000d', undefined]],
   ['DelayQueue, its client', given => new DelayQueue(given, 'q'), [{}]],
@@ -391,6 +391,7 @@ const WAITING: readonly Row[] = [
   ],
   ['DelayQueue.push, its payload', given => queue.push(given), [nothing]],
   ['DelayQueue.pushMany', given => queue.pushMany([{ payload: 1, options: given }]), [{ prio: 5 }]],
+  ['DelayQueue.pushMany, its items', given => queue.pushMany(given), ['ab', null, undefined, [{ payload: 1 }, null]]],
   ['DelayQueue.receive', given => queue.receive(given), [{ timeout: 5 }, { count: 0 }]],
   ['DelayQueue.reschedule, its argument', given => queue.reschedule('a', given), [-5]],
   ['DelayQueue.consume, its handler', given => queue.consume(given), [5]],
@@ -400,7 +401,8 @@ const WAITING: readonly Row[] = [
     [{ concurency: 5 }, { concurrency: 0 }, { limiter: {} }],
   ],
   ['DelayQueue.dead', given => queue.dead(given), [{ limits: 5 }]],
-  ['DelayQueue.redrive', given => queue.redrive(given), [{ id: 'a' }]],
+  ['DelayQueue.redrive', given => queue.redrive(given), [{ id: 'a' }, ...each('ids', 'abc', null, [1, 2])]],
+  ['DelayQueue.discard', given => queue.discard(given), [{ id: 'a' }, ...each('ids', 'yz', null, [['a']])]],
 ]
 
 const A = 'https://a.example'
@@ -413,7 +415,7 @@ const OUTGOING: readonly Row[] = [
     [
       { retrys: 1 },
       { limit: {} },
-      { limits: [] },
+      ...each('limits', [], new Map([[A, budget]]), new Set()),
       ...each('retryMethods', 'GET', ['G T']),
       { retries: -1 },
       { maxWait: 'x' },

@@ -199,8 +199,10 @@ export function parseOptions(options: PoliteOptions): CheckedOptions {
       `politeFetch: prefix ${shown(prefix)}: expected a client beside it, like { client, prefix: "shop" }`,
     )
   }
-  if (typeof limits !== 'object' || limits === null || Array.isArray(limits)) {
-    throw new PolicyError(`politeFetch: limits ${shown(limits)}: expected limits by partner, like ${EXAMPLE}`)
+  if (!isPlainObject(limits)) {
+    throw new PolicyError(
+      `politeFetch: limits ${shown(limits)}: expected an object of limits by partner, like ${EXAMPLE}`,
+    )
   }
   const nameOf = partner === undefined ? originOf : partnerName
   return {
@@ -216,6 +218,13 @@ export function parseOptions(options: PoliteOptions): CheckedOptions {
     send: given ?? ((input, init) => globalThis.fetch(input, init)),
     observer: parseObserver(observer, 'politeFetch'),
   }
+}
+
+/** A Map has no properties, and would limit nothing. */
+function isPlainObject(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  const prototype = Object.getPrototypeOf(value)
+  return prototype === null || Object.getPrototypeOf(prototype) === null
 }
 
 function limitsOf(
