@@ -114,7 +114,8 @@ export class RateLimitGate<Request, Response, Args extends readonly unknown[]>
   /** Adds `limiter` and `limiterFor` to a middleware function. */
   equip<Middleware extends object>(middleware: Middleware): Middleware & LimiterAccess {
     return Object.defineProperties(middleware, {
-      limiter: { get: () => this.limiter, enumerable: true },
+      // Whoever copies the properties, like Object.assign, must not meet the error of a policy that is a function.
+      limiter: { get: () => this.limiter, enumerable: false },
       limiterFor: { value: (policy: PolicyInput) => this.limiterFor(policy), enumerable: true },
     }) as Middleware & LimiterAccess
   }
