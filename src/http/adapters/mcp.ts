@@ -9,6 +9,7 @@ import type { LimiterKey } from '../../limiter/key.js'
 import { MemoryStore } from '../../limiter/memory/memory-store.js'
 import { RateLimiter, type RateLimiterOptions } from '../../limiter/rate-limiter.js'
 import { type GivenKey, keyText } from '../call-option.js'
+import { checkFits } from '../fitting-cost.js'
 import { givenLimiter } from '../given-limiter.js'
 import { NEWCOMERS } from '../newcomers.js'
 import { type Admission, charge, look, warnOfFailure } from '../rate-limit/settling.js'
@@ -136,6 +137,7 @@ class ToolLimits {
     this.#options = options
     if (given !== undefined) {
       this.#limiter = given
+      checkFits('limitTools', 'call', cost, given)
       return
     }
     checkObject('limitTools: tools', tools, "{ search: '10/1m' }")
@@ -151,6 +153,7 @@ class ToolLimits {
     }
     shared ??= new MemoryStore()
     this.#limiter = new RateLimiter({ name: 'mcp', store: shared, ...others, policy: [...all, ...own] })
+    checkFits('limitTools', 'call', cost, this.#limiter)
     this.#all = this.#limiter.policy.slice(0, -own.length || undefined).map(({ name }) => name)
   }
 
