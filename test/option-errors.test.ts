@@ -178,7 +178,10 @@ const HTTP: readonly Row[] = [
       ...each('statusCode', 42, '429'),
       ...each('headers', 'draft-8', false, ['draft-9'], ['draft-8', 'draft-7']),
       { message: 1n },
-      ...each('store', client),
+      ...each('store', client, null),
+      { policy: () => policy, store: null },
+      ...['limit', 'max', 'windowMs', 'algorithm', 'name'].flatMap(name => each(name, null)),
+      { policy: { quota: 5, window: '1m', name: null } },
       ...each('proxies', -1, 1.5, Number.POSITIVE_INFINITY, true, '10.0.0.0/8', null),
       ...each('proxies', ['loopback'], ['10.0.0.1:80']),
       ...each('addressHeader', '', 'x forwarded', 7).map(given => ({ proxies: 1, ...given })),
@@ -259,13 +262,22 @@ const HTTP: readonly Row[] = [
       { policy, settle: 5 },
       { limiter: {} },
       { tools: { search: policy }, limiter },
+      { policy, cost: 2 },
+      { policy: '5/1m', tools: { search: policy }, cost: 2 },
+      { limiter, cost: 2 },
+      { policy, store: null },
     ] as never),
   ],
   ['limitTools of no server', given => limitTools({}, given), [{ policy }]],
   [
     'limitMessages',
     given => limitMessages(new EventEmitter(), given),
-    [{ polcy: policy }, { policy, onLimit: 'ignore' }, { policy, onLimit: 'close' }, { policy, limiter }],
+    [{ polcy: policy }, { policy, onLimit: 'ignore' }, { policy, onLimit: 'close' }, { policy, limiter }].concat([
+      ...each('cost', Number.NaN, '1', 2).map(given => ({ policy, ...given })),
+      { limiter, cost: 2 },
+      ...each('key', Number.NaN, {}, null).map(given => ({ policy, ...given })),
+      { policy, store: null },
+    ] as never),
   ],
   [
     'addressKey',
@@ -349,12 +361,12 @@ const WAITING: readonly Row[] = [
   [
     'SharedRateLimiter.setRate, its options',
     given => rate.setRate({ rate: 1, interval: '1s' }, given),
-    [{ keepstate: 1 }],
+    [{ keepstate: 1 }, ...each('keepState', 1, 'yes', null)],
   ],
   [
     'SharedRateLimiter.updateRate, its options',
     given => rate.updateRate({ rate: 1, interval: '1s' }, given),
-    [{ keep: 1 }],
+    [{ keep: 1 }, ...each('keepState', 1, 'yes', null)],
   ],
   ['SharedRateLimiter.expire, its argument', given => rate.expire(given), [0, -1, '4000d', undefined]],
   ['DelayQueue, its client', given => new DelayQueue(given, 'q'), [{}]],
@@ -391,6 +403,7 @@ const WAITING: readonly Row[] = [
   ],
   ['DelayQueue.push, its payload', given => queue.push(given), [nothing]],
   ['DelayQueue.pushMany', given => queue.pushMany([{ payload: 1, options: given }]), [{ prio: 5 }]],
+  ['DelayQueue.pushMany, its items', given => queue.pushMany(given), ['ab', null, undefined, [{ payload: 1 }, null]]],
   ['DelayQueue.receive', given => queue.receive(given), [{ timeout: 5 }, { count: 0 }]],
   ['DelayQueue.reschedule, its argument', given => queue.reschedule('a', given), [-5]],
   ['DelayQueue.consume, its handler', given => queue.consume(given), [5]],
@@ -400,7 +413,8 @@ const WAITING: readonly Row[] = [
     [{ concurency: 5 }, { concurrency: 0 }, { limiter: {} }],
   ],
   ['DelayQueue.dead', given => queue.dead(given), [{ limits: 5 }]],
-  ['DelayQueue.redrive', given => queue.redrive(given), [{ id: 'a' }]],
+  ['DelayQueue.redrive', given => queue.redrive(given), [{ id: 'a' }, ...each('ids', 'abc', null, [1, 2])]],
+  ['DelayQueue.discard', given => queue.discard(given), [{ id: 'a' }, ...each('ids', 'yz', null, [['a']])]],
 ]
 
 const A = 'https://a.example'
@@ -413,7 +427,7 @@ const OUTGOING: readonly Row[] = [
     [
       { retrys: 1 },
       { limit: {} },
-      { limits: [] },
+      ...each('limits', [], new Map([[A, budget]]), new Set()),
       ...each('retryMethods', 'GET', ['G T']),
       { retries: -1 },
       { maxWait: 'x' },

@@ -82,8 +82,8 @@ export interface Delivery<Request, Response> {
   removeField(res: Response, name: string, req: Request): void
   status(res: Response, req: Request): number
   setStatus(res: Response, status: number, req: Request): void
-  /** Answers with a body. Status and header fields are set. */
-  write(res: Response, body: Body, req: Request): void
+  /** Answers with a body. Status and header fields are set; `status`: for frameworks that do not tell it. */
+  write(res: Response, body: Body, req: Request, status: number): void
 }
 
 /** What became of a request. Only one that has passed may be handled. */
@@ -127,7 +127,7 @@ function refuse<Request, Response>(
   const before = port.status(res, req)
   port.setStatus(res, reply.status, req)
   const write = (body: Body | undefined): Delivered => {
-    if (body !== undefined && !port.isSent(res)) port.write(res, body, req)
+    if (body !== undefined && !port.isSent(res)) port.write(res, body, req, reply.status)
     return 'refused'
   }
   // Express, Koa and Fastify answer an error with the status of the response, if that is an error status.

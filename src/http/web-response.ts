@@ -120,6 +120,11 @@ class WebClient implements ResponseConnection, OnConnection {
   readonly #aborted = (): void => this.lost()
 }
 
+/** Node leaves such a body out by itself, but a Response cannot be made with one: RFC 9110, section 15. */
+export function bodyUnder<Body>(status: number, body: Body): Body | null {
+  return status === 204 || status === 205 || status === 304 ? null : body
+}
+
 /**
  * The response to send instead of `response`: reports to the watch of its request when the body has been read to its
  * end, was cancelled, or failed. Without listeners, or if nobody will read the body, the watch is ended at once, and

@@ -4,8 +4,8 @@
  * bills. An answer without a body, or with one that is no stream of the web, is given twice as it is.
  */
 export function copied(answer: Response): readonly [first: Response, second: Response] {
-  if (!(answer instanceof Response) || answer.body === null) return [answer, answer]
-  const { url, redirected, type } = answer
+  // Not instanceof: other implementations of fetch have a Response of their own.
+  if (typeof answer.body?.tee !== 'function' || answer.body.locked) return [answer, answer]
   const [mine, theirs] = answer.body.tee()
   const second = endable(theirs, () => {})
   const first = endable(mine, () => {
@@ -13,16 +13,23 @@ export function copied(answer: Response): readonly [first: Response, second: Res
     CANCELLED.add(error)
     second.end(error)
   })
-  const withBody = (body: ReadableStream) => {
-    const response = new Response(body, answer)
-    // What only fetch can say.
-    return Object.defineProperties(response, {
-      url: { value: url },
-      redirected: { value: redirected },
-      type: { value: type },
-    })
-  }
-  return [withBody(first.stream), withBody(second.stream)]
+  return [withBody(answer, first.stream), withBody(answer, second.stream)]
+}
+
+/** The answer with another body. No response can be made with a status like 999, which fetch gives. */
+function withBody(answer: Response, body: ReadableStream): Response {
+  const { status, headers } = answer
+  return withFields(answer, new Response(body, status >= 200 && status <= 599 ? answer : { headers }))
+}
+
+/** The response with what only fetch can say of an answer. Its clones have it, too. */
+function withFields({ status, statusText, ok, url, redirected, type }: Response, response: Response): Response {
+  const fields = { status, statusText, ok, url, redirected, type }
+  const clone = () => withFields(response, Response.prototype.clone.call(response))
+  return Object.defineProperties(
+    response,
+    Object.fromEntries(Object.entries({ ...fields, clone }).map(([name, value]) => [name, { value }])),
+  )
 }
 
 const CANCELLED = new WeakSet<object>()
@@ -32,9 +39,9 @@ export function isCancelled(error: unknown): boolean {
   return typeof error === 'object' && error !== null && CANCELLED.has(error)
 }
 
-/** A second answer of its own, where the first one is to be thrown away. */
+/** A second answer of its own, where the first one is to be thrown away; the answer itself if it cannot be copied. */
 export function cloned(answer: Response): Response {
-  return answer instanceof Response ? answer.clone() : answer
+  return typeof answer.body?.tee === 'function' && !answer.body.locked ? answer.clone() : answer
 }
 
 /** A stream that can be ended from outside. `cancelled`: its reader has given up. */

@@ -26,11 +26,12 @@ export interface Budget {
   /**
    * What the call has really cost, as its response tells: an integer ≥ 0; undefined: as estimated. Units that were not
    * needed come back at once. More than estimated is charged even if it does not fit: later calls wait longer. The cost
-   * counts until an interval after this is known. The response is a copy, whose body may be
-   * read; it ends with an AbortError when the caller cancels the body of the call's response, which does not wait for
-   * `settle`: then the estimate stays. Called once for each response,
-   * also of calls that are repeated. If it throws or rejects, or returns something else, the estimate stays, and a
-   * process warning (SPILLWAY_SETTLE) says so once.
+   * counts until an interval after this is known. The response is a copy, whose body may be read until `settle` ends; it
+   * ends with an AbortError when the caller cancels the body of the call's response, which does not wait for `settle`:
+   * then the estimate stays. Only bodies that are streams of the web are copied: with a `fetch` like that of node-fetch,
+   * read nothing but status and header fields. Called once for each response, also of calls that are repeated. If it
+   * throws or rejects, or returns something else, the estimate stays, and a process warning (SPILLWAY_SETTLE) says so
+   * once.
    */
   settle?: (response: Response, estimated: number) => number | undefined | Promise<number | undefined>
 }
@@ -198,8 +199,10 @@ export function parseOptions(options: PoliteOptions): CheckedOptions {
       `politeFetch: prefix ${shown(prefix)}: expected a client beside it, like { client, prefix: "shop" }`,
     )
   }
-  if (typeof limits !== 'object' || limits === null || Array.isArray(limits)) {
-    throw new PolicyError(`politeFetch: limits ${shown(limits)}: expected limits by partner, like ${EXAMPLE}`)
+  if (!isPlainObject(limits)) {
+    throw new PolicyError(
+      `politeFetch: limits ${shown(limits)}: expected an object of limits by partner, like ${EXAMPLE}`,
+    )
   }
   const nameOf = partner === undefined ? originOf : partnerName
   return {
@@ -215,6 +218,13 @@ export function parseOptions(options: PoliteOptions): CheckedOptions {
     send: given ?? ((input, init) => globalThis.fetch(input, init)),
     observer: parseObserver(observer, 'politeFetch'),
   }
+}
+
+/** A Map has no properties, and would limit nothing. */
+function isPlainObject(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  const prototype = Object.getPrototypeOf(value)
+  return prototype === null || Object.getPrototypeOf(prototype) === null
 }
 
 function limitsOf(

@@ -4,7 +4,7 @@ import { cloned, copied } from './copied-answer.js'
 import { CallLine } from './line.js'
 import { type PoliteOptions, parseOptions, partnerNames, webUrlOf } from './options.js'
 import { Partner, Partners } from './partner.js'
-import { askedBy, discard } from './refusal.js'
+import { type Asked, askedBy, discard } from './refusal.js'
 import { Route } from './route.js'
 import { SharedLine } from './shared-line.js'
 
@@ -87,22 +87,26 @@ export function politeFetch(options: PoliteOptions = {}): PoliteFetch {
         })
         if (sent === undefined) return before as Response
         const { departure } = sent
+        let asked: Asked
+        let isRepeated: boolean
+        let copy: Response | undefined
         try {
           answer = await sent.answer
+          asked = askedBy(answer, route.isLimited)
+          const mayRepeat = asked.refuses === 'not carried out' || (asked.refuses === 'perhaps carried out' && isSafe)
+          isRepeated = mayRepeat && attempt < most
+          // What is thrown away here, and not by the caller, is read to its end all the same.
+          if (route.settles) [answer, copy] = isRepeated ? [answer, cloned(answer)] : copied(answer)
         } catch (error) {
           departure.answered()
           throw error
         }
         departure.answered(true)
-        const { pauseMs, refuses } = askedBy(answer, route.isLimited)
-        const mayRepeat = refuses === 'not carried out' || (refuses === 'perhaps carried out' && isSafe)
-        const isRepeated = mayRepeat && attempt < most
-        if (route.settles) {
-          // What is thrown away here, and not by the caller, is read to its end all the same.
-          const [first, second] = isRepeated ? [answer, cloned(answer)] : copied(answer)
-          answer = first
-          route.settle(second, departure)
+        if (copy !== undefined) {
+          const unread = copy === answer ? undefined : copy
+          void route.settle(copy, departure).then(() => discard(unread))
         }
+        const { pauseMs } = asked
         if (pauseMs !== undefined) route.asksFor(pauseMs)
         if (!isRepeated) return answer
         delayMs = pauseMs === undefined ? BACKOFF_MS * 2 ** attempt : 0

@@ -96,17 +96,18 @@ export class Route {
   }
 
   /**
-   * What the call has really cost, as its answer tells. The budgets' functions have begun to read it when this returns.
+   * What the call has really cost, as its answer tells. The budgets' functions have begun to read it when this returns,
+   * and have ended when the promise resolves. Never rejects.
    */
-  settle(answer: Response, departure: Departure): void {
-    for (const [index, { budget }] of this.#accounts.entries()) {
-      if (budget.settle === undefined) continue
-      this.#hold()
-      void settle(budget, answer, this.#costs[index]).then(units => {
-        departure.settle(index, units)
+  async settle(answer: Response, departure: Departure): Promise<void> {
+    await Promise.all(
+      this.#accounts.map(async ({ budget }, index) => {
+        if (budget.settle === undefined) return
+        this.#hold()
+        departure.settle(index, await settle(budget, answer, this.#costs[index]))
         this.leave()
-      })
-    }
+      }),
+    )
   }
 
   /**

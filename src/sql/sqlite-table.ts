@@ -1,3 +1,4 @@
+import { StoreError, shown } from '../limiter/core/errors.js'
 import { emitWarning } from '../limiter/core/warnings.js'
 import { quoted } from './key-row.js'
 import { isLocked, type SqliteDatabase, type SqliteStatement } from './sqlite-database.js'
@@ -72,7 +73,7 @@ export class SqliteTable {
       return work(this.statements)
     }
     this.#patience ??= this.#database.prepare('PRAGMA busy_timeout')
-    const { timeout } = this.#patience.get() as { timeout: number }
+    const timeout = timeoutIn(this.#patience.get())
     this.#database.exec(`PRAGMA busy_timeout = ${this.#isWal ? 0 : busyMs}`)
     try {
       return work(this.statements)
@@ -170,6 +171,16 @@ export class SqliteTable {
       this.#identity = identityOf(path)
     } else this.#identity ??= identity
   }
+}
+
+/** Throws `StoreError` for a row that is no object with the names of the columns: the state could not be read either. */
+function timeoutIn(row: unknown): unknown {
+  const { timeout } = (row ?? {}) as { timeout?: unknown }
+  if (timeout !== undefined) return timeout
+  throw new StoreError(
+    `SqliteStore: its database answered ${shown(row)}: expected rows that are objects with the names of the columns, ` +
+      'like new DatabaseSync(path), without returnArrays',
+  )
 }
 
 /** Undefined: it is not a file. */

@@ -112,10 +112,17 @@ test('a constant cost that no request can ever pay is an error', () => {
     { policy: '5/1m token-bucket burst=10', cost: 10 },
     { policy: '0/1m' },
     { policy: () => '5/1m', cost: 10 },
+    { limiter: new RateLimiter({ policy: () => '5/1m' }), cost: 10 },
     { policy: [{ quota: 5, window: '1m', key: () => undefined }, '100/1m'], cost: 10 },
   ] as RateLimitOptions[]) {
     rateLimit(options)
   }
+})
+
+test('the limiter of a middleware is no property that Object.assign copies', () => {
+  const limit = rateLimit({ policy: () => '5/1m' })
+  expect(typeof Object.assign(() => {}, limit).limiterFor).toBe('function')
+  expect(rateLimit({ policy: '7/1m' }).limiter.policy[0].quota).toBe(7)
 })
 
 describe('a key of the service that is the address of the connection', () => {

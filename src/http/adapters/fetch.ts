@@ -11,7 +11,7 @@ import { type LimiterAccess, RateLimitGate } from '../rate-limit/rate-limit.js'
 import type { Body } from '../refusal.js'
 import type { ResponseEnd } from '../response-watch.js'
 import { after, isPromise, type SyncOrAsync } from '../sync-or-async.js'
-import { followResponse, forgetRequest, knownWatch, watchRequest } from '../web-response.js'
+import { bodyUnder, followResponse, forgetRequest, knownWatch, watchRequest } from '../web-response.js'
 
 /**
  * The sender of a request, as the runtime reports it: `server.requestIP(request)` in Bun, `info.remoteAddr.hostname` in
@@ -154,7 +154,8 @@ class Exchange {
 
   /** Stores the limiter's own response for a refusal. */
   write({ type, text }: Body): void {
-    this.response = new Response(text, { status: this.#status, headers: { 'content-type': type } })
+    const body = bodyUnder(this.#status, text)
+    this.response = new Response(body, { status: this.#status, headers: { 'content-type': type } })
   }
 
   /** The response of a refusal, once it was written. No handler will run, so the request is over. */
@@ -185,7 +186,7 @@ class Exchange {
 /** A handler that sets no status leaves it at 200. */
 function withStatus(response: Response, status: number): Response {
   if (response.status !== 200 || status === 200) return response
-  return new Response(response.body, { status, headers: response.headers })
+  return new Response(bodyUnder(status, response.body), { status, headers: response.headers })
 }
 
 export type * from '../adapter-exports.js'

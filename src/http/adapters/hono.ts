@@ -20,7 +20,7 @@ import { type LimiterAccess, RateLimitGate } from '../rate-limit/rate-limit.js'
 import type { ResponseEnd } from '../response-watch.js'
 import { ShedGate, type ShedOptions } from '../shed.js'
 import { after, isPromise } from '../sync-or-async.js'
-import { followResponse, knownReturned, returnsNothing, watchReturned } from '../web-response.js'
+import { bodyUnder, followResponse, knownReturned, returnsNothing, watchReturned } from '../web-response.js'
 
 /** What Hono's runtimes report about a connection, in `c.env`. */
 interface Bindings extends Partial<BunServer> {
@@ -120,10 +120,10 @@ const hono: Framework<Context, Context, [c: Context]> & Delivery<Context, Contex
   // The context does not tell the status of a response that does not exist yet.
   status: () => 200,
   setStatus: (c, status) => c.status(status as 200),
-  write(c, { type, text }) {
+  write(c, { type, text }, _, status) {
     // Hono 3 gives a response the status of the context only if the call has no options.
     c.header('Content-Type', type)
-    keepRefusal(c, c.body(text))
+    keepRefusal(c, c.body(bodyUnder(status, text) as string))
   },
 }
 

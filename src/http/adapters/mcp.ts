@@ -2,13 +2,14 @@ import type { Decision } from '../../limiter/core/decision.js'
 import { costOf, PolicyError, shown } from '../../limiter/core/errors.js'
 import { optionsOf, type PolicyInput, parsePolicy } from '../../limiter/core/limit.js'
 import { checkFunction, checkObject, checkOptions, type OptionNames } from '../../limiter/core/options.js'
-import { randomText } from '../../limiter/core/short-key.js'
+import { randomText, sha256 } from '../../limiter/core/short-key.js'
 import { Wait } from '../../limiter/core/wait.js'
 import { emitWarning } from '../../limiter/core/warnings.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import { MemoryStore } from '../../limiter/memory/memory-store.js'
 import { RateLimiter, type RateLimiterOptions } from '../../limiter/rate-limiter.js'
 import { type GivenKey, keyText } from '../call-option.js'
+import { checkFits } from '../fitting-cost.js'
 import { givenLimiter } from '../given-limiter.js'
 import { NEWCOMERS } from '../newcomers.js'
 import { type Admission, charge, look, warnOfFailure } from '../rate-limit/settling.js'
@@ -136,6 +137,7 @@ class ToolLimits {
     this.#options = options
     if (given !== undefined) {
       this.#limiter = given
+      checkFits('limitTools', 'call', cost, given)
       return
     }
     checkObject('limitTools: tools', tools, "{ search: '10/1m' }")
@@ -151,6 +153,7 @@ class ToolLimits {
     }
     shared ??= new MemoryStore()
     this.#limiter = new RateLimiter({ name: 'mcp', store: shared, ...others, policy: [...all, ...own] })
+    checkFits('limitTools', 'call', cost, this.#limiter)
     this.#all = this.#limiter.policy.slice(0, -own.length || undefined).map(({ name }) => name)
   }
 
@@ -263,15 +266,24 @@ function limitsOf(tool: string, policy: PolicyInput) {
     return parsePolicy(policy).map((limit, index) => {
       const number = index === 0 ? '' : `:${index + 1}`
       const end = limit.namedAfter === undefined ? `:${limit.name}` : number
-      // A name is at most 64 printable characters.
-      const begin = tool.replace(/[^\x20-\x7e]/g, '?').slice(0, 64 - end.length)
-      const options = optionsOf({ ...limit, name: begin + end, namedAfter: undefined })
+      const options = optionsOf({ ...limit, name: namePart(tool, 64 - end.length) + end, namedAfter: undefined })
       // A short window that is a number is told of, because it may be meant in seconds.
       return 'calendar' in options ? options : { ...options, window: `${limit.windowMs}ms` }
     })
   } catch (error) {
     throw new PolicyError(`limitTools: tools ${shown(tool)}: ${(error as Error).message}`)
   }
+}
+
+/**
+ * The name of a tool as part of the name of a limit, which has at most 64 printable characters. What is left of another
+ * name gets a hash of the whole: it may be left of several.
+ */
+function namePart(tool: string, length: number): string {
+  const printable = tool.replace(/[^\x20-\x7e]/g, '?')
+  if (printable === tool && tool.length <= length) return tool
+  const hash = `~${sha256(tool).slice(0, 8)}`
+  return printable.slice(0, Math.max(0, length - hash.length)) + hash
 }
 
 /** What the SDK answers as a JSON-RPC error. JSON has no Infinity. */

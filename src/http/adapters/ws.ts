@@ -1,13 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import type { EventEmitter } from 'node:events'
 import type { Decision } from '../../limiter/core/decision.js'
-import { PolicyError, shown } from '../../limiter/core/errors.js'
+import { costOf, PolicyError, shown } from '../../limiter/core/errors.js'
 import { getOrMake } from '../../limiter/core/maps.js'
 import { checkOptions, type OptionNames } from '../../limiter/core/options.js'
 import { MemoryStore } from '../../limiter/memory/memory-store.js'
 import { LIMITER_OPTIONS } from '../../limiter/options.js'
 import { RateLimiter, type RateLimiterOptions } from '../../limiter/rate-limiter.js'
 import { type GivenKey, keyText } from '../call-option.js'
+import { checkFits } from '../fitting-cost.js'
 import { givenLimiter } from '../given-limiter.js'
 import { NEWCOMERS } from '../newcomers.js'
 import { after, isPromise, type SyncOrAsync } from '../sync-or-async.js'
@@ -60,8 +61,8 @@ let shared: MemoryStore | undefined
 
 /**
  * Limits the messages of a socket: messages over the limit do not reach its 'message' listeners. Messages keep their
- * order while a store is asked. The returned function ends the limit. Checks its options: `PolicyError`. Errors of the
- * functions in the options, and a wrong cost, are emitted as 'error'.
+ * order while a store is asked. The returned function ends the limit. Checks its options: `PolicyError`, or `CostError`
+ * for a constant cost. Errors of the functions in the options, and a wrong cost, are emitted as 'error'.
  */
 export function limitMessages<Data = unknown>(socket: MessageSocket, options: MessageLimitOptions<Data>): () => void {
   const limit = new MessageLimit(socket, options)
@@ -88,7 +89,7 @@ class MessageLimit<Data> {
 
   constructor(socket: MessageSocket, options: MessageLimitOptions<Data>) {
     checkOptions('limitMessages', options, OPTIONS, "{ policy: '10/1s', onLimit: 'close' }", NEWCOMERS)
-    const { onLimit = 'drop' } = options
+    const { onLimit = 'drop', key, cost = 1 } = options
     if (onLimit !== 'drop' && onLimit !== 'close' && typeof onLimit !== 'function') {
       throw new PolicyError(`limitMessages: onLimit ${shown(onLimit)}: expected 'drop', 'close' or a function`)
     }
@@ -99,6 +100,9 @@ class MessageLimit<Data> {
     }
     this.#limiter = limiterOf(options)
     if (this.#limiter instanceof LimiterUse) DROPPED.register(this, this.#limiter)
+    if (typeof cost !== 'function') costOf(cost, 'limitMessages: cost')
+    if (typeof key !== 'function') keyText(key, 'limitMessages')
+    checkFits('limitMessages', 'message', cost, this.#joined)
     this.#options = { ...options, onLimit }
     this.#socket = socket
     this.#emit = socket.emit.bind(socket)
@@ -119,6 +123,10 @@ class MessageLimit<Data> {
     if (this.#socket.emit !== this.#heardEmit) return
     if (this.#own === undefined) Reflect.deleteProperty(this.#socket, 'emit')
     else Object.defineProperty(this.#socket, 'emit', this.#own)
+  }
+
+  get #joined(): RateLimiter {
+    return this.#limiter instanceof LimiterUse ? this.#limiter.limiter : this.#limiter
   }
 
   /** The socket needs its limiter no longer, unless more messages come. */
@@ -197,8 +205,7 @@ class MessageLimit<Data> {
     const { key = this.#ownKey, cost = 1 } = this.#options
     const text = keyText(typeof key === 'function' ? key(data) : key, 'limitMessages')
     if (text === undefined) return undefined
-    const limiter = this.#limiter instanceof LimiterUse ? this.#limiter.limiter : this.#limiter
-    return limiter.decide(text, typeof cost === 'function' ? cost(data) : cost)
+    return this.#joined.decide(text, typeof cost === 'function' ? cost(data) : cost)
   }
 
   #obey(decision: Decision | undefined, data: Data, values: unknown[]): SyncOrAsync<void> {
@@ -235,7 +242,7 @@ function limiterOf<Data>(options: MessageLimitOptions<Data>): RateLimiter | Limi
   if (given !== undefined) return given
   const { limiter: _limiter, key: _key, cost: _cost, onLimit: _onLimit, ...own } = options
   shared ??= new MemoryStore()
-  return new LimiterUse({ ...own, store: own.store ?? shared } as RateLimiterOptions)
+  return new LimiterUse({ ...own, store: own.store === undefined ? shared : own.store } as RateLimiterOptions)
 }
 
 /** A limiter, and the number of sockets that use it. */

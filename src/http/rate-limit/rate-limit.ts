@@ -1,11 +1,12 @@
 import type { Decision } from '../../limiter/core/decision.js'
 import { costOf, PolicyError } from '../../limiter/core/errors.js'
-import { type Limit, maxCostOf, type PolicyInput } from '../../limiter/core/limit.js'
+import type { Limit, PolicyInput } from '../../limiter/core/limit.js'
 import { emitWarning } from '../../limiter/core/warnings.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import { optionsOf, type RateLimiter } from '../../limiter/rate-limiter.js'
 import { Client } from '../address/client.js'
 import { callOption, keyText, type OptionFunction } from '../call-option.js'
+import { checkFits } from '../fitting-cost.js'
 import { type Answer, type Framework, type Gate, GONE, PASS, plainReply, wordedReply } from '../framework.js'
 import { Ledger } from '../ledger.js'
 import { CreationWatch, KeyWatch } from '../misuse.js'
@@ -77,7 +78,7 @@ export class RateLimitGate<Request, Response, Args extends readonly unknown[]>
       this.#creation = new CreationWatch([limiter.name, ...limits].join('; '))
     }
     if (this.#rule !== undefined) {
-      checkFits(settings.cost, this.#rule)
+      checkFits('rateLimit', 'request', settings.cost, this.#rule.limiter, this.#rule.keys)
       if (given === undefined && limiter.store !== undefined && limiter.name === undefined) {
         watchSharing(this.#rule.limiter)
       }
@@ -114,7 +115,8 @@ export class RateLimitGate<Request, Response, Args extends readonly unknown[]>
   /** Adds `limiter` and `limiterFor` to a middleware function. */
   equip<Middleware extends object>(middleware: Middleware): Middleware & LimiterAccess {
     return Object.defineProperties(middleware, {
-      limiter: { get: () => this.limiter, enumerable: true },
+      // Whoever copies the properties, like Object.assign, must not meet the error of a policy that is a function.
+      limiter: { get: () => this.limiter, enumerable: false },
       limiterFor: { value: (policy: PolicyInput) => this.limiterFor(policy), enumerable: true },
     }) as Middleware & LimiterAccess
   }
@@ -334,17 +336,4 @@ export class RateLimitGate<Request, Response, Args extends readonly unknown[]>
     const reply = wordedReply(refusal, { handler, message }, 'rateLimit', args)
     return { decision, fields: { ...fields, ...refusal.fields }, refusal: reply }
   }
-}
-
-/**
- * Throws `PolicyError` for a constant cost that a limit can never admit. A quota of 0 refuses everything on purpose.
- */
-function checkFits<Args extends readonly unknown[]>(cost: unknown, { policy, keys }: KeyedRule<Args>): void {
-  if (typeof cost !== 'number') return
-  const never = policy.find(limit => limit.quota > 0 && cost > maxCostOf(limit) && !keys?.has(limit.name))
-  if (never === undefined) return
-  throw new PolicyError(
-    `rateLimit: cost ${cost}: the limit "${never.name}" never admits more than ${maxCostOf(never)} at once, so every ` +
-      'request would be refused: expected a smaller cost, or a larger quota or burst',
-  )
 }

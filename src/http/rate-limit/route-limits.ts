@@ -22,7 +22,8 @@ export class RouteLimits<Request, Response, Args extends readonly unknown[]> {
     this.#given = given
     this.#all = plainOptions(given)
     // One for all routes, so that routes with the same name count together.
-    if (this.#all.limiter === undefined) this.#all.store ??= new MemoryStore()
+    const { limiter, store } = this.#all
+    if (limiter === undefined && store === undefined) this.#all.store = new MemoryStore()
     this.#framework = framework
   }
 

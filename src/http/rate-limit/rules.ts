@@ -34,7 +34,7 @@ export class Rules {
   readonly #kept = new WeakSet<RateLimiter>()
 
   constructor(options: Omit<RateLimiterOptions, 'policy'>, forms: readonly HeaderForm[]) {
-    this.options = { ...options, store: options.store ?? new MemoryStore() }
+    this.options = { ...options, store: options.store === undefined ? new MemoryStore() : options.store }
     this.#forms = forms
   }
 

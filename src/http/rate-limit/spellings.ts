@@ -79,7 +79,7 @@ export function plainOptions<Args extends readonly unknown[]>(
 
 /** The parts of a policy that are given. */
 function partsOf<Args extends readonly unknown[]>({ limit, max, windowMs, algorithm }: HttpOptions<Args>) {
-  const quota = limit ?? max
+  const quota = limit === undefined ? max : limit
   return {
     ...(quota !== undefined && { quota }),
     ...(windowMs !== undefined && { windowMs }),

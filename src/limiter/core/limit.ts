@@ -198,7 +198,7 @@ export function parseLimit(
   if (!ALGORITHM_NAMES.includes(algorithm)) {
     throw new PolicyError(`limit: unknown algorithm ${shown(algorithm)}, expected one of ${ALGORITHM_NAMES.join(', ')}`)
   }
-  const name = parseName(given ?? `${quota}-per-${calendar ? `calendar-${calendar.window}` : formatDuration(windowMs)}`)
+  const name = parseName(given === undefined ? nameOf(quota, windowMs, calendar) : given)
   const limit = {
     name,
     ...(namedAfter !== undefined && { namedAfter }),
@@ -211,6 +211,11 @@ export function parseLimit(
   if (calendar === undefined) return Object.freeze(limit)
   const { timezone: zone } = calendar
   return Object.freeze({ ...limit, calendar: Object.freeze({ window: calendar.window, timezone: zone }) })
+}
+
+/** The name of a limit that was given none. */
+function nameOf(quota: number, windowMs: number, calendar: Calendar | undefined): string {
+  return `${quota}-per-${calendar ? `calendar-${calendar.window}` : formatDuration(windowMs)}`
 }
 
 /** The calendar that options ask for; undefined: their window is a duration. */

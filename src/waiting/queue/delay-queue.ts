@@ -21,8 +21,10 @@ import { type Delivery, type DeliveryContext, OpenDelivery } from './delivery.js
 import type { Taken } from './fetch.js'
 import { type Fetcher, holdFetcher } from './fetcher.js'
 import {
+  checkItems,
   type DelayQueueOptions,
   type DelayQueueSettings,
+  idsOf,
   type PushOptions,
   parseDelayQueueOptions,
   pushRequestOf,
@@ -104,6 +106,7 @@ export class DelayQueue<T = unknown> implements AsyncDisposable {
   async pushMany(items: ReadonlyArray<{ payload: T; options?: PushOptions }>): Promise<Array<string | null>> {
     this.#checkOpen()
     const user = `${this.#subject}: pushMany`
+    checkItems(items, user)
     const requests = items.map(({ payload, options = {} }) => pushRequestOf(payload, options, this.#settings, user))
     const accepted = await Promise.all(requests.map(request => this.#pushes.push(request)))
     this.#watch.changed()
@@ -229,8 +232,7 @@ export class DelayQueue<T = unknown> implements AsyncDisposable {
    */
   async redrive(options: { ids?: readonly string[] } = {}): Promise<number> {
     this.#checkOpen()
-    checkOptions(`${this.#subject}: redrive`, options, { ids: true }, '{ ids: ["order-17"] }')
-    return this.#dead.redrive(options.ids)
+    return this.#dead.redrive(idsOf(options, `${this.#subject}: redrive`))
   }
 
   /**
@@ -239,8 +241,7 @@ export class DelayQueue<T = unknown> implements AsyncDisposable {
    */
   async discard(options: { ids?: readonly string[] } = {}): Promise<number> {
     this.#checkOpen()
-    checkOptions(`${this.#subject}: discard`, options, { ids: true }, '{ ids: ["order-17"] }')
-    return this.#dead.discard(options.ids)
+    return this.#dead.discard(idsOf(options, `${this.#subject}: discard`))
   }
 
   /** Removes all messages, dead letters too. Open deliveries become stale; a pause continues. */

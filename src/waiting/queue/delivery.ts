@@ -39,8 +39,11 @@ export interface Delivery<T> {
    * queue's backoff. After the last attempt it becomes a dead letter instead, with `error` as its reason.
    */
   nack(options?: { delay?: Duration | 0; error?: unknown }): Promise<void>
-  /** Permanent failure: makes it a dead letter at once. The reason is cut at 1000 characters; default 'rejected'. */
-  reject(reason?: string): Promise<void>
+  /**
+   * Permanent failure: makes it a dead letter at once. The reason is a text, or an error, whose text is taken; cut at
+   * 1000 characters; default 'rejected'.
+   */
+  reject(reason?: unknown): Promise<void>
   /** Sets the visibility to `visibility` from now, more than 0; default: the visibility of this delivery. */
   extend(visibility?: Duration): Promise<void>
 }
@@ -142,8 +145,8 @@ export class OpenDelivery<T> implements Delivery<T> {
     fetcher.expect(delayMs)
   }
 
-  reject(reason?: string): Promise<void> {
-    return this.#settle('reject', reasonOf(reason ?? 'rejected'))
+  reject(reason?: unknown): Promise<void> {
+    return this.#settle('reject', reasonOf(textOf(reason ?? 'rejected')))
   }
 
   async extend(visibility?: Duration): Promise<void> {

@@ -2,7 +2,7 @@ import type { Clock } from '../../limiter/core/clock.js'
 import { type Duration, parseDurationOrZero, parseOption } from '../../limiter/core/duration.js'
 import { PolicyError, shown } from '../../limiter/core/errors.js'
 import { type Observer, parseObserver } from '../../limiter/core/observer.js'
-import { checkClock, checkInteger, checkOptions, type OptionNames } from '../../limiter/core/options.js'
+import { checkClock, checkInteger, checkObject, checkOptions, type OptionNames } from '../../limiter/core/options.js'
 import { randomText } from '../../limiter/core/short-key.js'
 import { type Backoff, type BackoffMs, LONGEST_DELAY_MS, parseBackoff } from './backoff.js'
 import type { PushRequest } from './push-batcher.js'
@@ -179,6 +179,22 @@ export function pushRequestOf<T>(
   const ttlMs = ttl === undefined ? undefined : parseOption(ttl, `${user}: ttl`)
   const body = recordBody(headers, text)
   return { id, delayMs, at: at === undefined ? 0 : momentOf(at, user), priority, ttlMs, maxAttempts, body }
+}
+
+/** Checks the items of `pushMany`, but not what each has: `PolicyError`, which begins with `user`. */
+export function checkItems(items: readonly unknown[], user: string): void {
+  if (!Array.isArray(items)) {
+    throw new PolicyError(`${user}: given ${shown(items)}, expected a list, like [{ payload: "hello" }]`)
+  }
+  for (const [index, item] of items.entries()) checkObject(`${user}: item ${index}`, item, '{ payload: "hello" }')
+}
+
+/** The option `ids` of `redrive` and `discard`; undefined: all. Throws `PolicyError`, which begins with `user`. */
+export function idsOf(options: { ids?: readonly string[] }, user: string): readonly string[] | undefined {
+  checkOptions(user, options, { ids: true }, '{ ids: ["order-17"] }')
+  const { ids } = options
+  if (ids === undefined || (Array.isArray(ids) && ids.every(id => typeof id === 'string'))) return ids
+  throw new PolicyError(`${user}: ids ${shown(ids)}: expected a list of texts, like ["order-17"]`)
 }
 
 function encoded<T>(payload: T, { codec }: DelayQueueSettings<T>, user: string): string {

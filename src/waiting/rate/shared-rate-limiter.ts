@@ -4,7 +4,7 @@ import type { Duration } from '../../limiter/core/duration.js'
 import { CostError, StoreError, shown, TimeoutError } from '../../limiter/core/errors.js'
 import { WaitWatch, watched } from '../../limiter/core/meters.js'
 import { type Observer, parseObserver } from '../../limiter/core/observer.js'
-import { checkClock, checkOptions, checkText, type OptionNames } from '../../limiter/core/options.js'
+import { checkClock, checkFlag, checkOptions, checkText, type OptionNames } from '../../limiter/core/options.js'
 import { type Patience, patienceOf, type WaitOptions } from '../../limiter/core/wait.js'
 import { noteObject } from '../../operating/object-index.js'
 import type { RedisClient } from '../../redis/client.js'
@@ -91,14 +91,12 @@ export class SharedRateLimiter implements AsyncDisposable {
    * end set by `expire` stays.
    */
   async setRate(rate: RateOptions, options: { keepState?: boolean } = {}): Promise<void> {
-    checkOptions('setRate', options, SET_OPTIONS, '{ keepState: true }')
-    await this.#set('always', options.keepState === true, rate, 'setRate')
+    await this.#set('always', keepsState(options, 'setRate'), rate, 'setRate')
   }
 
   /** As `setRate`, if a rate is set; else false, and nothing is written. */
   async updateRate(rate: RateOptions, options: { keepState?: boolean } = {}): Promise<boolean> {
-    checkOptions('updateRate', options, SET_OPTIONS, '{ keepState: true }')
-    return this.#set('present', options.keepState === true, rate, 'updateRate')
+    return this.#set('present', keepsState(options, 'updateRate'), rate, 'updateRate')
   }
 
   /** The current rate; null if none is set. */
@@ -251,6 +249,14 @@ function configOf([rate, intervalMs, mode, keepAliveMs]: readonly unknown[]): Ra
     mode: mode as RateConfig['mode'],
     keepAliveMs: Number(keepAliveMs) < 0 ? null : Number(keepAliveMs),
   }
+}
+
+/** The option `keepState` of a method; throws `PolicyError` for wrong options. */
+function keepsState(options: { keepState?: boolean }, method: string): boolean {
+  checkOptions(method, options, SET_OPTIONS, '{ keepState: true }')
+  const { keepState = false } = options
+  checkFlag(keepState, `${method}: keepState`)
+  return keepState
 }
 
 function checkPermits(permits: number, subject: string): void {

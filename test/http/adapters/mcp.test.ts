@@ -246,6 +246,27 @@ describe('limitTools', () => {
       expect(warned.codes).toEqual(['SPILLWAY_SETTLE', 'SPILLWAY_SETTLE'])
     })
 
+    test('a tool that runs to its end after its call was aborted gives settle its result', async () => {
+      let end = () => {}
+      const ended = new Promise<void>(resolve => {
+        end = resolve
+      })
+      const server = madeServer()
+      server.registerTool('slow', {}, async () => {
+        await ended
+        return { content: [], structuredContent: { tokens: 40 } }
+      })
+      const settled: unknown[] = []
+      limitTools(server, { policy: '9/1m', settle: (_, result) => void settled.push(result), store: new MemoryStore() })
+      const aborting = new AbortController()
+      const slow = (await clientOf(server)).callTool({ name: 'slow' }, undefined, { signal: aborting.signal })
+      setImmediate(() => aborting.abort('enough'))
+      await expect(slow).rejects.toThrow('enough')
+      end()
+      await eventually('it is settled', async () => settled.length === 1)
+      expect(settled).toMatchObject([{ structuredContent: { tokens: 40 } }])
+    })
+
     test('a call that the client aborts while it waits for its turn does not run, and has been spent', async () => {
       const settled: unknown[] = []
       const settle = (...given: unknown[]) => void settled.push(given[1])
@@ -326,7 +347,16 @@ describe('limitTools', () => {
     limitTools(server, { tools: { [long]: '1/1m', Zürich: '1/1m' }, store: new MemoryStore() })
     const client = await clientOf(server)
     expect(await calls(client, long)).toEqual(['done'])
-    expect((await refusalOf(client, long))?.data.policy).toBe('a'.repeat(64))
+    expect((await refusalOf(client, long))?.data.policy).toMatch(/^a{55}~[\w-]{8}$/)
+  })
+
+  test.each([
+    ['differ in letters that no name of a limit may have', 'é', 'è'],
+    ['begin with the same 64 letters', `${'x'.repeat(70)}1`, `${'x'.repeat(70)}2`],
+  ])('tools whose names %s count apart', async (_, one, two) => {
+    const server = toolsOf(madeServer(), one, two)
+    limitTools(server, { tools: { [one]: '1/1m; 10/1h', [two]: '1/1m; 10/1h' }, store: new MemoryStore() })
+    expect(await calls(await clientOf(server), one, two, one, two)).toEqual(['done', 'done', -32_023, -32_023])
   })
 
   test.each(['policy', 'tools', 'store', 'name', 'observer', 'shadow', 'deadline'])(

@@ -4,13 +4,14 @@ import { join } from 'node:path'
 import { afterAll, expect, test } from '@jest/globals'
 import Database from 'better-sqlite3'
 import { parsePolicy } from '../../../src/limiter/core/limit.js'
-import { openSqlite } from '../../../src/sql/sqlite-database.js'
+import { openSqlite, type SqliteDatabase } from '../../../src/sql/sqlite-database.js'
 import { SqliteStore, type SqliteStoreOptions } from '../../../src/sql/sqlite-store.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'spillway-sqlite-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 const [limit] = parsePolicy('10/1h')
+type Open = new (path: string, options: { returnArrays: boolean }) => SqliteDatabase
 const ask = (store: SqliteStore, key: string) => store.consume([{ key, limit }], 1)
 
 test.each([
@@ -60,6 +61,18 @@ test('a table that was dropped is made again, and a store that was closed says s
   await store.close()
   await expect(ask(store, 'k')).rejects.toThrow('SqliteStore: it was closed')
   expect(database.prepare('SELECT 1 AS one').get()).toMatchObject({ one: 1 })
+})
+
+test('a database whose rows are lists fails decisions, and says what was expected', async () => {
+  const { DatabaseSync } = process.getBuiltinModule('node:sqlite') as unknown as { DatabaseSync: Open }
+  const database = new DatabaseSync(join(folder, 'lists.db'), { returnArrays: true })
+  database.exec('PRAGMA busy_timeout = 70')
+  const store = new SqliteStore(database)
+  await expect(ask(store, 'k')).rejects.toThrow(
+    'SqliteStore: its database answered an array of 1: expected rows that are objects with the names of the columns',
+  )
+  expect(database.prepare('PRAGMA busy_timeout').get()).toEqual([70])
+  await store.close()
 })
 
 test('options that mean nothing', () => {

@@ -228,6 +228,26 @@ describe('dead letters', () => {
     expect(await queue.dead({ limit: 0 })).toEqual([])
   })
 
+  test('have the text of what was thrown as their reason, if that is given', async () => {
+    const { queue } = open()
+    const reasons = [new RangeError('bad address'), 'by hand', undefined, { toString: () => 'an object' }]
+    await queue.pushMany(reasons.map((_, i) => ({ payload: i, options: { id: `m${i}` } })))
+    for (const [i, delivery] of (await queue.receive({ count: 4 })).entries())
+      await delivery.reject(reasons[i] as string)
+    const dead = await queue.dead()
+    expect(dead.map(({ reason }) => reason)).toEqual(['RangeError: bad address', 'by hand', 'rejected', 'an object'])
+  })
+
+  test('are neither deleted nor put back by a text in place of a list of ids', async () => {
+    const { queue } = open()
+    await queue.push('x', { id: 'y' })
+    for (const delivery of await queue.receive()) await delivery.reject()
+    const ids = 'yz' as unknown as string[]
+    await expect(queue.discard({ ids })).rejects.toThrow(PolicyError)
+    await expect(queue.redrive({ ids })).rejects.toThrow(PolicyError)
+    expect(await queue.stats()).toMatchObject({ ready: 0, dead: 1 })
+  })
+
   test('come back when they are redriven: ready at once, attempts from 1', async () => {
     const { queue } = open<number>()
     await queue.pushMany(Array.from({ length: 250 }, (_, i) => ({ payload: i, options: { id: `m${i}` } })))
