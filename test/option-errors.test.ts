@@ -225,6 +225,9 @@ const HTTP: readonly Row[] = [
         given => ({ after: 3, for: '1h', ...given }),
       ),
       ...each('factor', 0.5, Number.POSITIVE_INFINITY).map(given => ({ after: 3, for: '1h', ...given })),
+      { after: Number.MAX_SAFE_INTEGER, for: '1h' },
+      { after: 3, for: Number.MAX_SAFE_INTEGER },
+      ...['window', 'max', 'forget'].map(name => ({ after: 3, for: '1h', [name]: '3650001d' })),
     ],
   ],
   [

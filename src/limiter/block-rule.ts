@@ -1,6 +1,6 @@
 import { measure, type State } from './algorithms/registry.js'
 import { spend } from './changes/changes.js'
-import { type Limit, parseLimit } from './core/limit.js'
+import { type Limit, LONGEST_WINDOW_MS, parseLimit } from './core/limit.js'
 
 /** Denials of a key that a process has not reported yet. */
 export interface Denials {
@@ -65,7 +65,7 @@ export class BlockRule {
     const algorithm = 'fixed-window'
     this.denials = parseLimit({ quota: after, window: windowMs, algorithm, name: 'denials' })
     // The last block is remembered for as long as denials from before its end may be reported.
-    const window = maxMs + Math.max(forgetMs, windowMs)
+    const window = Math.min(maxMs + Math.max(forgetMs, windowMs), LONGEST_WINDOW_MS)
     this.blocks = parseLimit({ quota: MAX_BLOCKS, window, algorithm, name: 'blocks' })
   }
 

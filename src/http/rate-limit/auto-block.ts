@@ -1,9 +1,9 @@
 import { BlockRule, type Strikes } from '../../limiter/block-rule.js'
 import { type Clock, monotonicClock } from '../../limiter/core/clock.js'
 import { blockedVerdict, type Decision } from '../../limiter/core/decision.js'
-import { type Duration, parseOption } from '../../limiter/core/duration.js'
+import type { Duration } from '../../limiter/core/duration.js'
 import { PolicyError, StoreError, shown } from '../../limiter/core/errors.js'
-import type { Limit } from '../../limiter/core/limit.js'
+import { LARGEST_QUOTA, type Limit, parseSpan } from '../../limiter/core/limit.js'
 import { getOrMake } from '../../limiter/core/maps.js'
 import { checkOptions, type OptionNames } from '../../limiter/core/options.js'
 import { shortKey } from '../../limiter/core/short-key.js'
@@ -50,17 +50,17 @@ export function parseBlock(block: BlockOptions): BlockSettings {
   if (typeof block !== 'object' || block === null) throw mistake(`block ${shown(block)}`)
   checkOptions('rateLimit: block', block, BLOCK_OPTIONS, '{ after: 20, for: "1h" }', NEWCOMERS)
   const { after, window, factor = 1, max, forget } = block
-  if (!(Number.isSafeInteger(after) && after >= 1)) throw mistake(`block: after ${shown(after)}`)
-  const forMs = parseOption(block.for, 'rateLimit: block: for')
-  const windowMs = window === undefined ? undefined : parseOption(window, 'rateLimit: block: window')
+  if (!(Number.isSafeInteger(after) && after >= 1 && after <= LARGEST_QUOTA)) throw mistake(`block: after ${shown(after)}`)
+  const forMs = parseSpan(block.for, 'rateLimit: block: for')
+  const windowMs = window === undefined ? undefined : parseSpan(window, 'rateLimit: block: window')
   if (!(typeof factor === 'number' && factor >= 1 && factor < Number.POSITIVE_INFINITY)) {
     throw new PolicyError(`rateLimit: block: factor ${shown(factor)}: expected a number ≥ 1, like 2`)
   }
-  const maxMs = max === undefined ? Math.max(DAY_MS, forMs) : parseOption(max, 'rateLimit: block: max')
+  const maxMs = max === undefined ? Math.max(DAY_MS, forMs) : parseSpan(max, 'rateLimit: block: max')
   if (maxMs < forMs) {
     throw new PolicyError(`rateLimit: block: max ${shown(max)}: expected at least \`for\`, ${forMs} ms`)
   }
-  const forgetMs = forget === undefined ? maxMs : parseOption(forget, 'rateLimit: block: forget')
+  const forgetMs = forget === undefined ? maxMs : parseSpan(forget, 'rateLimit: block: forget')
   // Blocks that do not grow need no memory of those before.
   const grows = factor > 1
   return limitWindowMs =>

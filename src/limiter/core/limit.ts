@@ -247,11 +247,14 @@ function parseWindow(window: Duration): number {
         `window, or window: "${DAYS_OF[word]}"`,
     )
   }
-  const windowMs = parseOption(window, 'limit: window')
-  if (windowMs > LONGEST_WINDOW_MS) {
-    throw new PolicyError(`limit: window ${shown(window)}: expected at most 3650000d (10 000 years), like "1d"`)
-  }
-  return windowMs
+  return parseSpan(window, 'limit: window')
+}
+
+/** A duration that a limit can count over, in ms. `what` names the option in the `PolicyError`. */
+export function parseSpan(given: Duration, what: string): number {
+  const ms = parseOption(given, what)
+  if (ms <= LONGEST_WINDOW_MS) return ms
+  throw new PolicyError(`${what} ${shown(given)}: expected at most 3650000d (10 000 years), like "1d"`)
 }
 
 const DAYS_OF: Readonly<Record<string, string>> = { month: '30d', year: '365d' }
@@ -263,8 +266,8 @@ function singular(window: unknown): unknown {
 }
 
 /** Up to here, sums of a count and a few units are exact. */
-const LARGEST_QUOTA = 2 ** 53 - 1024
-const LONGEST_WINDOW_MS = 3_650_000 * 86_400_000
+export const LARGEST_QUOTA = 2 ** 53 - 1024
+export const LONGEST_WINDOW_MS = 3_650_000 * 86_400_000
 
 /** A checked limit as the options that make it again: whether its name was given is not forgotten. */
 export function optionsOf({

@@ -70,6 +70,12 @@ describe.each<[string, (clock: ManualClock) => Store]>([
     expect(await ask()).toMatchObject({ allowed: true })
   })
 
+  test('may be blocked for as long as any limit counts', async () => {
+    const { ask } = setUp({ after: 1, for: '3650000d', factor: 2, max: '3650000d' }, '1/3650000d')
+    await ask()
+    expect(await ask()).toMatchObject({ allowed: false, blocked: true, retryAfterMs: 3_650_000 * 86_400_000 })
+  })
+
   test('blocks no other key', async () => {
     const { ask } = setUp({ after: 1, for: '1h' })
     await ask()
