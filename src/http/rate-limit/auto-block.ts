@@ -50,7 +50,8 @@ export function parseBlock(block: BlockOptions): BlockSettings {
   if (typeof block !== 'object' || block === null) throw mistake(`block ${shown(block)}`)
   checkOptions('rateLimit: block', block, BLOCK_OPTIONS, '{ after: 20, for: "1h" }', NEWCOMERS)
   const { after, window, factor = 1, max, forget } = block
-  if (!(Number.isSafeInteger(after) && after >= 1 && after <= LARGEST_QUOTA)) throw mistake(`block: after ${shown(after)}`)
+  if (!(Number.isSafeInteger(after) && after >= 1 && after <= LARGEST_QUOTA))
+    throw mistake(`block: after ${shown(after)}`)
   const forMs = parseSpan(block.for, 'rateLimit: block: for')
   const windowMs = window === undefined ? undefined : parseSpan(window, 'rateLimit: block: window')
   if (!(typeof factor === 'number' && factor >= 1 && factor < Number.POSITIVE_INFINITY)) {
