@@ -13,6 +13,7 @@ import {
   type Operation,
   type Subject,
   type Violation,
+  WHOLE_MS,
 } from './history.js'
 
 /** What nobody wants any more is given back within so long: a process collects such messages for some ms. */
@@ -201,8 +202,9 @@ function charges(history: History, subject: Subject, one: Operation, look: Look)
   return isAskedTwice ? [charging, charging] : [charging]
 }
 
-/** What a bucket owes at most, of a debt, too: it regains units as slowly as its slowest limit says. */
-function owedBy(may: readonly Charging[], limits: readonly Limit[], at: number): number {
+/** What a bucket owes at most, of a debt, too: it regains units as slowly as its slowest limit says, by whole ms. */
+function owedBy(may: readonly Charging[], limits: readonly Limit[], lookedAt: number): number {
+  const at = lookedAt - WHOLE_MS
   const rate = Math.min(...limits.map(({ quota, windowMs }) => quota / windowMs))
   let level = 0
   let since = Number.NEGATIVE_INFINITY
