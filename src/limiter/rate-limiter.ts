@@ -34,6 +34,8 @@ export let optionsOf: (limiter: RateLimiter) => RateLimiterOptions
  * store: rejects with `StoreError`.
  */
 export let standing: (limiter: RateLimiter, key: LimiterKey, cost: number) => Promise<readonly Verdict[]>
+/** Makes a change of which only this package knows. Rejects with `StoreError`. */
+export let change: (limiter: RateLimiter, key: LimiterKey, change: Change) => Promise<void>
 /** Counts denials of a key, and blocks it if they are too many. Rejects with `StoreError`. */
 export let strike: (
   limiter: RateLimiter,
@@ -265,6 +267,7 @@ export class RateLimiter implements AsyncDisposable {
   static {
     optionsOf = limiter => limiter.#options
     standing = (limiter, key, cost) => limiter.#deciders.of(key).standing(key, cost)
+    change = (limiter, key, wanted) => limiter.#change(key, wanted)
     strike = (limiter, ...denials) => limiter.#strike(...denials)
   }
 
