@@ -159,7 +159,7 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
       async () => {
         const rlKey = this.getKey(key)
         const whole = Math.max(0, this.wholePoints(points))
-        if (whole >= this.#blockedPoints) await this.#block(rlKey, seconds * 1000, whole)
+        if (whole >= Math.floor(this.#blockedPoints)) await this.#block(rlKey, seconds * 1000, whole)
         else {
           await this.#forget(rlKey)
           await this.#count(rlKey, whole, {})
@@ -263,11 +263,11 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
 
   /** Whether it is this call that brings the count to where a key is blocked. */
   #crosses(consumed: number, points: number): boolean {
-    const from = this.#blockedPoints
+    const from = Math.floor(this.#blockedPoints)
     return consumed >= from && consumed - points < from
   }
 
-  /** The points from which on a key is blocked. */
+  /** The points of a blocked key. Rounded down: the whole points from which on a key is blocked. */
   get #blockedPoints(): number {
     return this.blockOnConsumed > this.points && this.blockOnConsumed > 0 ? this.blockOnConsumed : this.points + 1
   }

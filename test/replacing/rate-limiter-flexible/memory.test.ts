@@ -34,7 +34,7 @@ test('random calls get the answers of rate-limiter-flexible 11, but for the know
   for (let i = 0; i < ofCases(150); i++) {
     const random = sequence(i)
     const options = {
-      points: random.integer(-1, 5),
+      points: random.pick([random.integer(-1, 5), random.integer(-1, 5), random.integer(0, 3) + 0.5]),
       duration: random.pick(SECONDS),
       blockDuration: random.pick([0, 0, 1, 3]),
       keyPrefix: random.pick(['rlflx', '', 'mine']),
