@@ -123,7 +123,8 @@ function policyOf(
   }
   if (policy !== undefined) return policy
   // A text of the environment counts as its number, as in a store of hits.
-  const window = windowOf(windowMs)
+  const length = windowOf(windowMs)
+  const window = typeof length === 'number' ? `${length}ms` : length
   const quotaOf = (limit: unknown) => (typeof limit === 'string' ? Number(limit) : limit) as number
   if (typeof limit !== 'function') return { quota: quotaOf(limit), window, algorithm }
   // Counts belong to the name: a name without the quota keeps them when the quota changes.

@@ -102,7 +102,7 @@ export class RedisCounter implements Counter {
   constructor(client: RedisClient, namespace: string, max: number, durationMs: number, deadline: Duration | undefined) {
     portOf(client, 'koa-ratelimit: db')
     this.#limiter = new RateLimiter({
-      policy: { quota: max, window: Math.ceil(durationMs), algorithm: 'sliding-window', name: 'requests' },
+      policy: { quota: max, window: `${Math.ceil(durationMs)}ms`, algorithm: 'sliding-window', name: 'requests' },
       name: `koa-ratelimit:${namespace}`,
       store: getOrMake(STORES, client, () => new RedisStore(connectionOf(client, 'RedisStore'))),
       deadline,

@@ -110,7 +110,7 @@ export class Points {
 
   #limiterOf(window: number): RateLimiter {
     return new RateLimiter({
-      policy: { quota: MOST_POINTS, window, algorithm: 'fixed-window', name: 'points' },
+      policy: { quota: MOST_POINTS, window: `${window}ms`, algorithm: 'fixed-window', name: 'points' },
       name: 'rate-limiter-flexible',
       store: this.#store,
       deadline: this.#deadlineMs,
