@@ -18,7 +18,8 @@
               strike   counts so many denials of a key, under one limit, and blocks it if they are too many; nothing if
                        it is blocked
   ARGV[3]   units, or ms
-  ARGV[4]   settle: the first moment that the clock has shown twice, ms, because it stepped back; '' for none. Charges
+  ARGV[4]   charge: in how many ms a fixed window ends that begins with it; '' for the window of the limit
+            settle: the first moment that the clock has shown twice, ms, because it stepped back; '' for none. Charges
             of these moments are not settled, because they may belong to either pass. ARGV[5]: the last such moment
             return: the lease. ARGV[5]: when it was sold, ms
   ARGV[6]   what the channel of every process begins with on which it hears of its waiters
@@ -110,9 +111,11 @@ elseif not struck then
     local leases = require 'leases.leases'
     leases.take_back(ARGV[4], units, tonumber(ARGV[5]), list, opened, notes, sold, receipts, now)
   else
+    local lasts = verb == 'charge' and tonumber(ARGV[4])
     local twice_from, twice_until = tonumber(ARGV[4]), tonumber(ARGV[5])
     for i = 1, count do
       if verb == 'charge' then
+        if lasts then opened[i].begin(lasts) end
         opened[i].charge(units)
       elseif verb == 'refund' then
         opened[i].refund(list[i], units, notes[i])

@@ -11,6 +11,7 @@ local rows = {}
     reset()                          ms until the state of the key no longer matters
     ahead(limit, units, cost)        when a cost that waits in line fits behind others: see ahead.of_row
     grant(limit, cost)               spends what fits; returns remaining and reset
+    begin(lasts)                     begins a fixed window that ends in so many ms, unless one runs
     charge(cost)                     spends even if it does not fit
     refund(limit, cost, note_key)    gives back the newest units
     settle(units, receipt, note_key) gives back own units of a decision or grant, dated when they were charged
@@ -71,6 +72,9 @@ function rows.open(limit, key, now, read_only)
       notes.save(note_key, note, limit)
     end
     set_row(functions.charge(limit, now, units, functions.raised(limit, now, ttl, at, count, other)))
+  end
+  function state.begin(lasts)
+    if reset() == 0 then set_row(now - limit.window + lasts, 0, 0) end
   end
   function state.charge(cost) set_row(functions.charge(limit, now, cost, at, count, other)) end
   function state.refund(asked_limit, cost, note_key)

@@ -152,13 +152,15 @@ function checked(verdicts: readonly Verdict[], count: number): readonly Verdict[
   let valid = Array.isArray(verdicts) && verdicts.length === count
   for (let i = 0; valid && i < count; i++) valid = isVerdict(verdicts[i])
   if (valid) return verdicts
-  throw new StoreError(`the store answered ${shown(verdicts)}, expected a verdict for each of ${count} charges`)
+  throw new StoreError(
+    `the store answered ${shown(verdicts)}, expected a verdict for each of ${count} charges, with numbers ≥ 0`,
+  )
 }
 
 function isVerdict(verdict: Partial<Verdict> | undefined): boolean {
   const { allowed, limit, remaining, retryAfterMs, resetAfterMs } = verdict ?? {}
   if (typeof allowed !== 'boolean' || typeof limit?.quota !== 'number') return false
-  return [remaining, retryAfterMs, resetAfterMs].every(value => typeof value === 'number' && !Number.isNaN(value))
+  return [remaining, retryAfterMs, resetAfterMs].every(value => typeof value === 'number' && value >= 0)
 }
 
 function isPromise<T>(value: Answer<T>): value is Promise<T> {

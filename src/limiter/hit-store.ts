@@ -133,13 +133,14 @@ export class HitStoreAdapter implements Store {
     if (left >= 0) return [verdictOf(limit, left, 0, resetAfterMs)]
     // Not awaited: the refusal stands anyway, and a store that fails here only keeps the key refused a little longer.
     this.#giveBack(key, cost).catch(() => {})
-    return [verdictOf(limit, left + cost, resetAfterMs, resetAfterMs)]
+    // Others that are refused at this moment are counted, too, until they are given back.
+    return [verdictOf(limit, Math.max(0, left + cost), resetAfterMs, resetAfterMs)]
   }
 
   async peek([charge]: readonly Charge[], cost: number): Promise<readonly Verdict[]> {
     const { limit } = charge
     const hits = await this.#look(keyOf(charge))
-    const left = limit.quota - (hits?.totalHits ?? 0)
+    const left = Math.max(0, limit.quota - (hits?.totalHits ?? 0))
     const resetAfterMs = hits && hits.totalHits > 0 ? this.#resetAfterMs(hits) : 0
     const fits = cost === 0 || cost <= left
     const retryAfterMs = cost > limit.quota ? Number.POSITIVE_INFINITY : resetAfterMs

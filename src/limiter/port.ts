@@ -54,6 +54,11 @@ export interface Change {
   readonly verb: 'refund' | 'giveBack' | 'charge' | 'reset' | 'block'
   /** How many; of a block its ms, 0 ends it; of a reset 0. */
   readonly units: number
+  /**
+   * Of a charge under a fixed window, in memory or Redis: a window that begins with it ends in so many ms, at most the
+   * limit's.
+   */
+  readonly lastsMs?: number
   /** Of giveBack: what the decision spent under each limit. */
   readonly receipts?: readonly Receipt[]
   /** Of a settlement: who made the decision. */

@@ -34,11 +34,8 @@ export let optionsOf: (limiter: RateLimiter) => RateLimiterOptions
  * store: rejects with `StoreError`.
  */
 export let standing: (limiter: RateLimiter, key: LimiterKey, cost: number) => Promise<readonly Verdict[]>
-/**
- * Spends `units`, even if they do not fit, for what a look let in: where the look was answered, or an outage would let
- * in everything. Rejects with `StoreError`.
- */
-export let chargeAfter: (limiter: RateLimiter, look: Decision, key: LimiterKey, units: number) => Promise<void>
+/** Makes a change of which only this package knows. Rejects with `StoreError`. */
+export let change: (limiter: RateLimiter, key: LimiterKey, change: Change) => Promise<void>
 /** Counts denials of a key, and blocks it if they are too many. Rejects with `StoreError`. */
 export let strike: (
   limiter: RateLimiter,
@@ -270,8 +267,7 @@ export class RateLimiter implements AsyncDisposable {
   static {
     optionsOf = limiter => limiter.#options
     standing = (limiter, key, cost) => limiter.#deciders.of(key).standing(key, cost)
-    chargeAfter = (limiter, { source, degraded }, key, units) =>
-      limiter.#change(key, { verb: 'charge', units, from: degraded ? { source, degraded } : undefined })
+    change = (limiter, key, wanted) => limiter.#change(key, wanted)
     strike = (limiter, ...denials) => limiter.#strike(...denials)
   }
 

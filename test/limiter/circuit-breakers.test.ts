@@ -261,6 +261,9 @@ test.each([
   ['without a limit', { limit: undefined }],
   ['without the rest', { remaining: undefined }],
   ['whose wait is no number', { retryAfterMs: Number.NaN }],
+  ['with fewer than 0 units', { remaining: -1 }],
+  ['whose wait is over', { allowed: false, retryAfterMs: -5 }],
+  ['whose end is past', { resetAfterMs: -5 }],
 ])('a verdict %s is a failure of the store', async (_, wrong) => {
   const store = new StubStore()
   store.answer = async charges => charges.map(({ limit }) => ({ ...freshVerdict(limit), ...wrong }) as never)

@@ -145,6 +145,20 @@ describe('a limiter on a store of express-rate-limit', () => {
     store.shutdown()
   })
 
+  test.each([
+    ['with get', () => store],
+    ['without get', () => new Plain()],
+  ])('tells no fewer than 0 units left, over a store %s', async (_, make) => {
+    const limiter = new RateLimiter({ policy: '3/1m', store: make(), denyCache: false })
+    const all = await Promise.all(Array.from({ length: 10 }, () => limiter.consume('together')))
+    expect(Math.min(...all.map(({ remaining }) => remaining))).toBe(0)
+    await limiter.charge('me', 8)
+    for (const decision of [await limiter.consume('me'), await limiter.peek('me'), await limiter.peek('me', 0)]) {
+      expect(decision.remaining).toBe(0)
+    }
+    store.shutdown()
+  })
+
   test('a store that fails or returns nonsense is an outage', async () => {
     const broken = { decrement() {}, resetKey() {} }
     const answers: Array<() => never> = [

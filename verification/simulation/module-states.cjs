@@ -46,7 +46,7 @@ const STATES = {
   'limiter/options.ts': { warnedOfShortWindow: OWN },
   'limiter/port.ts': { KNOWN: BY_OBJECT },
   // Ways into the class, set once when it is defined.
-  'limiter/rate-limiter.ts': { optionsOf: CONSTANT, standing: CONSTANT, chargeAfter: CONSTANT, strike: CONSTANT },
+  'limiter/rate-limiter.ts': { optionsOf: CONSTANT, standing: CONSTANT, change: CONSTANT, strike: CONSTANT },
   'limiter/settlement.ts': { KEEPING: BY_OBJECT },
   'operating/live/live-limit.ts': { KNOWN: COMPUTED },
   'operating/object-index.ts': { INDICES: BY_OBJECT },

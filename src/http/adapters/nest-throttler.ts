@@ -90,7 +90,7 @@ export class ThrottlerStorage {
   }
 
   #limiterOf(ttl: number, limit: number, name: string): RateLimiter {
-    return this.#limiters.of({ quota: limit, window: ttl, name })
+    return this.#limiters.of({ quota: limit, window: `${ttl}ms`, name })
   }
 }
 

@@ -3,7 +3,7 @@ import { costOf, StoreError } from '../../limiter/core/errors.js'
 import { notifyDecided } from '../../limiter/core/observer.js'
 import { emitWarning } from '../../limiter/core/warnings.js'
 import type { LimiterKey } from '../../limiter/key.js'
-import { chargeAfter, optionsOf, type RateLimiter } from '../../limiter/rate-limiter.js'
+import { change, optionsOf, type RateLimiter } from '../../limiter/rate-limiter.js'
 import { DEFAULT_LIMITER } from '../../limiter/store.js'
 import { callOption, type OptionFunction } from '../call-option.js'
 import type { Framework } from '../framework.js'
@@ -73,8 +73,13 @@ export function charge(
 ): void {
   // What is let in although it did not fit (`shadow`) spends nothing, as under any other cost.
   if (paysLater && (cost === 0 || decision.shadow)) return
-  const charged = paysLater ? chargeAfter(limiter, decision, key, cost) : limiter.settle(decision, cost)
+  const charged = paysLater ? chargeAfter(decision, limiter, key, cost) : limiter.settle(decision, cost)
   charged.catch(error => warnOfLoss(limiter, user, error))
+}
+
+/** Spends where the look was answered: in an outage, elsewhere would let in everything. */
+function chargeAfter({ source, degraded }: Decision, limiter: RateLimiter, key: LimiterKey, units: number) {
+  return change(limiter, key, { verb: 'charge', units, from: degraded ? { source, degraded } : undefined })
 }
 
 /** Whether a request that pays at its end would fit now. It is a decision like any other, and the observer is told. */

@@ -74,14 +74,17 @@ export class MemoryCounts implements Counts, DecisionTime {
     return counted.length === 1 ? new OneLimit(this, counted) : new SeveralLimits(this, counted)
   }
 
-  change({ verb, units, receipts = [] }: Change, charges: readonly Charge[]): void {
+  change({ verb, units, lastsMs, receipts = [], answered }: Change, charges: readonly Charge[]): void {
     if (verb === 'giveBack')
       this.giveBack(
         charges.map((charge, i) => ({ ...charge, ...receipts[i] })),
         units,
       )
     else if (verb === 'reset') this.reset(charges)
-    else this[verb](charges, units)
+    else if (verb === 'charge') {
+      this.charge(charges, units, lastsMs)
+      answered?.({ limits: this.peek(charges, 0), at: this.decidedAt })
+    } else this[verb](charges, units)
   }
 
   /**
@@ -141,10 +144,10 @@ export class MemoryCounts implements Counts, DecisionTime {
     }
   }
 
-  charge(charges: readonly Charge[], cost: number): void {
+  charge(charges: readonly Charge[], cost: number, lastsMs?: number): void {
     if (cost === 0) return
     const nowMs = this.#now()
-    for (const charge of charges) this.#spend(charge, nowMs, cost)
+    for (const charge of charges) this.#spend(charge, nowMs, cost, lastsMs)
   }
 
   block(charges: readonly Charge[], forMs: number): void {
@@ -316,10 +319,14 @@ export class MemoryCounts implements Counts, DecisionTime {
     return verdict
   }
 
-  /** Spends even what does not fit. */
-  #spend(charge: Charge, nowMs: number, cost: number): void {
+  /** Spends even what does not fit. `lastsMs`: see `Change`. */
+  #spend(charge: Charge, nowMs: number, cost: number, lastsMs?: number): void {
+    const { limit } = charge
     const { table, slot, state } = this.#find(charge)
-    const next = spend(charge.limit, state, nowMs, cost)
+    const begins = lastsMs !== undefined && measure(limit, state, nowMs, 0).verdict.resetAfterMs === 0
+    const next = begins
+      ? spend(limit, undefined, nowMs - limit.windowMs + lastsMs, cost)
+      : spend(limit, state, nowMs, cost)
     if (next !== undefined) this.#write(charge, table, slot, next)
   }
 

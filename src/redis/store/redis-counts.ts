@@ -98,7 +98,7 @@ export class RedisCounts implements Counts {
     return new RedisPolicy(this, counted, this.#kinds.of(counted))
   }
 
-  async change({ verb, units, receipts = [], answered }: Change, charges: readonly Charge[], endsAt?: number) {
+  async change({ verb, units, lastsMs, receipts = [], answered }: Change, charges: readonly Charge[], endsAt?: number) {
     if (verb === 'giveBack') {
       await this.giveBack(
         charges.map((charge, i) => ({ ...charge, ...receipts[i] })),
@@ -106,7 +106,8 @@ export class RedisCounts implements Counts {
         endsAt,
       )
     } else if (units > 0 || verb === 'reset' || verb === 'block') {
-      await this.changes.run(verb, charges, { units, endsAt, answered })
+      const words = lastsMs === undefined ? undefined : (): [string, string] => [String(lastsMs), '']
+      await this.changes.run(verb, charges, { units, words, endsAt, answered })
     }
   }
 

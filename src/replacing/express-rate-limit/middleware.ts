@@ -121,7 +121,7 @@ class Limiter {
         if (!count.delayMs) return next()
         // Under a leaky bucket: until its turn; a client that goes meanwhile gives its place back.
         const stays = watchResponse(response).stays(count.delayMs)
-        return stays.then(stayed => (stayed ? next() : counter.giveBack(key, count)))
+        return stays.then(stayed => (stayed ? next() : counter.giveBack(key, count, Number.NaN)))
       })
     })
   }
@@ -150,7 +150,7 @@ class Limiter {
     })
   }
 
-  /** Gives the request back if its outcome requires that, and its window has not ended. */
+  /** Gives the request back if its outcome requires that. */
   async #settle({ key, count, request, response }: Counted, end: Promise<End>): Promise<void> {
     const { requestWasSuccessful, skipFailedRequests, skipSuccessfulRequests, logger } = this.options
     // Read now, because the store may change its own object.
@@ -161,7 +161,7 @@ class Limiter {
       const success = !failed && (await requestWasSuccessful(request, response))
       what = 'error from store during decrement.'
       const skips = success ? skipSuccessfulRequests : skipFailedRequests
-      if (skips && !(Date.now() >= endsAt)) await this.counter.giveBack(key, count)
+      if (skips) await this.counter.giveBack(key, count, endsAt)
     } catch (error) {
       logger.error(error, `spillway/express-rate-limit: ${what}`)
     }

@@ -20,7 +20,8 @@ export interface Count extends ClientRateLimitInfo {
 /** Counts requests. */
 export interface Counter {
   count(key: string, request: Request, response: Response): SyncOrAsync<Count>
-  giveBack(key: string, count: Count): Promise<void> | void
+  /** As far as it still counts. `endsAt`: when its window ends, ms since 1970; NaN if the store does not know. */
+  giveBack(key: string, count: Count, endsAt: number): Promise<void> | void
   resetKey(key: string): Promise<void> | void
   /** Undefined if the store cannot look a key up. */
   readonly getKey: Store['get']
@@ -30,7 +31,9 @@ export interface Counter {
 export function hitCounter(store: Store): Counter {
   return {
     count: key => HitsStore.increment(store, key),
-    giveBack: key => store.decrement(key),
+    giveBack(key, _, endsAt) {
+      if (!(Date.now() >= endsAt)) return store.decrement(key)
+    },
     resetKey: key => store.resetKey(key),
     getKey: store.get?.bind(store),
   }
@@ -120,7 +123,8 @@ function policyOf(
   }
   if (policy !== undefined) return policy
   // A text of the environment counts as its number, as in a store of hits.
-  const window = windowOf(windowMs)
+  const length = windowOf(windowMs)
+  const window = typeof length === 'number' ? `${length}ms` : length
   const quotaOf = (limit: unknown) => (typeof limit === 'string' ? Number(limit) : limit) as number
   if (typeof limit !== 'function') return { quota: quotaOf(limit), window, algorithm }
   // Counts belong to the name: a name without the quota keeps them when the quota changes.

@@ -2,8 +2,8 @@ import type { Duration } from '../../limiter/core/duration.js'
 import { getOrMake, MapSweeper } from '../../limiter/core/maps.js'
 import { RateLimiter } from '../../limiter/rate-limiter.js'
 import type { RedisClient } from '../../redis/client.js'
-import { connectionOf, portOf } from '../../redis/clients.js'
-import { RedisStore } from '../../redis/store/redis-store.js'
+import { portOf } from '../../redis/clients.js'
+import { storeOver } from '../client-store.js'
 
 /** The result of counting a request. */
 export interface Count {
@@ -86,9 +86,6 @@ function isWindow(value: MemoryEntry | undefined): boolean {
 
 const SWEEPERS = new WeakMap<object, MapSweeper<MemoryEntry>>()
 
-/** One store for each client, so that all middlewares share its commands. */
-const STORES = new WeakMap<object, RedisStore>()
-
 /**
  * Counts in Redis by spillway's own limiter: at most `max` in any span of the duration, for all processes together.
  * While Redis fails, each process counts alone.
@@ -102,9 +99,9 @@ export class RedisCounter implements Counter {
   constructor(client: RedisClient, namespace: string, max: number, durationMs: number, deadline: Duration | undefined) {
     portOf(client, 'koa-ratelimit: db')
     this.#limiter = new RateLimiter({
-      policy: { quota: max, window: Math.ceil(durationMs), algorithm: 'sliding-window', name: 'requests' },
+      policy: { quota: max, window: `${Math.ceil(durationMs)}ms`, algorithm: 'sliding-window', name: 'requests' },
       name: `koa-ratelimit:${namespace}`,
-      store: getOrMake(STORES, client, () => new RedisStore(connectionOf(client, 'RedisStore'))),
+      store: storeOver(client),
       deadline,
     })
     this.#durationMs = durationMs

@@ -1,4 +1,3 @@
-import type { Clock } from '../../limiter/core/clock.js'
 import { BoundedMap, MapSweeper } from '../../limiter/core/maps.js'
 import { MemoryStore } from '../../limiter/memory/memory-store.js'
 import type { Count } from './points.js'
@@ -81,18 +80,8 @@ function fateOf(record: IRateLimiterMemoryRecord, now: number): keyof IRateLimit
 /** A process banks points of so many keys. */
 const MOST_BANKED = 100_000
 
-/** The process's own time, but while a count is restored: that is dated back to when its window began. */
-class DatedClock implements Clock {
-  backMs = 0
-
-  now(): number {
-    return Date.now() - this.backMs
-  }
-}
-
 /** Counts in this process, by spillway's own limiter. Refused calls count. */
 export class RateLimiterMemory extends RateLimiterStoreAbstract {
-  readonly #clock: DatedClock
   /** When what is known of a key ends, ms since 1970: for `dump`. */
   readonly #ends = new Map<string, number>()
   /** Points that were given to keys beyond what they had consumed, until the duration ends. */
@@ -101,21 +90,19 @@ export class RateLimiterMemory extends RateLimiterStoreAbstract {
 
   /** Throws `PolicyError` for invalid `points`, `duration` or `keyPrefix`. */
   constructor(opts: IRateLimiterOptions) {
-    const clock = new DatedClock()
     const { points, duration, blockDuration, execEvenly, execEvenlyMinDelayMs, keyPrefix } = opts ?? {}
     const own = { points, duration, blockDuration, execEvenly, execEvenlyMinDelayMs, keyPrefix }
-    super(own, new MemoryStore({ clock }))
-    this.#clock = clock
+    super(own, new MemoryStore())
   }
 
   /** Gives points back. Beyond what was consumed they are banked, for the duration that runs or begins. */
   override reward(key: string | number, points = 1, options: CallOptions = {}): Promise<RateLimiterRes> {
     const rlKey = this.getKey(key)
-    const look = () => this.counts.look(rlKey, this.msDuration) as Count
+    const look = () => this.counts.look(rlKey) as Count
     const { consumed, msLeft, isBlocked } = look()
     if (isBlocked || points <= consumed) return super.reward(key, points, options)
     const begins = msLeft === 0
-    if (begins) void this.counts.add(rlKey, 1, this.durationMs(options), this.msDuration)
+    if (begins) void this.counts.add(rlKey, 1, this.durationMs(options))
     const banked = this.banked(rlKey) + points - consumed
     this.#bank.set(rlKey, { points: banked, endsAt: Date.now() + look().msLeft })
     return super.reward(key, begins ? 1 : consumed, options)
@@ -126,7 +113,7 @@ export class RateLimiterMemory extends RateLimiterStoreAbstract {
     const dumpedAt = Date.now()
     const storage: IRateLimiterMemoryRecord[] = []
     for (const rlKey of this.#ends.keys()) {
-      const { consumed, msLeft, isBlocked } = this.counts.look(rlKey, this.msDuration) as Count
+      const { consumed, msLeft, isBlocked } = this.counts.look(rlKey) as Count
       if (msLeft === 0) continue
       const value = isBlocked ? Math.max(consumed, this.points + 1) : consumed - this.banked(rlKey)
       storage.push({ key: this.parseKey(rlKey), value, expiresAt: Number.isFinite(msLeft) ? dumpedAt + msLeft : null })
@@ -179,14 +166,9 @@ export class RateLimiterMemory extends RateLimiterStoreAbstract {
     const points = Math.max(0, Math.trunc(value))
     const restMs = expiresAt === null ? Number.POSITIVE_INFINITY : expiresAt - now
     this.forgotten(rlKey)
-    void this.counts.forget(rlKey, this.msDuration)
-    if (points > this.points && !(restMs <= this.msDuration)) {
-      void this.counts.block(rlKey, Number.isFinite(restMs) ? restMs : 0, points, this.msDuration)
-    } else {
-      this.#clock.backMs = Math.max(0, this.msDuration - restMs)
-      void this.counts.add(rlKey, points, this.msDuration, this.msDuration)
-      this.#clock.backMs = 0
-    }
+    void this.counts.forget(rlKey)
+    if (points > this.points && !(restMs <= this.msDuration)) void this.counts.block(rlKey, restMs, points)
+    else void this.counts.begin(rlKey, points, restMs)
     this.noted(rlKey, restMs)
   }
 }

@@ -1,12 +1,8 @@
 import { PolicyError } from '../../limiter/core/errors.js'
-import { getOrMake } from '../../limiter/core/maps.js'
-import { connectionOf, portOf } from '../../redis/clients.js'
-import { RedisStore } from '../../redis/store/redis-store.js'
+import { portOf } from '../../redis/clients.js'
+import { storeOver } from '../client-store.js'
 import type { IRateLimiterRedisOptions } from './rate-limiter-abstract.js'
 import { RateLimiterStoreAbstract } from './store-limiter.js'
-
-/** One store for each client, so that all limiters share its commands. */
-const STORES = new WeakMap<object, RedisStore>()
 
 /**
  * Counts in Redis, for all processes together, by spillway's own limiter. Refused calls count. While Redis fails, the
@@ -28,10 +24,7 @@ export class RateLimiterRedis extends RateLimiterStoreAbstract {
       )
     }
     const port = portOf(storeClient, 'RateLimiterRedis: storeClient')
-    super(
-      opts,
-      getOrMake(STORES, storeClient, () => new RedisStore(connectionOf(storeClient, 'RedisStore'))),
-    )
+    super(opts, storeOver(storeClient))
     this.#isReady = rejectIfRedisNotReady ? () => port.state() === 'ready' : () => true
   }
 

@@ -84,7 +84,8 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
     }
     const isInsured = this.insuranceLimiter !== undefined
     const meanwhile = isInsured ? 'the insuranceLimiter answers' : 'calls reject'
-    this.#counts = store && new Points(store, isInsured ? INSURED_PATIENCE_MS : PATIENCE_MS, meanwhile)
+    const deadlineMs = isInsured ? INSURED_PATIENCE_MS : PATIENCE_MS
+    this.#counts = store && new Points(store, this.msDuration, deadlineMs, meanwhile)
   }
 
   /** `inMemoryBlockDuration` in ms. */
@@ -139,7 +140,7 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
     return this.#insured<RateLimiterRes | null>(
       async () => {
         const rlKey = this.getKey(key)
-        const count = await this.counts.look(rlKey, this.msDuration)
+        const count = await this.counts.look(rlKey)
         return count.msLeft === 0 ? null : this.#res({ ...count, consumed: count.consumed - this.banked(rlKey) }, 0)
       },
       limiter => limiter.get(key, options),
@@ -158,7 +159,7 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
       async () => {
         const rlKey = this.getKey(key)
         const whole = Math.max(0, this.wholePoints(points))
-        if (whole >= this.#blockedPoints) await this.#block(rlKey, seconds * 1000, whole)
+        if (whole >= Math.floor(this.#blockedPoints)) await this.#block(rlKey, seconds * 1000, whole)
         else {
           await this.#forget(rlKey)
           await this.#count(rlKey, whole, {})
@@ -185,7 +186,7 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
     return this.#insured(
       async () => {
         const rlKey = this.getKey(key)
-        const known = await this.counts.look(rlKey, this.msDuration)
+        const known = await this.counts.look(rlKey)
         await this.#forget(rlKey)
         this.#refusedUntil.delete(rlKey)
         return known.msLeft > 0
@@ -224,7 +225,7 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
     const points = this.wholePoints(given)
     const durationMs = this.durationMs(options)
     const act = points < 0 ? 'take' : 'add'
-    return after(this.counts[act](rlKey, Math.abs(points), durationMs, this.msDuration), count => {
+    return after(this.counts[act](rlKey, Math.abs(points), durationMs), count => {
       const msLeft = count.msLeft > 0 ? count.msLeft : durationMs || Number.POSITIVE_INFINITY
       this.noted(rlKey, msLeft)
       return { consumed: count.consumed - this.banked(rlKey), msLeft, isBlocked: count.isBlocked }
@@ -251,22 +252,22 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
 
   #forget(rlKey: string): Promise<void> {
     this.forgotten(rlKey)
-    return this.counts.forget(rlKey, this.msDuration)
+    return this.counts.forget(rlKey)
   }
 
   #block(rlKey: string, ms: number, consumed: number): Promise<void> {
     this.forgotten(rlKey)
     this.noted(rlKey, ms || Number.POSITIVE_INFINITY)
-    return this.counts.block(rlKey, ms, consumed, this.msDuration)
+    return this.counts.block(rlKey, ms, consumed)
   }
 
   /** Whether it is this call that brings the count to where a key is blocked. */
   #crosses(consumed: number, points: number): boolean {
-    const from = this.#blockedPoints
+    const from = Math.floor(this.#blockedPoints)
     return consumed >= from && consumed - points < from
   }
 
-  /** The points from which on a key is blocked. */
+  /** The points of a blocked key. Rounded down: the whole points from which on a key is blocked. */
   get #blockedPoints(): number {
     return this.blockOnConsumed > this.points && this.blockOnConsumed > 0 ? this.blockOnConsumed : this.points + 1
   }

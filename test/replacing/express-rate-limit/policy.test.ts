@@ -76,6 +76,14 @@ describe('algorithm and policy', () => {
     expect(await limiter.getKey('192.0.2.1')).toBeUndefined()
   })
 
+  test('a request is given back to the longer limit, too, when the window of the shorter one has ended', async () => {
+    const { world, limiter } = create({ policy: '1/10ms; 3/1h', skipSuccessfulRequests: true })
+    const app = world.serve(limiter, (_req, res) => void setTimeout(() => res.end(), 20))
+    expect(await world.statuses(4, app)).toEqual([200, 200, 200, 200])
+    await world.settle()
+    expect(await limiter.getKey('192.0.2.1')).toBeUndefined()
+  })
+
   test('a leaky bucket holds requests back until they may leave', async () => {
     const { world, app } = create({ limit: 2, windowMs: 2000, algorithm: 'leaky-bucket' })
     const begun = performance.now()

@@ -1,5 +1,6 @@
 import { inspect } from 'node:util'
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import { RateLimiterMemory, RateLimiterRes } from '../../../src/replacing/rate-limiter-flexible/index.js'
 import { ofCases } from '../../support/cases.js'
 import { Comparison, MODULES, type Module, outcomeOf, randomCall, sequence } from './side-by-side.js'
@@ -33,16 +34,16 @@ test('random calls get the answers of rate-limiter-flexible 11, but for the know
   for (let i = 0; i < ofCases(150); i++) {
     const random = sequence(i)
     const options = {
-      points: random.integer(-1, 5),
+      points: random.pick([random.integer(-1, 5), random.integer(-1, 5), random.integer(0, 3) + 0.5]),
       duration: random.pick(SECONDS),
       blockDuration: random.pick([0, 0, 1, 3]),
       keyPrefix: random.pick(['rlflx', '', 'mine']),
     }
     const [theirs, ours] = MODULES.map(({ RateLimiterMemory }) => new RateLimiterMemory(options))
     const comparison = new Comparison(theirs, ours)
-    const custom = random.integer(0, 4) === 0 ? random.pick(SECONDS) : undefined
+    const isCustom = random.integer(0, 2) === 0
     for (let n = 0; n < 40; n++) {
-      await comparison.call(randomCall(random, SECONDS, custom === options.duration ? undefined : custom))
+      await comparison.call(randomCall(random, SECONDS, isCustom ? random.pick([undefined, ...SECONDS]) : undefined))
       jest.advanceTimersByTime(random.pick([0, 0, 1, 249, 250, 999, 1000, 2500]))
     }
     const played = comparison.end()
@@ -107,6 +108,45 @@ test('dumps have the form of rate-limiter-flexible, and each package restores th
       expect(ours).toEqual(theirs)
     }
   }
+})
+
+describe('the cost of a call', () => {
+  const decisions = async (limiter: RateLimiterMemory, method: 'consume' | 'get' | 'delete') => {
+    const decide = jest.spyOn(RateLimiter.prototype, 'decide')
+    await limiter[method]('another')
+    const calls = decide.mock.calls.length
+    decide.mockRestore()
+    return calls
+  }
+
+  test('does not grow with the number of custom durations', async () => {
+    const limiter = new RateLimiterMemory({ points: 5, duration: 60 })
+    for (let i = 0; i < 300; i++) await limiter.consume(`user${i}`, 1, { customDuration: 86_400 - i })
+    for (const method of ['consume', 'get', 'delete'] as const) {
+      expect(await decisions(limiter, method)).toBeLessThanOrEqual(3)
+    }
+  })
+
+  test('does not grow with the number of durations that are set', async () => {
+    const limiter = new RateLimiterMemory({ points: 5, duration: 60 })
+    for (let i = 0; i < 300; i++) {
+      limiter.duration = 60 + i
+      await limiter.consume(`user${i}`)
+    }
+    expect(await decisions(limiter, 'consume')).toBeLessThanOrEqual(3)
+    expect(await limiter.get('user7')).toMatchObject({ msBeforeNext: 67_000 })
+  })
+
+  test('does not grow with the number of keys that are restored', async () => {
+    const limiter = new RateLimiterMemory({ points: 5, duration: 60 })
+    const record = (i: number) => ({ key: `user${i}`, value: 3 + (i % 5), expiresAt: Date.now() + 3_600_000 + 37 * i })
+    const dump = { version: 1, storage: Array.from({ length: 300 }, (_, i) => record(i)) }
+    limiter.restore(dump)
+    expect(limiter.dump().storage).toEqual(dump.storage)
+    for (const method of ['consume', 'get', 'delete'] as const) {
+      expect(await decisions(limiter, method)).toBeLessThanOrEqual(3)
+    }
+  })
 })
 
 test('members, defaults and keys are those of rate-limiter-flexible', async () => {

@@ -43,8 +43,10 @@ test('random calls get the answers of rate-limiter-flexible 11, but for the know
     }
     const [theirs, ours] = MODULES.map(({ RateLimiterRedis }) => new RateLimiterRedis(options))
     const comparison = new Comparison(theirs, ours, UNIT_MS, from > 0)
+    // Theirs ends a count without end with the duration of the next call.
+    const isCustom = options.duration > 0 && random.integer(0, 2) === 0
     for (let n = 0; n < 25; n++) {
-      await comparison.call(randomCall(random, SECONDS))
+      await comparison.call(randomCall(random, SECONDS, isCustom ? random.pick([undefined, 100, 1000]) : undefined))
       if (random.integer(0, 15) === 0) for (const limiter of [theirs, ours]) limiter.deleteInMemoryBlockedAll()
     }
     const played = comparison.end()
@@ -87,6 +89,28 @@ describe('in the manner of our limiter', () => {
     expect((await there.get('me'))?.consumedPoints).toBe(3)
     expect(await there.delete('me')).toBe(true)
     expect((await here.consume('me')).consumedPoints).toBe(1)
+  })
+
+  test('a call costs no more commands, however many custom durations there were', async () => {
+    const limiter = new RateLimiterRedis({ storeClient: client, points: 5, duration: 100 })
+    for (let i = 0; i < 50; i++) await limiter.consume(`user${i}`, 1, { customDuration: 5000 - 10 * i })
+    await client.config('RESETSTAT')
+    expect((await limiter.consume('user7', 1, { customDuration: 300 })).msBeforeNext).toBeGreaterThan(4_900_000)
+    await limiter.consume('me', 1, { customDuration: 300 })
+    const stats = await client.info('commandstats')
+    expect(Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1])).toBeLessThanOrEqual(6)
+    for (const key of await client.keys('*user*')) expect(await client.pttl(key)).toBeLessThan(5_010_000)
+  })
+
+  test('a key that began under a custom duration counts together in all processes that name any', async () => {
+    const [here, there] = [client, redis.client()].map(
+      storeClient => new RateLimiterRedis({ storeClient, points: 5, duration: 100 }),
+    )
+    await there.consume('other', 1, { customDuration: 7 })
+    const all = await Promise.all([1, 2, 3].map(() => here.consume('me', 1, { customDuration: 3000 })))
+    expect(all.map(({ consumedPoints }) => consumedPoints)).toEqual([1, 2, 3])
+    const { consumedPoints, msBeforeNext } = await there.consume('me')
+    expect([consumedPoints, Math.ceil(msBeforeNext / UNIT_MS)]).toEqual([4, 30])
   })
 
   test('a duration may have fractions', async () => {

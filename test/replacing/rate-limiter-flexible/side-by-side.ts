@@ -143,7 +143,7 @@ export class Comparison {
 
   #blocks(method: string, [, points]: readonly unknown[]): boolean {
     const { points: most, blockOnConsumed = 0 } = this.theirs
-    return method === 'block' || (method === 'set' && Number(points) >= Math.max(most + 1, blockOnConsumed))
+    return method === 'block' || (method === 'set' && Number(points) > most && Number(points) >= blockOnConsumed)
   }
 
   #differenceOf(method: string, key: string, args: readonly unknown[], [, value]: Outcome): string | undefined {
