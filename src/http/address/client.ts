@@ -384,11 +384,12 @@ export class Client<Request, Response> {
   }
 
   #warnOfNoAddress(so: string): void {
-    this.#warn(
-      'SPILLWAY_NO_ADDRESS',
-      `requests come without an address, as over a Unix socket: ${so}. If a proxy connects so, say how many ` +
-        `there are, like ${this.#example}; else give a key that is not the address`,
-    )
+    const { passes } = this.#framework
+    const remedy =
+      passes === undefined
+        ? `If a proxy connects so, say how many there are, like ${this.#example}; else give a key that is not the address`
+        : `Pass who asks, like ${passes}; behind proxies say how many there are, like ${this.#example}`
+    this.#warn('SPILLWAY_NO_ADDRESS', `requests come without an address, as over a Unix socket: ${so}. ${remedy}`)
   }
 
   get #example(): string {
