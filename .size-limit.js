@@ -26,7 +26,7 @@ const WHOLE = {
   nest: 141,
   node: 214,
   opentelemetry: 12,
-  outgoing: 84,
+  outgoing: 85,
   postgres: 54,
   prometheus: 13,
   'rate-limiter-flexible': 164,

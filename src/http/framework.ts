@@ -193,6 +193,8 @@ export interface Framework<Request, Response, Args extends readonly unknown[] = 
    * client has gone.
    */
   peer(req: Request): string | undefined
+  /** How a service passes the address, if only the service knows it: for messages. */
+  readonly passes?: string
   trust(req: Request): Trust
   requestHeader(req: Request, name: string): string | undefined
   /** Reports when the handler has ended the response; all callers for one response share the watch. */

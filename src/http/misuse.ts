@@ -23,6 +23,9 @@ export function checkIsCalled(user: string, options: unknown): void {
   )
 }
 
+/** The adapters whose middleware has the same names. */
+const ENTRIES = ['express', 'koa', 'fastify', 'hono', 'h3', 'node', 'fetch'] as const
+
 /**
  * True if the framework of an adapter has called its middleware; each checks its first call. `isRight`: whether what it
  * was given looks so. Else the `PolicyError` goes to the callback `done`, if there is one, because Fastify expects it
@@ -30,9 +33,10 @@ export function checkIsCalled(user: string, options: unknown): void {
  */
 export function checkCaller(entry: string, user: string, isRight: boolean, done?: unknown): boolean {
   if (isRight) return true
+  const [first, ...others] = ENTRIES.filter(other => other !== entry)
   const error = new PolicyError(
     `${user}: this is that of spillway/${entry}, and something else has called it: each framework has its own, ` +
-      `like import { ${user} } from 'spillway/express'; the others: koa, fastify, hono, h3, node, fetch`,
+      `like import { ${user} } from 'spillway/${first}'; the others: ${others.join(', ')}`,
   )
   if (typeof done !== 'function') throw error
   done(error)

@@ -48,11 +48,15 @@ export function limitId(limiter: string, limit: Limit): string {
   return objectId('limit', limiter, countName({ limit, limiter }))
 }
 
+/** Where a limit is counted; 'own': in a store that a user has written. */
+export const COUNTED_IN = ['redis', 'memory', 'postgres', 'sqlite', 'own'] as const
+export type CountedIn = (typeof COUNTED_IN)[number]
+
 /** `per`: what a key stands for, if known. `tags`: in a cluster, the number of hash tags over which keys are spread. */
 export function limitFacts(
   limiter: string,
   limit: Limit,
-  more: { readonly per?: string; readonly store: 'redis' | 'memory'; readonly tags?: number },
+  more: { readonly per?: string; readonly store: CountedIn; readonly tags?: number },
 ): ObjectFacts {
   return { kind: 'limit', name: limiter, limit, ...more }
 }

@@ -187,6 +187,13 @@ describe('clientAddress', () => {
     expect(() => rateLimit({ clients, proxies: 1 })).toThrow('rateLimit: given both clients and proxies')
     expect(() => addressKey({ clients, ipv6Subnet: 64 })).toThrow('addressKey: given both clients and ipv6Subnet')
     expect(() => rateLimit({ clients: { options: {} } })).toThrow('expected what clientAddress gives')
+    class Clients {
+      readonly options = {}
+    }
+    expect(() => rateLimit({ clients: new Clients() })).toThrow(
+      'of another copy of spillway (npm ls spillway lists them)',
+    )
+    expect(clients.constructor.name).toBe(Clients.name)
     expect(() => clientAddress({ deny: ['x'] })).toThrow(/^clientAddress: deny/)
   })
 })

@@ -219,7 +219,10 @@ export interface RateLimited {
   readonly refusal?: Response
   /** The strictest decision of the rate limiters that this request has passed; undefined if none limited it. */
   readonly decision?: Decision
-  /** The response to send instead of the handler's: the same, with the header fields of the limiters. */
+  /**
+   * The response to send instead of the handler's: the same, with the header fields of the limiters. Throws
+   * `PolicyError` for a promise, and for anything else that is no response.
+   */
   apply(response: Response): Response
 }
 
@@ -240,7 +243,7 @@ export function rateLimit<P extends Peer = Peer>(options: RateLimitOptions<P> = 
   const gate = RateLimitGate.of(ofExchanges(options), frameworkOf<P>())
   const limited = async (request: Request, peer: P): Promise<RateLimited> => {
     const exchange = Exchange.begin(request, peer)
-    const apply = (response: Response) => exchange.answer(response)
+    const apply = (response: Response) => exchange.answer(checked(response))
     const admitted = admit(gate, web, request, peer)
     const delivered = isPromise(admitted) ? await admitted : admitted
     const { decision } = exchange
@@ -261,6 +264,14 @@ export function rateLimit<P extends Peer = Peer>(options: RateLimitOptions<P> = 
 }
 
 export default rateLimit
+
+/** By its shape: a response may be of another realm. */
+function checked(response: Response): Response {
+  const { headers, status, then } = (response ?? {}) as Partial<Response & PromiseLike<Response>>
+  if (typeof headers?.set === 'function' && typeof status === 'number') return response
+  const given = typeof then === 'function' ? 'a promise' : shown(response)
+  throw new PolicyError(`apply: given ${given}: expected a Response, like apply(await handler(request))`)
+}
 
 /**
  * The options in the format of the gate: a response is known later than its request, and is returned instead of written
@@ -307,6 +318,7 @@ const web: Framework<Request, unknown> & Delivery<Request, unknown> = {
   args: (request, peer) => [request, peer],
   address: (_, peer) => peer,
   peer: peerOf,
+  passes: 'limit(request, { address })',
   trust: request => (Exchange.of(request).ignoresProxy ? 'nobody' : 'some'),
   requestHeader: (request, name) => request.headers.get(name) ?? undefined,
   watch: (_, request) => watchRequest(request, Exchange.of(request).socket),

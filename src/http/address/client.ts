@@ -1,4 +1,4 @@
-import { PolicyError, shown } from '../../limiter/core/errors.js'
+import { PolicyError, shown, shownOther } from '../../limiter/core/errors.js'
 import { checkInteger, checkOptions, type OptionNames } from '../../limiter/core/options.js'
 import { emitWarning } from '../../limiter/core/warnings.js'
 import { type Answer, type Framework, GONE, PASS, plainReply } from '../framework.js'
@@ -134,6 +134,11 @@ const KEY_OPTIONS: OptionNames<AddressKeyOptions> = { ...ADDRESS_OPTIONS, client
 const ALL_OPTIONS: OptionNames<ClientAddressOptions> = { ...ADDRESS_OPTIONS, ...LIST_OPTIONS }
 export const CLIENT_OPTIONS: OptionNames<ClientOptions> = { ...KEY_OPTIONS, ...LIST_OPTIONS }
 
+/** Of a class, by which messages know one of another copy of the package. */
+class Clients implements ClientAddresses {
+  constructor(readonly options: Readonly<ClientAddressOptions>) {}
+}
+
 /** The settings behind what `clientAddress` has made. */
 const SETTINGS = new WeakMap<object, ClientSettings>()
 
@@ -144,7 +149,7 @@ const SETTINGS = new WeakMap<object, ClientSettings>()
  */
 export function clientAddress(options: ClientAddressOptions = {}): ClientAddresses {
   checkOptions('clientAddress', options, ALL_OPTIONS, '{ proxies: 1 }', NEWCOMERS)
-  const clients = Object.freeze({ options: Object.freeze({ ...options }) })
+  const clients = Object.freeze(new Clients(Object.freeze({ ...options })))
   SETTINGS.set(clients, parseClientOptions('clientAddress', options))
   return clients
 }
@@ -181,7 +186,7 @@ function settingsOf(owner: string, clients: ClientAddresses, options: ClientOpti
   const settings = SETTINGS.get(clients)
   if (settings === undefined) {
     throw new PolicyError(
-      `${owner}: clients ${shown(clients)}: expected what clientAddress gives, like clientAddress({ proxies: 1 })`,
+      `${owner}: clients ${shownOther(clients, Clients.name)}: expected what clientAddress gives, like clientAddress({ proxies: 1 })`,
     )
   }
   const other = SINGLE.find(name => options[name] !== undefined)
@@ -384,11 +389,12 @@ export class Client<Request, Response> {
   }
 
   #warnOfNoAddress(so: string): void {
-    this.#warn(
-      'SPILLWAY_NO_ADDRESS',
-      `requests come without an address, as over a Unix socket: ${so}. If a proxy connects so, say how many ` +
-        `there are, like ${this.#example}; else give a key that is not the address`,
-    )
+    const { passes } = this.#framework
+    const remedy =
+      passes === undefined
+        ? `If a proxy connects so, say how many there are, like ${this.#example}; else give a key that is not the address`
+        : `Pass who asks, like ${passes}; behind proxies say how many there are, like ${this.#example}`
+    this.#warn('SPILLWAY_NO_ADDRESS', `requests come without an address, as over a Unix socket: ${so}. ${remedy}`)
   }
 
   get #example(): string {

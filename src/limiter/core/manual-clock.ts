@@ -3,7 +3,7 @@ import { PolicyError, shown } from './errors.js'
 
 /**
  * A clock that moves only when told to: give it to a `MemoryStore` or a `RedisStore`, and tests need not wait.
- * It can also be set back, as real clocks can.
+ * It can also be set back, as real clocks can. What waits for its turn (`acquire`) waits in real time all the same.
  *
  * @example
  * const clock = new ManualClock()

@@ -56,7 +56,7 @@ export const demoCommand: Command = {
 In your service:
 
   npm install spillway
-  import { rateLimit } from 'spillway/express'   ${screen.dim('// or koa, fastify, hono, nest, node, fetch')}
+  import { rateLimit } from 'spillway/express'   ${screen.dim('// or koa, fastify, hono, h3, node, fetch')}
   app.use(rateLimit({ policy: '100/1m' }))
 `)
       return EXIT.ok
@@ -170,6 +170,7 @@ interface OwnRedis {
   stop(): void
 }
 
+const WAIT_MS = 2000
 const PAUSE_MS = 2000
 const STEP_MS = 20
 const ROW_MS = 500
@@ -184,8 +185,15 @@ async function showOutage(screen: Screen, given: SecureAddress | undefined): Pro
     return screen.say(`${title}\nTo see it: spillway demo --redis redis://127.0.0.1:6379, or install redis-server.`)
   }
   try {
-    const found = await waitForRedis(redis.address, screen.terminal, screen.interrupted)
-    if (found === undefined) throw screen.interrupted.reason
+    const inTime = AbortSignal.any([screen.interrupted, AbortSignal.timeout(WAIT_MS)])
+    const found = await waitForRedis(redis.address, screen.terminal, inTime)
+    if (screen.interrupted.aborted) throw screen.interrupted.reason
+    if (found === undefined) {
+      const { host, port } = redis.address
+      throw new SpillwayError(
+        `Redis at ${hostAndPort(host, port)} cannot be used: see whether it runs, and its address`,
+      )
+    }
     if (found.isCluster) throw new SpillwayError('--redis: given a cluster, expected a single server')
     const connection = await Connection.open(redis.address, { answerMs: 10_000, interrupted: screen.interrupted })
     try {
@@ -260,9 +268,19 @@ async function accepting(port: number): Promise<void> {
   }
 }
 
-/** A server of its own, which keeps nothing, on a free port; undefined if none is installed. */
+/** A folder of its own; undefined where none can be made. */
+function ownFolder(): string | undefined {
+  try {
+    return mkdtempSync(join(tmpdir(), 'spillway-demo-'))
+  } catch {
+    return undefined
+  }
+}
+
+/** A server of its own, which keeps nothing, on a free port; undefined if none is installed, or has no folder. */
 async function startRedis(): Promise<OwnRedis | undefined> {
-  const folder = mkdtempSync(join(tmpdir(), 'spillway-demo-'))
+  const folder = ownFolder()
+  if (folder === undefined) return undefined
   const port = await freePort()
   const options = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', folder]
   for (const program of ['redis-server', 'valkey-server']) {
@@ -273,9 +291,16 @@ async function startRedis(): Promise<OwnRedis | undefined> {
       () => false,
     )
     if (!isThere) continue
+    const remove = () => {
+      server.kill('SIGKILL')
+      rmSync(folder, { recursive: true, force: true })
+    }
     // Also if this process ends otherwise.
-    const kill = () => server.kill('SIGKILL')
-    process.once('exit', kill)
+    const end = (signal: NodeJS.Signals) => {
+      remove()
+      process.kill(process.pid, signal)
+    }
+    process.once('exit', remove).once('SIGTERM', end).once('SIGHUP', end)
     await accepting(port)
     return {
       address: {
@@ -289,9 +314,8 @@ async function startRedis(): Promise<OwnRedis | undefined> {
       },
       words: `A ${program} of its own`,
       stop() {
-        kill()
-        process.removeListener('exit', kill)
-        rmSync(folder, { recursive: true, force: true })
+        remove()
+        process.off('exit', remove).off('SIGTERM', end).off('SIGHUP', end)
       },
     }
   }

@@ -31,8 +31,8 @@ spillway COMMAND --help explains a command; spillway --version prints the versio
 
 async function main(args: readonly string[]): Promise<number> {
   const [name, ...rest] = args
-  if (name === '--help' || name === '-h') return print(HELP)
-  if (name === '--version') return print(`${version()}\n`)
+  if (name === '--help' || name === '-h') return told('spillway', () => print(HELP))
+  if (name === '--version') return told('spillway', () => print(`${version()}\n`))
   const command = name !== undefined && Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
   if (command) return run(name, command, rest)
   const given = name === undefined ? 'given no command' : `unknown command ${shownArgument(name)}`
@@ -43,16 +43,20 @@ async function main(args: readonly string[]): Promise<number> {
   )
 }
 
-async function run(name: string, command: Command, args: readonly string[]): Promise<number> {
+function run(name: string, command: Command, args: readonly string[]): Promise<number> {
   const interrupted = new AbortController()
   // Once: a second Ctrl-C has its normal effect.
   process.once('SIGINT', () => interrupted.abort())
+  return told(`spillway ${name}`, () => runCommand(command, args, process, interrupted.signal))
+}
+
+/** The exit code of what is done; a fault is told in one line. */
+async function told(who: string, act: () => Promise<number>): Promise<number> {
   try {
-    return await runCommand(command, args, process, interrupted.signal)
+    return await act()
   } catch (error) {
     const isUsage = error instanceof UsageError || error instanceof PolicyError
-    if (error instanceof SpillwayError)
-      return complain(`spillway ${name}`, error.message, isUsage ? EXIT.usage : EXIT.fault)
+    if (error instanceof SpillwayError) return complain(who, error.message, isUsage ? EXIT.usage : EXIT.fault)
     throw error
   }
 }

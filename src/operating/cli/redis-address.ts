@@ -71,9 +71,8 @@ export function readAddress(text: string, source = '--redis'): Address {
 export function readRedis(command: string, given: Arguments, { env }: Terminal) {
   const { redis, prefix: prefixOption } = REDIS_OPTIONS
   if (given.positionals.length > 0) {
-    // The message does not repeat the words: one may be a URL with a password.
-    const { length } = given.positionals
-    throw new UsageError(`given ${length} words too many, expected --redis URL, like ${redis.example}`)
+    const words = given.positionals.map(shownArgument).join(' ')
+    throw new UsageError(`given ${words}, expected options only, like ${redis.example}`)
   }
   const url = given.values('redis')[0] ?? env.REDIS_URL ?? ''
   if (url === '') {

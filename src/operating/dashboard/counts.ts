@@ -50,7 +50,7 @@ export function addDeliveries(sums: Map<string, Deliveries>, queue: string, adde
   sum.attempts += added.attempts
 }
 
-/** The counted outcomes of a limit, in their order in Redis. */
+/** The counted outcomes of a limit, in their order in Redis; 'redis': by its store, if that is not in the process. */
 export const COUNTED = ['allowed', 'refused', 'shadow', 'memory', 'redis', 'lease', 'remembered', 'fallback'] as const
 
 /** One number for each of `COUNTED`. */

@@ -1,7 +1,7 @@
 import { keySegment } from '../../limiter/core/key-segment.js'
 import { type Limit, optionsOf, parsePolicy } from '../../limiter/core/limit.js'
 import { OBSERVED_OBJECTS, type ObservedObject } from '../../limiter/core/observer.js'
-import { indexKeys, type ObjectFacts, objectId, secretKey } from '../object-index.js'
+import { COUNTED_IN, type CountedIn, indexKeys, type ObjectFacts, objectId, secretKey } from '../object-index.js'
 import type { Deliveries } from './counts.js'
 import { finite, listOf, moment, objectOf, oneOf, parsed, type Shape, text, tuple, whole } from './shapes.js'
 
@@ -71,7 +71,7 @@ export interface LimitEntry {
   /** What is counted: 'per address'; undefined if unknown. */
   readonly per?: string
   /** Where it is counted: only counts in Redis can be looked up and changed. */
-  readonly store: 'redis' | 'memory'
+  readonly store: CountedIn
   /** In a cluster: the number of hash tags over which its keys are spread. */
   readonly tags?: number
 }
@@ -125,7 +125,11 @@ const readLimit: Shape<Limit> = given => {
 const OBJECT = objectOf({ kind: oneOf(...OBJECT_KINDS), name: text })
 const LIMIT = objectOf(
   { kind: oneOf('limit'), name: notEmpty, limit: readLimit },
-  { per: text, store: oneOf('memory'), tags: (given: unknown) => ((given as number) > 0 ? whole(given) : undefined) },
+  {
+    per: text,
+    store: oneOf(...COUNTED_IN),
+    tags: (given: unknown) => ((given as number) > 0 ? whole(given) : undefined),
+  },
 )
 
 const USE = objectOf({ kind: oneOf('use'), name: text, of: oneOf('limit', ...OBJECT_KINDS), object: text })

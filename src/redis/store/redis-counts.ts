@@ -24,6 +24,13 @@ import { ChargeKeys } from './charge-keys.js'
 import { consumeApart, groupByTag } from './slots.js'
 import { StoreScripts } from './store-scripts.js'
 
+const MET = new WeakSet<Limit>()
+
+/** Whether a limit is counted in Redis. Each limiter has limits of its own, also if their policies are equal. */
+export function isInRedis(limit: Limit): boolean {
+  return MET.has(limit)
+}
+
 /** A limit that a store meets for the first time. */
 export interface NewLimit {
   readonly limiter: string
@@ -70,6 +77,7 @@ export class RedisCounts implements Counts {
     this.clock = clock
     this.place = [client, prefix]
     this.keys = new ChargeKeys(keySegment(prefix), port, tags, (limiter, limit) => {
+      MET.add(limit)
       this.onNewLimit?.({ limiter, limit, tags: port.cluster ? tags : undefined })
     })
     if (port.cluster) this.serverOf = (_, key) => this.keys.serverOf(this.keys.tagOf(key))

@@ -78,6 +78,19 @@ describe('a limiter of requests and responses', () => {
     expect((await limit(requestOf(), {})).refusal).toBeUndefined()
     expect((await limit(requestOf(), undefined as unknown as Peer)).refusal?.status).toBe(429)
     expect(warned.codes).toEqual(['SPILLWAY_NO_ADDRESS'])
+    expect(warned.textsOf('SPILLWAY_NO_ADDRESS')[0]).toContain('Pass who asks, like limit(request, { address })')
+  })
+
+  test.each([
+    ['a promise', Promise.resolve(new Response('hello'))],
+    ['an object { a }', { a: 1 }],
+    ['undefined', undefined],
+    ['"hello"', 'hello'],
+  ])('says what apply was given in place of a response: %s', async (what, given) => {
+    const { apply } = await rateLimit({ policy: '9/1m' })(requestOf(), ADA)
+    expect(() => apply(given as unknown as Response)).toThrow(
+      `apply: given ${what}: expected a Response, like apply(await handler(request))`,
+    )
   })
 
   test('counts a request object that is passed again after its answer as a new request', async () => {

@@ -1,9 +1,23 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from '@jest/globals'
+import { eventually } from '../../support/eventually.js'
+import { freePort } from '../../support/free-port.js'
 import { RedisServer } from '../../support/redis-server.js'
 import { spawnSpillway } from './spawn-spillway.js'
+
+/** The working folders of all processes, where the system tells them. */
+function foldersInUse(): string[] {
+  const processes = process.platform === 'linux' ? readdirSync('/proc').filter(name => /^\d+$/.test(name)) : []
+  return processes.flatMap(id => {
+    try {
+      return [readlinkSync(`/proc/${id}/cwd`)]
+    } catch {
+      return []
+    }
+  })
+}
 
 // Real time: the demo shows how long a decision takes.
 describe('spillway demo', () => {
@@ -41,6 +55,46 @@ describe('spillway demo', () => {
     const { exitCode, stdout } = await spawnSpillway(['demo'], { env: { PATH: elsewhere } })
     expect(stdout).toContain('To see it: spillway demo --redis redis://127.0.0.1:6379, or install redis-server.')
     expect(exitCode).toBe(0)
+  }, 60_000)
+
+  test.concurrent('without a folder for its own Redis says the same', async () => {
+    const { exitCode, stdout, stderr } = await spawnSpillway(['demo'], { env: { TMPDIR: join(elsewhere, 'none') } })
+    expect(stdout).toContain('To see it: spillway demo --redis redis://127.0.0.1:6379, or install redis-server.')
+    expect([exitCode, stderr]).toEqual([0, ''])
+  }, 60_000)
+
+  test.concurrent.each(['SIGTERM', 'SIGHUP'] as const)(
+    'ended by %s leaves no server and no folder',
+    async signal => {
+      const folder = mkdtempSync(join(elsewhere, 'tmp-'))
+      const { exitCode, stdout } = await spawnSpillway(['demo'], {
+        env: { TMPDIR: folder },
+        with: child => {
+          let text = ''
+          child.stdout.on('data', block => {
+            text += block
+            if (text.includes('of its own. A request each')) child.kill(signal)
+          })
+        },
+      })
+      expect(stdout).not.toContain('In your service')
+      expect(exitCode).toBe(null)
+      await eventually('the server has ended', () => !foldersInUse().some(path => path.startsWith(folder)))
+      expect(readdirSync(folder)).toEqual([])
+    },
+    60_000,
+  )
+
+  test.concurrent('waits two seconds for the Redis that it is given', async () => {
+    const port = await freePort()
+    const startedAt = performance.now()
+    const { exitCode, stderr } = await spawnSpillway(['demo', '--redis', `redis://127.0.0.1:${port}`])
+    expect(stderr).toBe(
+      `waiting for Redis at 127.0.0.1:${port}: connection refused\n` +
+        `spillway demo: Redis at 127.0.0.1:${port} cannot be used: see whether it runs, and its address\n`,
+    )
+    expect(exitCode).toBe(1)
+    expect(performance.now() - startedAt).toBeLessThan(50_000)
   }, 60_000)
 
   test.concurrent('ends at once by Ctrl-C', async () => {

@@ -1,11 +1,11 @@
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { afterAll, describe, expect, jest, test } from '@jest/globals'
 import { logLine, TEN_O_CLOCK } from './log-line.js'
-import { spawnSpillway } from './spawn-spillway.js'
+import { commandFile, spawnSpillway } from './spawn-spillway.js'
 
 // Each test starts processes that first compile TypeScript, on a machine that may be busy.
 jest.setTimeout(60_000)
@@ -42,6 +42,16 @@ test('--help, -h and --version', async () => {
   expect(h).toEqual(help)
   expect(number).toEqual({ exitCode: 0, stdout: `${version}\n`, stderr: '' })
   expect(replayHelp.stdout).toMatch(/^Usage: spillway replay FILE --policy POLICY/)
+})
+
+// Only Linux has such a file.
+const onLinux = process.platform === 'linux' ? test : test.skip
+onLinux.each(['--help', '--version', 'replay --help'])('%s into a full disk ends with one line', async args => {
+  const full = openSync('/dev/full', 'w')
+  const stdio = ['ignore', full, 'pipe'] as const
+  const { status, stderr } = spawnSync(process.execPath, [commandFile(), ...args.split(' ')], { stdio: [...stdio] })
+  closeSync(full)
+  expect([status, String(stderr)]).toEqual([1, expect.stringMatching(/^spillway.*: cannot write the output: .*\n$/)])
 })
 
 test('the command of the build tells the version inside the repository too', () => {
@@ -189,7 +199,8 @@ describe('reads a log', () => {
       spawnSpillway(['replay', '-', ...POLICY]),
       spawnSpillway(['replay', fileOf('empty', ''), ...POLICY, '--json']),
     ])
-    expect(text).toMatchObject({ exitCode: 0, stderr: '' })
+    expect(text).toMatchObject({ exitCode: 1, stderr: '' })
+    expect(json.exitCode).toBe(1)
     expect(text.stdout).toMatch(
       /^standard input is empty: there is nothing to replay\.\nExpected an access log in common or combined/,
     )

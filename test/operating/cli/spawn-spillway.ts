@@ -15,7 +15,7 @@ afterAll(() => {
   if (folder !== undefined) rmSync(folder, { recursive: true })
 })
 
-function command(): string {
+export function commandFile(): string {
   if (folder === undefined) {
     // In the project's folder, so that the command finds the package and the clients of Redis. Not committed, as all of
     // dist.*.
@@ -57,7 +57,7 @@ export async function spawnSpillway(
   } = {},
 ): Promise<Spawned> {
   const { nodeArgs = [], cwd = ROOT, env = {} } = options
-  const child = spawn(process.execPath, [...nodeArgs, command(), ...args], {
+  const child = spawn(process.execPath, [...nodeArgs, commandFile(), ...args], {
     cwd,
     env: { ...process.env, LC_ALL: 'C', COLUMNS: '100', ...env },
   })

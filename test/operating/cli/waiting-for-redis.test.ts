@@ -195,6 +195,12 @@ describe.each(['doctor', 'dashboard'])('the %s', command => {
       expect(stderr).not.toContain('SECRET')
     },
   )
+
+  test('names the word that is too many, unless it may hold a password', async () => {
+    const { exitCode, stderr } = await spawnSpillway([command, '--redis', 'redis://h', 'extra', 'redis://:SECRET@h'])
+    expect(exitCode).toBe(2)
+    expect(stderr).toContain('given "extra" (not repeated here: it may hold a password), expected options only, like')
+  })
 })
 
 test('a cluster is known as one also to a user who may not INFO, and a single server as none', async () => {

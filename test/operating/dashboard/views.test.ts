@@ -1,15 +1,27 @@
 import { createHash } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
-import { DelayQueue, MemoryStore, RateLimiter, RedisStore, Semaphore, SharedRateLimiter } from '../../../src/index.js'
+import { MemoryStore as HitMemoryStore } from 'express-rate-limit'
+import {
+  DelayQueue,
+  MemoryStore,
+  RateLimiter,
+  type RateLimiterOptions,
+  RedisStore,
+  Semaphore,
+  SharedRateLimiter,
+} from '../../../src/index.js'
 import type { Observer } from '../../../src/limiter/core/observer.js'
+import type { Store } from '../../../src/limiter/store.js'
 import { type DashboardOptions, reporter } from '../../../src/operating/dashboard/index.js'
 import { FleetReports } from '../../../src/operating/dashboard/server/fleet-reports.js'
 import type { ChangeRequest } from '../../../src/operating/dashboard/view.js'
 import { LivePolicies } from '../../../src/operating/live/index.js'
 import { LiveRecords } from '../../../src/operating/live/live-records.js'
 import { politeFetch } from '../../../src/outgoing/index.js'
+import { PostgresStore } from '../../../src/sql/postgres-store.js'
 import { eventually } from '../../support/eventually.js'
 import { RedisServer } from '../../support/redis-server.js'
+import { testPostgres } from '../../support/test-postgres.js'
 import { OpenDashboard } from './open-dashboard.js'
 
 let redis: RedisServer
@@ -144,8 +156,94 @@ describe('limits', () => {
     expect(rows[0]).toMatchObject({ changeable: false, per: 'per key' })
     expect(await page.act({ act: 'reset', limiter: 'search', key: 'user:1' })).toMatchObject({
       status: 400,
-      error: expect.stringContaining('memory'),
+      error:
+        'limiter "search": it does not count in this Redis but in the memory of its processes, so its keys cannot be ' +
+        'changed from here',
     })
+  })
+
+  describe('of a limiter over another store are shown with it, and its keys cannot be changed', () => {
+    const database = testPostgres()
+    const isRefused = async (words: string, shown: string, limiterWith: (observer: Observer) => RateLimiter) => {
+      const page = await start()
+      await limiterWith(report()).consume('user:1')
+      const { rows } = await page.shows('limits', ({ rows }) => Object.keys(rows[0]?.open?.sources ?? {}).length > 0)
+      expect(rows[0].open?.sources).toEqual({ [shown]: 1 })
+      for (const act of [{ act: 'block', for: '1h' }, { act: 'unblock' }, { act: 'reset' }] as const) {
+        expect(await page.act({ ...act, limiter: 'other', key: 'user:1' })).toMatchObject({
+          status: 400,
+          error:
+            `limiter "other": it does not count in this Redis but in ${words}, so its keys cannot be changed ` +
+            'from here',
+        })
+      }
+      expect((await page.view({ page: 'changes' })).changes).toEqual([])
+    }
+    const over = (store: RateLimiterOptions['store']) => (observer: Observer) =>
+      new RateLimiter({ policy: '5/1h', name: 'other', store, observer, deadline: '5s' })
+
+    test('PostgreSQL', async () => {
+      const store = new PostgresStore(database.pool())
+      await store.createTable()
+      await isRefused('PostgreSQL', 'postgres', over(store))
+    })
+
+    // Not every Node that runs these tests has SQLite: what the store says is what counts.
+    test('SQLite', () =>
+      isRefused('SQLite', 'sqlite', ({ decided }) =>
+        over(new MemoryStore())({
+          decided: (decision, limiter) => decided?.({ ...decision, source: 'sqlite' }, limiter),
+        }),
+      ))
+
+    test('one made for express-rate-limit', () => isRefused('a store of its own', 'own', over(new HitMemoryStore())))
+  })
+
+  test('a limiter over Redis can be changed, even if its first decision was made without Redis', async () => {
+    const observer = report()
+    const page = await start()
+    const server = await RedisServer.start()
+    const own = server.client()
+    await own.ping()
+    await server.stop()
+    const limiter = new RateLimiter({
+      policy: '5/1h',
+      name: 'api',
+      store: new RedisStore(own),
+      observer,
+      localShare: 0.5,
+    })
+    expect(await limiter.consume('user:1')).toMatchObject({ source: 'fallback' })
+    own.disconnect()
+    await page.shows('limits', ({ rows }) => rows.length === 1)
+    const api = limiterOf('api', '5/1h', observer)
+    await api.consume('user:1')
+    await eventually('it can be blocked', async () => {
+      expect(await page.act({ act: 'block', limiter: 'api', key: 'user:1', for: '1h' })).toMatchObject({ status: 200 })
+    })
+    expect(await api.consume('user:1')).toMatchObject({ allowed: false, blocked: true })
+  })
+
+  test('a store that did not answer at first is not taken for Redis', async () => {
+    const observer = report()
+    const page = await start()
+    let answers: () => Promise<never> | undefined = () => Promise.reject(new Error('away'))
+    const store = new MemoryStore()
+    const failing: Store = {
+      consume: async (charges, cost) => answers() ?? store.consume(charges, cost),
+      peek: (charges, cost) => store.peek(charges, cost),
+      refund: (charges, units) => store.refund(charges, units),
+      reset: charges => store.reset(charges),
+    }
+    const limiter = new RateLimiter({ policy: '5/1h', name: 'other', store: failing, observer })
+    expect(await limiter.consume('user:1')).toMatchObject({ source: 'fallback' })
+    const block = { act: 'block', limiter: 'other', key: 'user:1', for: '1h' } as const
+    await page.shows('limits', ({ rows }) => rows.length === 1)
+    expect(await page.act(block)).toMatchObject({ status: 400 })
+    answers = () => undefined
+    expect(await limiter.consume('user:1')).toMatchObject({ source: 'redis' })
+    await page.shows('limits', ({ rows }) => rows[0]?.open?.sources.own !== undefined)
+    expect(await page.act(block)).toMatchObject({ status: 400 })
   })
 
   test('decisions made while Redis was away are reported when it is back, in their own steps', async () => {

@@ -59,7 +59,7 @@ export const migrateCommand: Command = {
       if (error instanceof SpillwayError || (error as NodeJS.ErrnoException).code === 'EPIPE') throw error
       throw new SpillwayError(`cannot read ${shownArgument(path)}: ${(error as Error).message}`, { cause: error })
     }
-    await write(stdout, summaryOf(found, writes))
+    await write(stdout, summaryOf(found, writes, interrupted.aborted))
     for (const fault of found.faults) await write(stderr, `spillway migrate: ${printable(fault)}\n`)
     if (interrupted.aborted) return EXIT.interrupted
     return found.faults.length > 0 ? EXIT.fault : EXIT.ok
@@ -123,9 +123,9 @@ function noteWanted(text: string, { wanted }: Findings): void {
   }
 }
 
-function summaryOf({ uses, wanted, rewritten, byHand }: Findings, writes: boolean): string {
+function summaryOf({ uses, wanted, rewritten, byHand }: Findings, writes: boolean, isPart: boolean): string {
   const names = Object.keys(REPLACED).filter(name => uses.has(name) || wanted.has(name))
-  if (names.length === 0) return `No use of ${Object.keys(REPLACED).join(', ')} was found.\n`
+  if (names.length === 0) return `No use of ${Object.keys(REPLACED).join(', ')} was found${isPart ? ' so far' : ''}.\n`
   const packages = names.map(name => {
     const { dropIns, version, own, page } = REPLACED[name]
     const [dropIn] = Object.values(dropIns)
@@ -137,7 +137,8 @@ function summaryOf({ uses, wanted, rewritten, byHand }: Findings, writes: boolea
       `  differences and programs: ${DOCUMENTS}${page}`,
     ].map(line => `${printable(line)}\n`)
   })
-  const lines = `${counted(rewritten, 'import')} ${writes ? 'rewritten' : 'can be rewritten'}, ${byHand} by hand.`
+  const soFar = isPart ? 'So far ' : ''
+  const lines = `${soFar}${counted(rewritten, 'import')} ${writes ? 'rewritten' : 'can be rewritten'}, ${byHand} by hand.`
   const next =
     rewritten === 0
       ? ''

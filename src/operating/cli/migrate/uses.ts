@@ -146,7 +146,7 @@ function membersOf(tokens: readonly Token[], { locals }: Binding): string[] {
 /** The options of `local({ … })`, `new local.Class({ … })` and `register(local, { … })`. */
 function optionsOf(tokens: readonly Token[], locals: readonly string[]): string[] {
   return tokens.flatMap(({ value, kind }, index) => {
-    if (kind !== 'word' || !locals.includes(value) || tokens[index - 1]?.value === '.') return []
+    if (kind !== 'word' || !locals.includes(value) || /^(?:\.|import)$/.test(tokens[index - 1]?.value ?? '')) return []
     let next = index + 1
     while (tokens[next]?.value === '.') next += 2
     return /^[(,]$/.test(tokens[next]?.value ?? '') ? keysAt(tokens, next + 1) : []
@@ -166,14 +166,23 @@ function optionsBehind(tokens: readonly Token[], index: number): string[] {
 function keysAt(tokens: readonly Token[], start: number): string[] {
   if (tokens[start]?.value !== '{' || tokens[start].kind === 'text') return []
   const keys: string[] = []
-  let depth = 0
-  for (let at = start; at < tokens.length; at++) {
+  let depth = 1
+  let isFirst = true
+  for (let at = start + 1; at < tokens.length; at++) {
     const { value, kind } = tokens[at]
-    if (kind === 'sign' && '([{'.includes(value)) depth++
-    else if (kind === 'sign' && ')]}'.includes(value) && --depth === 0) break
-    const before = tokens[at - 1]?.value
-    const isFirst = depth === 1 && (before === ',' || at === start + 1 || (before === 'async' && at > start + 1))
-    if (isFirst && kind !== 'sign' && value !== 'async') keys.push(value)
+    const isSign = kind === 'sign'
+    if (isFirst && isBeforeKey(tokens, at)) continue
+    if (isSign && '([{'.includes(value)) depth++
+    else if (isSign && ')]}'.includes(value) && --depth === 0) break
+    else if (isFirst && !isSign) keys.push(value)
+    isFirst = depth === 1 && isSign && value === ','
   }
   return keys
+}
+
+/** Whether this is the `async` or `*` of a method, or the `get` of a property, and not a key of that name. */
+function isBeforeKey(tokens: readonly Token[], at: number): boolean {
+  const { value, kind } = tokens[at]
+  if (kind === 'sign') return value === '*'
+  return kind === 'word' && /^(?:async|get|set)$/.test(value) && !/^[:,(}]$/.test(tokens[at + 1]?.value ?? '')
 }

@@ -158,7 +158,8 @@ export const replayCommand: Command = {
       await write(terminal.stdout, given.json ? reportAsJson(report) : textFor(report, log.name, terminal))
     }
     if (fault !== undefined) throw fault
-    return interrupted.aborted ? EXIT.interrupted : EXIT.ok
+    if (interrupted.aborted) return EXIT.interrupted
+    return report.requests === 0 ? EXIT.fault : EXIT.ok
   },
 }
 

@@ -12,6 +12,9 @@ import { Bar, By, KeyLink, Nothing, OwnName, Panel, Share } from './widgets.js'
 
 const SOURCES = [
   ['redis', 'Redis'],
+  ['postgres', 'PostgreSQL'],
+  ['sqlite', 'SQLite'],
+  ['own', 'its own store'],
   ['lease', 'leases'],
   ['memory', 'memory'],
   ['remembered', 'remembered denials'],

@@ -4,7 +4,8 @@ import type { Decision } from '../../../limiter/core/decision.js'
 import type { Limit } from '../../../limiter/core/limit.js'
 import { getOrMake } from '../../../limiter/core/maps.js'
 import type { Hold } from '../../../limiter/core/observer.js'
-import { limitFacts, limitId, type ObjectFacts } from '../../object-index.js'
+import { isInRedis } from '../../../redis/store/redis-counts.js'
+import { type CountedIn, limitFacts, limitId, type ObjectFacts } from '../../object-index.js'
 import { TopKeys } from '../../observing/top-keys.js'
 import {
   ALLOWED,
@@ -47,7 +48,9 @@ interface Row {
   /** The limit as last recorded in the index. */
   notedLimit: Limit | undefined
   notedAt: number
-  memory: boolean
+  notedStore: CountedIn | undefined
+  /** Where it is counted, as far as its decisions have told. A store that is not known is not taken for Redis. */
+  store: CountedIn
   key: string
 }
 
@@ -76,7 +79,7 @@ export class DecisionSums {
     this.#any = true
     const { verdicts, source, key } = decision
     const place = sourceIndex(source)
-    const isMemory = source === 'memory'
+    const isElsewhere = source === 'memory' || source === 'postgres' || source === 'sqlite'
     for (const verdict of verdicts) {
       // Another limit refuses the request: this one spends nothing, and has let nobody through.
       if (verdict.allowed && !decision.allowed) continue
@@ -86,7 +89,7 @@ export class DecisionSums {
       row.touched = true
       row.limit = verdict.limit
       row.key = key
-      if (isMemory) row.memory = true
+      if (isElsewhere) row.store = source
     }
     count(this.#all, !verdicts.some(verdict => !verdict.allowed), decision, place)
   }
@@ -111,13 +114,16 @@ export class DecisionSums {
   notes(ids: ReadonlyMap<string, unknown>, nowMs: number): Array<readonly [id: string, facts: ObjectFacts]> {
     const notes: Array<readonly [string, ObjectFacts]> = []
     for (const row of this.#rows.values()) {
+      if (row.store === 'own' && isInRedis(row.limit)) row.store = 'redis'
+      if (row.store !== row.notedStore) row.notedAt = Number.NEGATIVE_INFINITY
       const ageMs = nowMs - row.notedAt
       const changed = row.notedLimit?.quota !== row.limit.quota || row.notedLimit?.burst !== row.limit.burst
       if (ageMs < (changed ? CHANGE_MS : RENEW_MS) || (row.notedAt > 0 && !ids.has(row.id))) continue
       row.notedLimit = row.limit
       row.notedAt = nowMs
+      row.notedStore = row.store
       const per = this.keyNames[row.limiter] ?? keyKindOf(row.key)
-      notes.push([row.id, limitFacts(row.limiter, row.limit, { per, store: row.memory ? 'memory' : 'redis' })])
+      notes.push([row.id, limitFacts(row.limiter, row.limit, { per, store: row.store })])
     }
     return notes
   }
@@ -149,7 +155,8 @@ export class DecisionSums {
         limit,
         notedLimit: undefined,
         notedAt,
-        memory: false,
+        notedStore: undefined,
+        store: 'own',
         key: '',
       }
       this.#rows.set(id, row)

@@ -2,6 +2,7 @@ import { formatDuration, parseOption } from '../../../limiter/core/duration.js'
 import { PolicyError, shown } from '../../../limiter/core/errors.js'
 import { type Change, changeId, livePolicy, policyText } from '../../live/live-limit.js'
 import { plural, policyWords, span, windowWords } from '../look/format.js'
+import type { LimitEntry } from '../records.js'
 import { moment } from '../shapes.js'
 import type { ChangeRequest, ChangeResult } from '../view.js'
 import type { NotedChange, PlainChange } from './change-history.js'
@@ -295,12 +296,22 @@ async function ofLetters(
   }
 }
 
+const STORE_WORDS: Readonly<Record<LimitEntry['store'], string>> = {
+  redis: 'another Redis',
+  memory: 'the memory of its processes',
+  postgres: 'PostgreSQL',
+  sqlite: 'SQLite',
+  own: 'a store of its own',
+}
+
 function limiterOf(state: DashboardState, name: unknown): KnownLimiter {
   const known = state.summary.known.find(limiter => limiter.name === name)
   if (known === undefined) throw new PolicyError(`limiter ${shown(name)}: nobody has reported a limiter of this name`)
   if (known.shared) return known
+  const [{ store }] = known.entries
   throw new PolicyError(
-    `limiter ${shown(name)}: it counts in the memory of its processes, so nothing of it can be changed from here`,
+    `limiter ${shown(name)}: it does not count in this Redis but in ${STORE_WORDS[store]}, so its keys cannot be ` +
+      'changed from here',
   )
 }
 

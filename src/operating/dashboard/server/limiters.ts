@@ -25,7 +25,7 @@ const MOST_MADE = 2000
 export interface KnownLimiter {
   readonly name: string
   readonly entries: readonly LimitEntry[]
-  /** False: it counts in the memory of its processes. */
+  /** False: it does not count in this Redis. */
   readonly shared: boolean
 }
 

@@ -118,7 +118,7 @@ function rowOf(
   const current = policy?.find(
     other => countName({ limit: other, limiter: name }) === countName({ limit, limiter: name }),
   )
-  const given = store === 'redis' ? state.live.given(name) : undefined
+  const given = store === 'memory' ? undefined : state.live.given(name)
   return {
     id,
     limiter: name,
@@ -141,12 +141,13 @@ function rowOf(
   }
 }
 
-function openOf(state: DashboardState, summary: FleetSummary, { id, name }: LimitEntry, blocked: Blocked) {
+function openOf(state: DashboardState, summary: FleetSummary, { id, name, store }: LimitEntry, blocked: Blocked) {
   const { counts } = state.reports.recent(id, 6)
   const sources: Record<string, number> = {}
   for (let place = SHADOW + 1; place <= FALLBACK; place++) {
     const share = shareOf(counts, place)
-    if (share > 0) sources[COUNTED[place]] = share
+    const source = COUNTED[place] === 'redis' ? store : COUNTED[place]
+    if (share > 0) sources[source] = share + (sources[source] ?? 0)
   }
   // Reports name the keys of a limiter, not of each of its limits.
   const { allowed, refused } = summary.ratesOf(name)

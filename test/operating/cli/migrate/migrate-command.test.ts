@@ -11,7 +11,10 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { PassThrough } from 'node:stream'
 import { afterAll, beforeEach, expect, jest, test } from '@jest/globals'
+import { readArguments, type Terminal } from '../../../../src/operating/cli/arguments.js'
+import { migrateCommand } from '../../../../src/operating/cli/migrate/migrate-command.js'
 import { replaceFile } from '../../../../src/operating/cli/migrate/project-files.js'
 import { spawnSpillway } from '../spawn-spillway.js'
 
@@ -98,4 +101,24 @@ test('a file that has changed since it was read is left as it is', async () => {
   await expect(replaceFile(file, 'older text', 'newer text')).rejects.toThrow('it has changed meanwhile')
   expect(texts()).toEqual(FILES)
   expect(readdirSync(join(cwd, 'src'))).toEqual(['app.ts', 'plugin.mjs'])
+})
+
+test('Ctrl-C says that what was found is what was found so far', async () => {
+  const toldOf = async (interrupt: AbortController) => {
+    let text = ''
+    const stdout = new PassThrough().on('data', block => {
+      text += block
+      interrupt.abort()
+    })
+    const terminal = { ...process, stdout } as unknown as Terminal
+    const given = readArguments([join(cwd, 'src')], migrateCommand.options)
+    return [await migrateCommand.run(given, terminal, interrupt.signal), text]
+  }
+  expect(await toldOf(new AbortController())).toEqual([
+    130,
+    expect.stringContaining('\nSo far 1 import can be rewritten, 0 by hand.'),
+  ])
+  const atOnce = new AbortController()
+  atOnce.abort()
+  expect(await toldOf(atOnce)).toEqual([130, expect.stringMatching(/^No use of .* was found so far\.\n$/)])
 })

@@ -109,6 +109,16 @@ describe('the options that calls are given are listed:', () => {
     ],
     ['a plugin in place', `app.register(require('@fastify/rate-limit'), { global: false })`, 'global'],
     ['a call in place', `app.use(require('koa-ratelimit')({ 'driver': 'memory', db }))`, 'driver db'],
+    [
+      'but not the other names that are imported',
+      `import limit, { ipKeyGenerator } from 'express-rate-limit'\nlimit({ max })`,
+      'max',
+    ],
+    [
+      'what stands before a key is none, unless it is one',
+      `import limit from 'express-rate-limit'\nlimit({ get skip() {}, async *a() {}, get: 1, async, set() {}, ...b, [c]: 1, 'd': e })`,
+      'skip a get async set d',
+    ],
     ['no literal', `import limit from 'express-rate-limit'\nlimit(options)`, ''],
   ])('%s', (_, program, options) => {
     expect(usesOf(program).flatMap(use => use.options)).toEqual(options.split(' ').filter(Boolean))
