@@ -57,6 +57,7 @@ const STATES = {
   'redis/keys.ts': { TABLE: CONSTANT, TAGS: COMPUTED },
   'redis/redis-place.ts': { PLACES: BY_OBJECT },
   'redis/subscriber.ts': { SUBSCRIBERS: BY_OBJECT },
+  'redis/store/redis-counts.ts': { MET: BY_OBJECT },
   'redis/timely-scripts.ts': { SCRIPTS: BY_OBJECT },
   'redis/upstash.ts': { REQUESTS: BY_OBJECT },
   'waiting/line/line-membership.ts': { openings: OWN },
