@@ -61,7 +61,7 @@ describe('the text of a count', () => {
       'sw60000',
       'more@sw60000',
       'tb',
-      'fw-day-UTC',
+      'fw-day-utc',
     ])
     expect(countsOf('10/1m; 20/1m name=more; 10/1h token-bucket')).toEqual(['10/sw60000', 'more@sw60000', '10/tb'])
   })

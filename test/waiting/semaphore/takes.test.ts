@@ -192,6 +192,10 @@ describe('a take that arrives again', () => {
     const lease = await semaphore.acquire({ lease: 1000, renew: false })
     await eventually('it has ended', async () => !lease.held && (await semaphore.availablePermits()) === 1)
     expect(sent).toHaveLength(1)
+    // SHA, the number of keys, three keys, the length of the lease, and the last moment: a ms or two after its end.
+    const lastMoment = Number(sent[0][6])
+    expect(lastMoment).toBeGreaterThan(Date.now() - 60_000)
+    await eventually('its last moment is over', async () => Number((await admin.time())[0]) * 1000 > lastMoment)
     expect(await again(0)).toEqual([expect.any(Number)])
     expect(await semaphore.availablePermits()).toBe(1)
   })
