@@ -449,6 +449,18 @@ describe('the checker', () => {
     expect(rules.sort()).toEqual(['granted sooner than said', 'granted while blocked'])
   })
 
+  test('knows that over HTTP what was asked before the first answer may be carried out late', () => {
+    const reset = operation('sliding', 100_000, { op: 'reset', error: 'SPILLWAY_STORE', process: 'p9' })
+    const before = grants('sliding', 10, 10, { process: 'p2' }).map(one => later(one, 100_400))
+    const after = grants('sliding', 5, 10).map(one => later(one, 100_600))
+    const history = adding(reset, ...before, ...after)(honest('over HTTP'))
+    const rules = (some: History) => check(some).map(({ rule }) => rule)
+    expect(rules({ ...history, repeating: ['p9'] })).toEqual([])
+    expect(rules(history)).toEqual(['over the limit'])
+    const heard = operation('sliding', 90_000, { process: 'p9' })
+    expect(rules({ ...adding(heard)(history), repeating: ['p9'] })).toEqual(['over the limit'])
+  })
+
   test('knows that a message may be taken long before its handler begins', () => {
     const sent = operation('queue', 100, { op: 'send' })
     const first = { ...operation('queue', 500, { op: 'handle', attempt: 1 }), answeredAt: 800 }

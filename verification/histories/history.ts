@@ -149,7 +149,10 @@ export interface History {
   readonly subjects: readonly Subject[]
   readonly operations: readonly Operation[]
   readonly faults: readonly Fault[]
-  /** Processes whose client may send a decision twice when its connection breaks. */
+  /**
+   * Processes over HTTP: their client may send a decision twice when its connection breaks, and until the store has
+   * answered they take its clock for their own.
+   */
   readonly repeating?: readonly string[]
   readonly looks?: readonly Look[]
   /**

@@ -1,3 +1,4 @@
+import { getOrMake } from '../../src/limiter/core/maps.js'
 import {
   ANEW,
   ANY_FAULT,
@@ -45,6 +46,26 @@ const isUnsure = (one: Decided): boolean =>
 const isInLine = (one: Decided): boolean => one.op === 'acquire' && !(one.allowed && one.source === 'store')
 
 const askedAt = (one: Operation): number => one.askedAt
+
+const HEARD = new WeakMap<History, ReadonlyMap<string, number>>()
+
+/**
+ * When a process that asks over HTTP heard from the store for the first time. The others ask for the server's clock
+ * before anything else: of them, before all time.
+ */
+function heardAt(history: History, process: string): number {
+  if (!history.repeating?.includes(process)) return Number.NEGATIVE_INFINITY
+  return getOrMake(HEARD, history, () => firstAnswers(history)).get(process) ?? Number.POSITIVE_INFINITY
+}
+
+function firstAnswers({ operations }: History): ReadonlyMap<string, number> {
+  const first = new Map<string, number>()
+  for (const one of operations) {
+    if ((one as Decided).source !== 'store' || !isAnswered(one)) continue
+    first.set(one.process, Math.min(first.get(one.process) ?? Number.POSITIVE_INFINITY, endOf(one)))
+  }
+  return first
+}
 
 /** What happened to one key of one limiter or rate, in the order in which it was asked. */
 class KeyHistory {
@@ -138,15 +159,17 @@ class KeyHistory {
 
   /**
    * Deadlines are moments of the server's clock: if that is set back meanwhile, what lies in its socket is carried out.
+   * So is what a process asked over HTTP before it has heard of that clock: it takes its own for it.
    */
-  #lateMsOf({ askedAt }: Decided): number {
+  #lateMsOf({ askedAt, process }: Decided | Changed): number {
     const sets = faultsIn(this.history, ['clock'], askedAt, askedAt + IN_LINE_MS)
-    return sets.some(({ process }) => process === undefined) ? Math.max(this.lateMs, IN_LINE_MS) : this.lateMs
+    const mayBeLate = sets.some(({ process }) => process === undefined) || askedAt < heardAt(this.history, process)
+    return mayBeLate ? Math.max(this.lateMs, IN_LINE_MS) : this.lateMs
   }
 
   /** A change that failed may still be carried out. */
   readonly doneBy = (change: Changed): number =>
-    Math.max(endOf(change), change.error === undefined ? 0 : change.askedAt + this.lateMs)
+    Math.max(endOf(change), change.error === undefined ? 0 : change.askedAt + this.#lateMsOf(change))
 
   /**
    * Whether what was spent before a span may count in it: when a clock was set, it counts from the moment on at which
