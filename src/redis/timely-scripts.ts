@@ -313,12 +313,14 @@ function calendarNow(error: unknown): number | undefined {
 
 /**
  * The last moment at which a script may act. While the server's clock is unknown it is 0; but our own clock stands in
- * for it in a numbered call, and where no connection holds commands back: over HTTP, a first request only for the time
- * would make every new instance wait twice.
+ * for it in a numbered call, and in a decision where no connection holds commands back: over HTTP, a first request only
+ * for the time would make every new instance wait twice. A decision that is late by the difference counts too much; a
+ * late change could give back what others have spent since.
  */
-function lastMoment({ byServerClock, endsAt, copies }: TimelyCall, clock: ServerClockBelow, port: ClientPort): number {
+function lastMoment(call: TimelyCall, clock: ServerClockBelow, port: ClientPort): number {
+  const { byServerClock, endsAt, copies, mayRepeat } = call
   if (!byServerClock || endsAt === Number.POSITIVE_INFINITY) return NEVER_LATE
-  const hasStand = copies !== undefined || port.beforeSending !== undefined
+  const hasStand = copies !== undefined || (mayRepeat && port.beforeSending !== undefined)
   const stand = hasStand ? Math.ceil(Date.now() + endsAt - performance.now()) : 0
   return clock.at(endsAt + GRACE_MS) ?? stand
 }

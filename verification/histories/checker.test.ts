@@ -449,16 +449,15 @@ describe('the checker', () => {
     expect(rules.sort()).toEqual(['granted sooner than said', 'granted while blocked'])
   })
 
-  test('knows that over HTTP what was asked before the first answer may be carried out late', () => {
-    const reset = operation('sliding', 100_000, { op: 'reset', error: 'SPILLWAY_STORE', process: 'p9' })
-    const before = grants('sliding', 10, 10, { process: 'p2' }).map(one => later(one, 100_400))
-    const after = grants('sliding', 5, 10).map(one => later(one, 100_600))
-    const history = adding(reset, ...before, ...after)(honest('over HTTP'))
+  test('knows that over HTTP a decision that was asked before the first answer may count late', () => {
+    const asked = operation('sliding', 100_000, { process: 'p9', cost: 5, source: 'fallback' })
+    const refused = operation('sliding', 102_000, { ...refusal, remaining: 5, cost: 6 })
+    const history = adding(asked, refused)(honest('over HTTP'))
     const rules = (some: History) => check(some).map(({ rule }) => rule)
     expect(rules({ ...history, repeating: ['p9'] })).toEqual([])
-    expect(rules(history)).toEqual(['over the limit'])
+    expect(rules(history)).toEqual(['refused in vain'])
     const heard = operation('sliding', 90_000, { process: 'p9' })
-    expect(rules({ ...adding(heard)(history), repeating: ['p9'] })).toEqual(['over the limit'])
+    expect(rules({ ...adding(heard)(history), repeating: ['p9'] })).toEqual(['refused in vain'])
   })
 
   test('knows that a message may be taken long before its handler begins', () => {

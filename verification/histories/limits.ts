@@ -159,11 +159,13 @@ class KeyHistory {
 
   /**
    * Deadlines are moments of the server's clock: if that is set back meanwhile, what lies in its socket is carried out.
-   * So is what a process asked over HTTP before it has heard of that clock: it takes its own for it.
+   * So is a decision that a process asked over HTTP before it has heard of that clock: it takes its own for it.
    */
-  #lateMsOf({ askedAt, process }: Decided | Changed): number {
+  #lateMsOf(one: Decided | Changed): number {
+    const { askedAt, process } = one
     const sets = faultsIn(this.history, ['clock'], askedAt, askedAt + IN_LINE_MS)
-    const mayBeLate = sets.some(({ process }) => process === undefined) || askedAt < heardAt(this.history, process)
+    const mayBeLate =
+      sets.some(({ process }) => process === undefined) || ('cost' in one && askedAt < heardAt(this.history, process))
     return mayBeLate ? Math.max(this.lateMs, IN_LINE_MS) : this.lateMs
   }
 

@@ -53,6 +53,17 @@ describe('requests', () => {
     for (let i = 0; i < 3; i++) expect(await during(() => another.consume('k'))).toHaveLength(1)
   })
 
+  test('a change before the first answer asks for the time first, since the clocks may differ', async () => {
+    await limiterOver(clientOver()).reset('k')
+    const requests = await during(() => limiterOver(clientOver()).reset('k'))
+    const lastMoments = requests.map(({ commands: [words] }) =>
+      Math.max(...words.map(Number).filter(word => word >= 0)),
+    )
+    expect(lastMoments).toHaveLength(2)
+    expect(lastMoments[0]).toBeLessThan(1e12)
+    expect(lastMoments[1]).toBeGreaterThan(1e12)
+  })
+
   test('all decisions of a turn are one request, whatever limits they are under', async () => {
     const client = clientOver()
     const limiters = ['9/1h', '5/1m token-bucket', '9/1h; 3/1m fixed-window'].map(policy =>
