@@ -203,9 +203,12 @@ export class TimelyScripts {
     if (voidable) moment.place = this.#inFlight.push(moment) - 1
     const sentAt = performance.now()
     const repeat = () => this.send(call, onReply, onError, repeats + 1)
-    sendScript(this.port, call.script, call.keys, call.args(moment.argument), {
+    const args = call.args(moment.argument)
+    // Its text may be sent for the copy that the client sends again.
+    if (voidable) moment.find(args)
+    sendScript(this.port, call.script, call.keys, args, {
       terms: { endsAt: copies ? undefined : call.endsAt, mayRepeat: call.mayRepeat || copies !== undefined },
-      onSent: voidable ? () => this.#find(moment) : undefined,
+      onSent: voidable ? () => moment.isVoid || this.#find(moment) : undefined,
       onReply: answer => {
         this.#isFirst = false
         if (voidable) this.#ended(moment)
@@ -335,21 +338,21 @@ class VoidableMoment {
   isVoid = false
   /** Its index among those in flight. */
   place = -1
-  #sent: unknown[] = []
-  #at = -1
+  /** The lists of arguments that have it, and where. */
+  readonly #in: Array<readonly [args: unknown[], at: number]> = []
 
   constructor(readonly argument: ScriptArgument) {}
 
-  /** Whether it is among the arguments of a sent command. */
-  find(sent: unknown[]): boolean {
-    this.#at = sent.indexOf(this.argument)
-    this.#sent = sent
-    return this.#at >= 0
+  /** Whether it is among these arguments. */
+  find(args: readonly unknown[]): boolean {
+    const at = args.indexOf(this.argument)
+    if (at >= 0) this.#in.push([args as unknown[], at])
+    return at >= 0
   }
 
   void(): void {
     this.isVoid = true
     if (typeof this.argument !== 'string') this.argument.fill('0')
-    else if (this.#at >= 0) this.#sent[this.#at] = '0'.repeat(this.argument.length)
+    else for (const [args, at] of this.#in) args[at] = '0'.repeat(this.argument.length)
   }
 }

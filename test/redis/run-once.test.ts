@@ -14,6 +14,7 @@ beforeAll(() => {
   client = redis.client()
 })
 
+type Send = (...args: unknown[]) => Promise<unknown>
 const BASE = 'spillway:{jobs}:semaphore'
 const SENT = `${BASE}:sent:a`
 const KEYS = [...['', ':leases', ':facts', ':line', ':asks', ':meta', ':direct'].map(part => `${BASE}${part}`), SENT]
@@ -63,6 +64,41 @@ describe('a request acts once', () => {
     expect(await addPermits(7, 7, 1)).toEqual([1, 11])
     expect(await client.hget(BASE, 'permits')).toBe('11')
   })
+})
+
+test('a decision whose connection was lost does nothing, also if the server that it is sent to again knows no script', async () => {
+  const client = redis.client()
+  const limiter = new RateLimiter({ policy: '9/1m', store: new RedisStore(client), deadline: '5s', observer: {} })
+  // The client shows what it sends: from now on texts are sent.
+  for (let i = 0; i < 3; i++) await limiter.consume('warm')
+  const [evalsha, evaluate] = [client.evalsha, client.eval].map(send => send.bind(client)) as [Send, Send]
+  let lose = () => {}
+  const lost = new Promise<void>(resolve => {
+    lose = resolve
+  })
+  Object.assign(client, {
+    evalsha: async (...args: unknown[]) => {
+      const answer = evalsha(...args)
+      await answer
+      await lost
+      throw new Error('NOSCRIPT No matching script.')
+    },
+  })
+  let text: unknown[] = []
+  Object.assign(client, {
+    eval: (...args: unknown[]) => {
+      text = args
+      return evaluate(...args)
+    },
+  })
+  const decided = limiter.consume('k')
+  await eventually('it is carried out', async () => (await redis.client().keys('*{k}*')).length > 0)
+  client.emit('close')
+  lose()
+  expect(await decided).toMatchObject({ source: 'fallback' })
+  expect(text.length).toBeGreaterThan(0)
+  const other = new RateLimiter({ policy: '9/1m', store: new RedisStore(redis.client()), observer: {}, deadline: '5s' })
+  expect((await other.peek('k', 0)).remaining).toBe(8)
 })
 
 test('a decision that a sentinel of node-redis holds or sends again does nothing once its connection is lost', async () => {
