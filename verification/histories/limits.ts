@@ -163,7 +163,9 @@ class KeyHistory {
    */
   #lateMsOf(one: Decided | Changed): number {
     const { askedAt, process } = one
-    const sets = faultsIn(this.history, ['clock'], askedAt, askedAt + IN_LINE_MS)
+    // While a server stands still, nobody hears that its clock was set before.
+    const still = faultsIn(this.history, ['hang'], askedAt, askedAt).map(({ from }) => from)
+    const sets = faultsIn(this.history, ['clock'], Math.min(askedAt, ...still), askedAt + IN_LINE_MS)
     const mayBeLate =
       sets.some(({ process }) => process === undefined) || ('cost' in one && askedAt < heardAt(this.history, process))
     return mayBeLate ? Math.max(this.lateMs, IN_LINE_MS) : this.lateMs

@@ -245,6 +245,11 @@ function chargedBy(history: History, subject: Subject, one: Operation, look: Loo
   if (one.answeredAt === undefined) return killed(history, process)?.until ?? Number.POSITIVE_INFINITY
   // The failure policy let it in, and the server may count it.
   if (one.op === 'acquire' && allowed) return Math.max(endOf(one), backBy(history, one))
+  // A place in a leaky bucket comes back only if nobody was charged after it.
+  const isLeaky = subject.limits?.some(({ algorithm }) => algorithm === 'leaky-bucket')
+  if (one.op === 'acquire' && isLeaky && faultsIn(history, ANY_FAULT, one.askedAt, endOf(one)).length > 0) {
+    return backBy(history, one)
+  }
   if (one.op === 'acquire') {
     return backBy(history, one) > look.askedAt ? look.askedAt : (untoldAt(history, one) ?? never)
   }
