@@ -113,7 +113,6 @@ export const TEST_MUTANTS: readonly TestMutant[] = [
     file: 'src/redis/timely-scripts.ts',
     text: 'copies !== undefined && now <= copies.latestMs',
     instead: 'false',
-    test: 'verification/simulation/schedules.test.ts',
-    title: 'seed 8015973',
+    test: 'test/redis/asked-too-late.test.ts',
   },
 ]
