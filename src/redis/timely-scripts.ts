@@ -204,7 +204,7 @@ export class TimelyScripts {
     const sentAt = performance.now()
     const repeat = () => this.send(call, onReply, onError, repeats + 1)
     const args = call.args(moment.argument)
-    // Its text may be sent for the copy that the client sends again.
+    // If the client sends it again, and the server then knows no script, its text goes out with these arguments.
     if (voidable) moment.find(args)
     sendScript(this.port, call.script, call.keys, args, {
       terms: { endsAt: copies ? undefined : call.endsAt, mayRepeat: call.mayRepeat || copies !== undefined },

@@ -186,7 +186,8 @@ function settingsOf(owner: string, clients: ClientAddresses, options: ClientOpti
   const settings = SETTINGS.get(clients)
   if (settings === undefined) {
     throw new PolicyError(
-      `${owner}: clients ${shownOther(clients, Clients.name)}: expected what clientAddress gives, like clientAddress({ proxies: 1 })`,
+      `${owner}: clients ${shownOther(clients, Clients.name)}: expected what clientAddress gives, like ` +
+        'clientAddress({ proxies: 1 })',
     )
   }
   const other = SINGLE.find(name => options[name] !== undefined)
@@ -392,7 +393,8 @@ export class Client<Request, Response> {
     const { passes } = this.#framework
     const remedy =
       passes === undefined
-        ? `If a proxy connects so, say how many there are, like ${this.#example}; else give a key that is not the address`
+        ? `If a proxy connects so, say how many there are, like ${this.#example}; else give a key that is not the ` +
+          'address'
         : `Pass who asks, like ${passes}; behind proxies say how many there are, like ${this.#example}`
     this.#warn('SPILLWAY_NO_ADDRESS', `requests come without an address, as over a Unix socket: ${so}. ${remedy}`)
   }

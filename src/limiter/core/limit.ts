@@ -176,7 +176,7 @@ export function parseLimit(
       )
     }
   }
-  // Its own properties only: other objects may inherit the same from another class, and policies of equal text are one.
+  // Without what it inherits: policies of functions are compared by their JSON, which does not have that either.
   const own: AnyLimitOptions = { ...options }
   const { quota, burst, ...others } = own
   const { name: given, namedAfter = given ? undefined : quota } = others

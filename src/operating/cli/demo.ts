@@ -170,6 +170,7 @@ interface OwnRedis {
   stop(): void
 }
 
+/** A given Redis that is away for longer is said to be so. */
 const WAIT_MS = 2000
 const PAUSE_MS = 2000
 const STEP_MS = 20

@@ -138,7 +138,8 @@ function summaryOf({ uses, wanted, rewritten, byHand }: Findings, writes: boolea
     ].map(line => `${printable(line)}\n`)
   })
   const soFar = isPart ? 'So far ' : ''
-  const lines = `${soFar}${counted(rewritten, 'import')} ${writes ? 'rewritten' : 'can be rewritten'}, ${byHand} by hand.`
+  const done = writes ? 'rewritten' : 'can be rewritten'
+  const lines = `${soFar}${counted(rewritten, 'import')} ${done}, ${byHand} by hand.`
   const next =
     rewritten === 0
       ? ''
