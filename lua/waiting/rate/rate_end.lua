@@ -21,7 +21,8 @@ local channel = ARGV[6]
 local now = timely.now_ms(clock)
 
 return timely.run_once(function()
-  if not rates.open(clock, now) then return { 0 } end
+  local before = rates.open(clock, now)
+  if not before then return { 0 } end
   if left == 0 then
     for _, group in ipairs({ rates.group(3), rates.group(7) }) do rates.delete(group, channel) end
     redis.call('ZREM', KEYS[2], client)
@@ -29,7 +30,7 @@ return timely.run_once(function()
     -- Nothing is left behind: a repeated request would be answered 0.
     return { 1, unpack(rates.outdated(nil)) }, false
   end
-  redis.call('HSET', KEYS[1], 'endsAt', string.format('%.0f', now + left), 'setAt', rates.stamp(now))
+  redis.call('HSET', KEYS[1], 'endsAt', string.format('%.0f', now + left), 'setAt', rates.stamp(now, before))
   local rate = rates.open(clock, now)
   redis.call('PEXPIREAT', KEYS[1], rate.expires_at(left))
   local reset = rates.apply(rate, rates.group(3), channel, now, false, false)

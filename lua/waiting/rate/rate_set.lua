@@ -31,14 +31,13 @@ return timely.run_once(function()
   if (when == 'absent' and before) or (when == 'present' and not before) then return { 0 } end
   local is_moved = not before or before.per_client ~= (mode_given == 'per-client')
   local forgets = not (keep and before)
-  local known_since = string.format('%.0f', keep and not is_moved and before.known_since or now)
-  local stamp = rates.stamp(now)
+  local stamp = rates.stamp(now, before)
   local forgot_at = forgets and stamp or string.format('%.0f', before.forgot_at)
   local moved_at = is_moved and stamp or string.format('%.0f', before.moved_at)
   redis.call('DEL', KEYS[1])
   redis.call(
-    'HSET', KEYS[1], 'rate', rate_given, 'interval', interval_given, 'mode', mode_given, 'knownSince', known_since,
-    'setAt', stamp, 'forgotAt', forgot_at, 'movedAt', moved_at
+    'HSET', KEYS[1], 'rate', rate_given, 'interval', interval_given, 'mode', mode_given, 'setAt', stamp,
+    'forgotAt', forgot_at, 'movedAt', moved_at
   )
   if keep_alive_given ~= '-1' then redis.call('HSET', KEYS[1], 'keepAlive', keep_alive_given) end
   if before and before.ends_at then

@@ -19,7 +19,7 @@ local rates = {}
     per_client  true if each client is counted separately
     keep_alive  how long the limiter lives unused, ms; -1 for ever
     ends_at     when the whole limiter ends (nil: it does not)
-    known_since  when earlier grants were last forgotten, ms
+    known_since  the later of forgot_at and moved_at: a fact of each grant, by which one that counts no more is known
     set_at, forgot_at, moved_at  stamps of the last change, of the last that forgot what was granted, and of the last
                                  that changed which clients are counted together
     expires_at(reset)        the moment at which a key may expire whose state no longer matters in `reset` ms
@@ -29,11 +29,12 @@ local rates = {}
 ]]
 function rates.open(clock, now)
   local config = redis.call(
-    'HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt', 'knownSince',
-    'setAt', 'forgotAt', 'movedAt'
+    'HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt', 'setAt', 'forgotAt',
+    'movedAt'
   )
   local rate, interval = tonumber(config[1]), tonumber(config[2])
   local keep_alive, ends_at, idle_at = tonumber(config[4]), tonumber(config[5]), tonumber(config[6])
+  local set_at, forgot_at, moved_at = tonumber(config[7]) or 0, tonumber(config[8]) or 0, tonumber(config[9]) or 0
   if not rate or not interval then return nil end
   if (ends_at and now >= ends_at) or (idle_at and now >= idle_at) then return nil end
   -- A given clock may stand still while the server's clock runs.
@@ -63,13 +64,13 @@ function rates.open(clock, now)
     per_client = per_client,
     keep_alive = keep_alive or -1,
     ends_at = ends_at,
-    known_since = tonumber(config[7]),
-    set_at = tonumber(config[8]) or 0,
-    forgot_at = tonumber(config[9]) or 0,
-    moved_at = tonumber(config[10]) or 0,
+    known_since = math.max(forgot_at, moved_at),
+    set_at = set_at,
+    forgot_at = forgot_at,
+    moved_at = moved_at,
     expires_at = expires_at,
     register = function(client, reset)
-      redis.call('ZADD', KEYS[2], string.format('%.0f', math.max(now * 1000, (tonumber(config[8]) or 0) + 1)), client)
+      redis.call('ZADD', KEYS[2], string.format('%.0f', math.max(now * 1000, set_at + 1)), client)
       -- The state of clients that came last so long ago matters no more; a few at a time, so that no call is long.
       local matters = math.max(interval, lines.LIFE_MS)
       local gone = string.format('%.0f', (now - matters - padding) * 1000)
@@ -97,10 +98,12 @@ function rates.group(i)
   return { log = KEYS[i], line = KEYS[i + 1], asks = KEYS[i + 2], meta = KEYS[i + 3] }
 end
 
---- The stamp of a change at `now`, as text: above those of all clients.
-function rates.stamp(now)
+--- The stamp of a change at `now`, as text: above those of all clients and of the last change of this rate (nil: there
+--- is none).
+function rates.stamp(now, rate)
   local newest = redis.call('ZRANGE', KEYS[2], '-1', '-1', 'WITHSCORES')[2]
-  return string.format('%.0f', math.max(now * 1000, (tonumber(newest) or 0) + 1))
+  local last = math.max(tonumber(newest) or 0, rate and rate.set_at or 0)
+  return string.format('%.0f', math.max(now * 1000, last + 1))
 end
 
 --- The next clients that a change has left outdated, at most rates.PAGE. Without a rate: the next of all.
@@ -149,16 +152,17 @@ function rates.capacity(rate, now)
     if wait > 0 and rate.ends_at and now + wait >= rate.ends_at then return -2 end
     return wait
   end
-  capacity.grant = function(cost)
+  capacity.grant = function(cost, _, granted)
     state.charge(cost)
     is_changed, capacity.granted = true, true
+    granted[#granted + 1] = rate.known_since
   end
-  capacity.give_back = function(cost, _, granted_at)
+  capacity.give_back = function(cost, _, granted_at, known_since)
+    if tonumber(known_since) ~= rate.known_since then return end
     local back = state.settle(cost, { charged_at = granted_at })
     is_changed = true
     -- A release gives back the oldest grants that count, and may have taken this one for another.
-    local is_known = granted_at > rate.known_since and now - granted_at < limit.window
-    if back < cost and is_known then state.refund(limit, cost - back) end
+    if back < cost and now - granted_at < limit.window then state.refund(limit, cost - back) end
   end
   capacity.save = function()
     if is_changed then redis.call('PEXPIREAT', rate.log, rate.expires_at(state.reset())) end

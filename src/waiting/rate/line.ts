@@ -27,7 +27,8 @@ interface RateLineOptions {
 
 /** The waiting line of one shared rate, as seen by one of its clients. */
 export class RateLine extends SharedObjectLine implements LineUser<number> {
-  readonly width = 0
+  /** The stamp of the last change that forgot earlier grants: see rates.open in lua/waiting/rate/rates.lua. */
+  readonly width = 1
   readonly isLate = isLateOnce
   readonly #line: WaitingLine<number>
 
