@@ -1,5 +1,3 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2'
 import type { Decision } from '../limiter/core/decision.js'
 import { callOption, type OptionFunction } from './call-option.js'
 import type { Fields } from './headers.js'
@@ -144,29 +142,6 @@ function refuse<Request, Response>(
   } catch (error) {
     return undo(error)
   }
-}
-
-type NodeRequest = IncomingMessage | Http2ServerRequest
-type NodeResponse = ServerResponse | Http2ServerResponse
-
-/** Sets header fields on Node's own response. */
-export function setNodeFields(res: NodeResponse, fields: Fields): void {
-  for (const name in fields) res.setHeader(name, fields[name])
-}
-
-/** How an answer is written on Node's own response. */
-export const toNodeResponse: Omit<Delivery<NodeRequest, NodeResponse>, 'leaveDecision'> = {
-  isSent: res => res.headersSent,
-  setFields: setNodeFields,
-  removeField: (res, name) => res.removeHeader(name),
-  status: res => res.statusCode,
-  setStatus(res, status) {
-    res.statusCode = status
-  },
-  write(res, { type, text }) {
-    res.setHeader('Content-Type', type)
-    res.end(text)
-  },
 }
 
 /**
