@@ -64,7 +64,7 @@ export type RedisClient = object & {
 export type ClientState = 'ready' | 'unopened' | 'starting' | 'down'
 
 /** An argument of a script. A client that repeats a command reads a buffer again. */
-export type ScriptArgument = string | Buffer
+export type ScriptArgument = string | Uint8Array
 
 /** Called when a client has stopped trying to connect although its owner did not close it. */
 export type GaveUp = (strategy: { readonly option: string; readonly example: string }) => void

@@ -55,6 +55,8 @@ export class ServerClockBelow {
 /** How often a script is sent again that the server refused as late although it is not late by our clock. */
 const MOST_REPEATS = 2
 const NEVER_LATE = Number.MAX_SAFE_INTEGER
+/** The digit, as a byte of a text. */
+const ZERO = 0x30
 
 /** The script came after its last moment, and has not acted; nor will a copy of it. */
 export class AskedTooLate extends StoreError {
@@ -352,7 +354,7 @@ class VoidableMoment {
 
   void(): void {
     this.isVoid = true
-    if (typeof this.argument !== 'string') this.argument.fill('0')
+    if (typeof this.argument !== 'string') this.argument.fill(ZERO)
     else for (const [args, at] of this.#in) args[at] = '0'.repeat(this.argument.length)
   }
 }

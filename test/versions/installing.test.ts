@@ -204,6 +204,22 @@ const IMPORTED = `
   rateLimit({ limit: 5n })
 `
 
+/** A worker: what runs without Node's modules compiles without their types. */
+const EDGE = `
+  import { type RedisClient, RateLimiter, RedisStore, Semaphore } from 'spillway'
+  import { rateLimit } from 'spillway/fetch'
+  declare const redis: RedisClient
+  const store = new RedisStore(redis)
+  export const all = [new RateLimiter({ policy: '1/1s', store }), new Semaphore(redis, 'jobs')]
+  const limit = rateLimit({ policy: '100/1m', store, addressHeader: 'cf-connecting-ip' })
+  export default {
+    async fetch(request: Request): Promise<Response> {
+      const { refusal, apply } = await limit(request, {})
+      return refusal ?? apply(new Response('hello'))
+    },
+  }
+`
+
 /** File of a user → how it is written, by the way in which TypeScript finds modules. */
 const RESOLUTIONS: Record<string, { options: object; files: Record<string, string> }> = {
   node10: {
@@ -222,12 +238,16 @@ const RESOLUTIONS: Record<string, { options: object; files: Record<string, strin
     options: { module: 'esnext', moduleResolution: 'bundler' },
     files: { 'imported.ts': IMPORTED },
   },
+  worker: {
+    options: { module: 'esnext', moduleResolution: 'bundler', lib: ['esnext', 'dom'], types: [] },
+    files: { 'worker.ts': EDGE },
+  },
 }
 
 const COMPILERS: Record<string, { compiler: string; resolutions: string[] }> = {
   'TypeScript 5.4': { compiler: 'typescript54', resolutions: Object.keys(RESOLUTIONS) },
   'TypeScript 5.9': { compiler: 'typescript59', resolutions: ['nodenext'] },
-  'TypeScript 6': { compiler: 'typescript6', resolutions: ['node10', 'nodenext', 'bundler'] },
+  'TypeScript 6': { compiler: 'typescript6', resolutions: ['node10', 'nodenext', 'bundler', 'worker'] },
 }
 
 describe('the declarations compile, all of them checked', () => {
