@@ -692,6 +692,17 @@ const BROKEN: ReadonlyArray<[rule: string, kind: string, history: History]> = [
   ],
 ]
 
+test('knows that a waiter that gave up in an outage may have been charged, by the failure policy of its process', () => {
+  const gone = { ...operation('load', 1100, { ...turn, allowed: false, timeoutMs: 300 }), answeredAt: 1400 }
+  const rules = (free: number, faults = bounded().faults) => {
+    const look = finding('load', { askedAt: 9000, answeredAt: 9001, free })
+    return check(look({ ...bounded(), operations: [gone], faults, bounds: undefined })).map(({ rule }) => rule)
+  }
+  expect(rules(9)).toEqual([])
+  expect(rules(8)).toEqual(['not all is back'])
+  expect(rules(9, [])).toEqual(['not all is back'])
+})
+
 describe('the bounds of a fault', () => {
   test('are kept by who keeps them', () => {
     expect(check(bounded()).map(textOf)).toEqual([])

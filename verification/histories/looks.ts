@@ -192,14 +192,17 @@ function keptBy(all: readonly Operation[]): (one: Operation) => number {
 
 /**
  * Usually one. While the store does not answer, the failure policy asks it for the same waiter in this process, too;
- * what is asked too late is charged all the same.
+ * what is asked too late is charged all the same, also for a waiter that has given up, and nobody gives it back.
  */
 function charges(history: History, subject: Subject, one: Operation, look: Look): Charging[] {
   const by = chargedBy(history, subject, one, look)
-  if (by === Number.NEGATIVE_INFINITY) return []
-  const isAskedTwice = one.op === 'acquire' && faultsIn(history, ANY_FAULT, one.askedAt, endOf(one)).length > 0
-  const charging = { one, by }
-  return isAskedTwice ? [charging, charging] : [charging]
+  const isCharged = by !== Number.NEGATIVE_INFINITY
+  const isAskedTwice =
+    one.op === 'acquire' &&
+    one.askedAt <= look.answeredAt &&
+    faultsIn(history, ANY_FAULT, one.askedAt, endOf(one)).length > 0
+  const twice = { one, by: isCharged ? by : endOf(one) + subject.deadlineMs + CHARGED_LATE_MS }
+  return [...(isCharged ? [{ one, by }] : []), ...(isAskedTwice ? [twice] : [])]
 }
 
 /** What a bucket owes at most, of a debt, too: it regains units as slowly as its slowest limit says, by whole ms. */
