@@ -48,8 +48,11 @@ export function limitId(limiter: string, limit: Limit): string {
   return objectId('limit', limiter, countName({ limit, limiter }))
 }
 
-/** Where a limit is counted; 'own': in a store that a user has written. */
-export const COUNTED_IN = ['redis', 'memory', 'postgres', 'sqlite', 'own'] as const
+/**
+ * Where a limit is counted; 'elsewhere': in Redis, under another prefix than its process reports under; 'own': in a store
+ * that a user has written.
+ */
+export const COUNTED_IN = ['redis', 'elsewhere', 'memory', 'postgres', 'sqlite', 'own'] as const
 export type CountedIn = (typeof COUNTED_IN)[number]
 
 /** `per`: what a key stands for, if known. `tags`: in a cluster, the number of hash tags over which keys are spread. */

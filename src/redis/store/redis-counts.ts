@@ -24,11 +24,14 @@ import { ChargeKeys } from './charge-keys.js'
 import { consumeApart, groupByTag } from './slots.js'
 import { StoreScripts } from './store-scripts.js'
 
-const MET = new WeakSet<Limit>()
+const MET = new WeakMap<Limit, string>()
 
-/** Whether a limit is counted in Redis. Each limiter has limits of its own, also if their policies are equal. */
-export function isInRedis(limit: Limit): boolean {
-  return MET.has(limit)
+/**
+ * The prefix under which a limit is counted in Redis; undefined: it is counted elsewhere. Each limiter has limits of its
+ * own, also if their policies are equal.
+ */
+export function prefixInRedis(limit: Limit): string | undefined {
+  return MET.get(limit)
 }
 
 /** A limit that a store meets for the first time. */
@@ -77,7 +80,7 @@ export class RedisCounts implements Counts {
     this.clock = clock
     this.place = [client, prefix]
     this.keys = new ChargeKeys(keySegment(prefix), port, tags, (limiter, limit) => {
-      MET.add(limit)
+      MET.set(limit, prefix)
       this.onNewLimit?.({ limiter, limit, tags: port.cluster ? tags : undefined })
     })
     if (port.cluster) this.serverOf = (_, key) => this.keys.serverOf(this.keys.tagOf(key))

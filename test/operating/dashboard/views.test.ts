@@ -197,6 +197,13 @@ describe('limits', () => {
       ))
 
     test('one made for express-rate-limit', () => isRefused('a store of its own', 'own', over(new HitMemoryStore())))
+
+    test('Redis, under another prefix', () =>
+      isRefused(
+        'Redis under another prefix',
+        'elsewhere',
+        over(new RedisStore(redis.client(), { prefix: 'elsewhere' })),
+      ))
   })
 
   test('a limiter over Redis can be changed, even if its first decision was made without Redis', async () => {

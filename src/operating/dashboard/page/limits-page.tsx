@@ -12,6 +12,7 @@ import { Bar, By, KeyLink, Nothing, OwnName, Panel, Share } from './widgets.js'
 
 const SOURCES = [
   ['redis', 'Redis'],
+  ['elsewhere', 'Redis, another prefix'],
   ['postgres', 'PostgreSQL'],
   ['sqlite', 'SQLite'],
   ['own', 'its own store'],

@@ -4,7 +4,7 @@ import type { Decision } from '../../../limiter/core/decision.js'
 import type { Limit } from '../../../limiter/core/limit.js'
 import { getOrMake } from '../../../limiter/core/maps.js'
 import type { Hold } from '../../../limiter/core/observer.js'
-import { isInRedis } from '../../../redis/store/redis-counts.js'
+import { prefixInRedis } from '../../../redis/store/redis-counts.js'
 import { type CountedIn, limitFacts, limitId, type ObjectFacts } from '../../object-index.js'
 import { TopKeys } from '../../observing/top-keys.js'
 import {
@@ -68,7 +68,11 @@ export class DecisionSums {
   #all = noCounts()
   #any = false
 
-  constructor(readonly keyNames: Readonly<Record<string, string>>) {}
+  constructor(
+    /** What the dashboard reads. */
+    readonly prefix: string,
+    readonly keyNames: Readonly<Record<string, string>>,
+  ) {}
 
   /** Whether anything was decided since `take`. */
   get any(): boolean {
@@ -114,7 +118,7 @@ export class DecisionSums {
   notes(ids: ReadonlyMap<string, unknown>, nowMs: number): Array<readonly [id: string, facts: ObjectFacts]> {
     const notes: Array<readonly [string, ObjectFacts]> = []
     for (const row of this.#rows.values()) {
-      if (row.store === 'own' && isInRedis(row.limit)) row.store = 'redis'
+      if (row.store === 'own') row.store = this.#redisOf(row.limit) ?? 'own'
       if (row.store !== row.notedStore) row.notedAt = Number.NEGATIVE_INFINITY
       const ageMs = nowMs - row.notedAt
       const changed = row.notedLimit?.quota !== row.limit.quota || row.notedLimit?.burst !== row.limit.burst
@@ -131,6 +135,12 @@ export class DecisionSums {
   /** The server has lost its notes. */
   forgetNotes(): void {
     for (const row of this.#rows.values()) row.notedAt = Number.NEGATIVE_INFINITY
+  }
+
+  #redisOf(limit: Limit): CountedIn | undefined {
+    const prefix = prefixInRedis(limit)
+    if (prefix === undefined) return undefined
+    return prefix === this.prefix ? 'redis' : 'elsewhere'
   }
 
   #rowOf(limiter: string, limit: Limit): Row | undefined {

@@ -76,7 +76,7 @@ class Reporter implements Observer, ReportEnd {
     const { client, prefix, keyNames, topKeys, service, version } = this.#settings
     this.#happenings = new Happenings({ service, version, startedAt: this.#startedAt })
     this.#sender = new ReportSender(client, prefix, randomBytes(6).toString('base64url'), () => this.#forgetNotes())
-    this.#sums = new DecisionSums(keyNames)
+    this.#sums = new DecisionSums(prefix, keyNames)
     this.#recentActivity = new RecentActivity(topKeys)
   }
 

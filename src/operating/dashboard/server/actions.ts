@@ -298,6 +298,7 @@ async function ofLetters(
 
 const STORE_WORDS: Readonly<Record<LimitEntry['store'], string>> = {
   redis: 'another Redis',
+  elsewhere: 'Redis under another prefix',
   memory: 'the memory of its processes',
   postgres: 'PostgreSQL',
   sqlite: 'SQLite',
