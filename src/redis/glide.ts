@@ -25,6 +25,9 @@ export function isGlide(client: object): client is GlideLike {
   return hasMethods(client, 'customCommand', 'invokeScript')
 }
 
+/** GLIDE's errors of commands that no server has answered. */
+const UNANSWERED: ReadonlySet<string> = new Set(['TimeoutError', 'ConnectionError', 'ClosingError'])
+
 /** GLIDE's `Decoder.String`. */
 const TEXT = 1
 
@@ -48,8 +51,21 @@ export async function glideCommand(
 export function glidePort(client: GlideLike): ClientPort {
   const cluster = isGlideCluster(client)
   const nodes = cluster ? new SlotNodes(client) : undefined
-  const script = (command: string, text: string, keys: readonly string[], args: readonly ScriptArgument[]) =>
-    glideCommand(client, [command, text, String(keys.length), ...keys, ...args])
+  const lost = new Set<() => void>()
+  let isAnswered = false
+  const script = async (command: string, text: string, keys: readonly string[], args: readonly ScriptArgument[]) => {
+    try {
+      const reply = await glideCommand(client, [command, text, String(keys.length), ...keys, ...args])
+      isAnswered = true
+      return reply
+    } catch (error) {
+      if (isAnswered && UNANSWERED.has((error as Error).name)) {
+        isAnswered = false
+        for (const listener of lost) listener()
+      }
+      throw error
+    }
+  }
   return {
     cluster,
     // GLIDE fails commands in flight when a connection is lost, and drops those that wait longer than `requestTimeout`.
@@ -62,7 +78,8 @@ export function glidePort(client: GlideLike): ClientPort {
     // A lazy one connects with its first command.
     open() {},
     onReady: () => () => {},
-    onLost() {},
+    // It does not report one. A command without an answer stands for it: the next may go to another server.
+    onLost: listener => lost.add(listener),
     slotOf: key => (cluster ? slotOf(key) : 0),
     serverOf: slot => nodes?.of(slot) ?? '',
   }
