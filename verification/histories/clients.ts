@@ -1,4 +1,5 @@
 // The clients of a run: every kind that knows the servers' topology.
+import { setTimeout as pause } from 'node:timers/promises'
 import type { RedisClient } from '../../src/redis/client.js'
 import { olderModule } from '../../test/support/older.js'
 import {
@@ -43,5 +44,13 @@ export async function connected({ client, place }: Pick<ProgramOptions, 'client'
     cluster: () => kind.cluster?.({ nodes: place.servers }, retries, doorOf),
     sentinel: () => kind.sentinel?.(place, retries, doorOf),
   }
-  return (await opened[place.topology]()) as RedisClient
+  for (;;) {
+    try {
+      return (await opened[place.topology]()) as RedisClient
+    } catch (error) {
+      // GLIDE gives up if it cannot connect at once, as within a fault: its process would be started again.
+      if ((error as Error).name !== 'ClosingError') throw error
+      await pause(200)
+    }
+  }
 }
