@@ -26,7 +26,7 @@ export function isGlide(client: object): client is GlideLike {
 }
 
 /** GLIDE's errors of commands that no server has answered. */
-const UNANSWERED: ReadonlySet<string> = new Set(['TimeoutError', 'ConnectionError', 'ClosingError'])
+const UNANSWERED: readonly string[] = ['TimeoutError', 'ConnectionError', 'ClosingError']
 
 /** GLIDE's `Decoder.String`. */
 const TEXT = 1
@@ -59,7 +59,7 @@ export function glidePort(client: GlideLike): ClientPort {
       isAnswered = true
       return reply
     } catch (error) {
-      if (isAnswered && UNANSWERED.has((error as Error).name)) {
+      if (isAnswered && UNANSWERED.includes((error as Error).name)) {
         isAnswered = false
         for (const listener of lost) listener()
       }
