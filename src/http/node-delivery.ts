@@ -1,10 +1,10 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2'
+import type { IncomingMessage } from 'node:http'
+import type { Http2ServerRequest } from 'node:http2'
 import type { Delivery } from './framework.js'
 import type { Fields } from './headers.js'
+import type { NodeResponse } from './node-response.js'
 
 type NodeRequest = IncomingMessage | Http2ServerRequest
-type NodeResponse = ServerResponse | Http2ServerResponse
 
 /** Sets header fields on Node's own response. */
 export function setNodeFields(res: NodeResponse, fields: Fields): void {

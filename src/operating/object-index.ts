@@ -49,8 +49,8 @@ export function limitId(limiter: string, limit: Limit): string {
 }
 
 /**
- * Where a limit is counted; 'elsewhere': in Redis, under another prefix than its process reports under; 'own': in a store
- * that a user has written.
+ * Where a limit is counted; 'elsewhere': in Redis, under another prefix than its process reports under; 'own': in a
+ * store that a user has written.
  */
 export const COUNTED_IN = ['redis', 'elsewhere', 'memory', 'postgres', 'sqlite', 'own'] as const
 export type CountedIn = (typeof COUNTED_IN)[number]

@@ -2,8 +2,8 @@ import { expect, test } from '@jest/globals'
 import { glidePort } from '../../src/redis/glide.js'
 import { TimelyScripts } from '../../src/redis/timely-scripts.js'
 
-/** A client of a cluster in which another node answers from now on, whose clock is behind. */
-class MovedClient {
+/** Stands for GLIDE: its answers are those that the test says. */
+class AnsweringClient {
   /** The last moments of the scripts that it was asked to send. */
   readonly moments: number[] = []
   readonly isClosed = false
@@ -21,7 +21,7 @@ const timeout = () => {
 }
 
 test('after a command without an answer, the clock of GLIDE’s server is asked for before anything is carried out', async () => {
-  const client = new MovedClient()
+  const client = new AnsweringClient()
   const scripts = TimelyScripts.of(glidePort(client))
   const ask = () =>
     scripts.run({
@@ -40,6 +40,7 @@ test('after a command without an answer, the clock of GLIDE’s server is asked 
   // GLIDE may send this one long after, to a server whose clock is behind.
   await expect(ask()).rejects.toThrow('timed out')
   expect(client.moments.at(-1)).toBe(0)
+  // Another server answers, whose clock is five seconds behind.
   client.answer = () => (client.moments.at(-1) === 0 ? [Date.now() - 5000] : [Date.now() - 5000, 'done'])
   await expect(ask()).resolves.toEqual([expect.any(Number), 'done'])
   expect(client.moments.at(-1)).toBeLessThan(Date.now() - 3000)

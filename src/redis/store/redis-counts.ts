@@ -24,11 +24,12 @@ import { ChargeKeys } from './charge-keys.js'
 import { consumeApart, groupByTag } from './slots.js'
 import { StoreScripts } from './store-scripts.js'
 
+/** The prefix of the store that has met a limit. */
 const MET = new WeakMap<Limit, string>()
 
 /**
- * The prefix under which a limit is counted in Redis; undefined: it is counted elsewhere. Each limiter has limits of its
- * own, also if their policies are equal.
+ * The prefix under which a limit is counted in Redis; undefined if it is not. Each limiter has limits of its own, also
+ * if their policies are equal.
  */
 export function prefixInRedis(limit: Limit): string | undefined {
   return MET.get(limit)

@@ -27,7 +27,7 @@ interface RateLineOptions {
 
 /** The waiting line of one shared rate, as seen by one of its clients. */
 export class RateLine extends SharedObjectLine implements LineUser<number> {
-  /** The stamp of the last change after which earlier grants count no more: `known_since` of rates.open, in rates.lua. */
+  /** The stamp of the last change after which earlier grants count no more: `known_since` in rates.lua. */
   readonly width = 1
   readonly isLate = isLateOnce
   readonly #line: WaitingLine<number>

@@ -69,7 +69,7 @@ export class DecisionSums {
   #any = false
 
   constructor(
-    /** What the dashboard reads. */
+    /** Of the keys that the dashboard can reach. */
     readonly prefix: string,
     readonly keyNames: Readonly<Record<string, string>>,
   ) {}
@@ -137,6 +137,7 @@ export class DecisionSums {
     for (const row of this.#rows.values()) row.notedAt = Number.NEGATIVE_INFINITY
   }
 
+  /** Where in Redis a limit is counted; undefined: not in Redis. */
   #redisOf(limit: Limit): CountedIn | undefined {
     const prefix = prefixInRedis(limit)
     if (prefix === undefined) return undefined
